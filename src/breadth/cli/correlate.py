@@ -1,0 +1,146 @@
+"""``breadth correlate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from breadth.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from breadth.verbs import Correlation
+
+HELP = """Does doing better on one test set go with doing better on another, once in-domain performance is taken out?
+
+TABLE is CSV, TSV, Parquet, JSON lines or NPZ: wide (a column per test set), long (columns testset, score), or single
+answers (columns testset, item, correct).
+
+Examples:
+
+* `breadth correlate scores.csv --control mnli`
+
+* `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html --out pairs.csv`
+
+* `breadth correlate scores.csv --control mnli --facets 'hans_*,anli' --item-counts mnli=6692,anli=798`
+"""
+
+
+def correlate_command(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Table of scores.", show_default=False)],
+    control: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="In-domain score to take out. May be given several times."),
+    ] = None,
+    facets: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,..", help="Test sets to correlate; wildcards allowed. Default: all other scores."),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Analyse each value on its own. May be repeated."),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Orders the rows of a group, which are then dependent."),
+    ] = None,
+    regressor: Annotated[Literal["gam", "linear", "none"], typer.Option(help="How the control is taken out.")] = "gam",
+    rank: Annotated[bool, typer.Option("--rank", help="Correlate ranks (Spearman).")] = False,
+    inference: Annotated[
+        Literal["auto", "iid", "ar", "block"],
+        typer.Option(
+            help="Intervals: Fisher (iid), effective sample size (ar), block bootstrap; auto = ar with --order."
+        ),
+    ] = "auto",
+    resamples: Annotated[int, typer.Option(metavar="N", help="Bootstrap resamples for block.")] = 2000,
+    windows: Annotated[
+        int | None, typer.Option(metavar="K", help="Also analyse K consecutive parts of every run.")
+    ] = None,
+    item_counts: Annotated[
+        str | None,
+        typer.Option(metavar="A=635,..", help="Items per test set: correct for their sampling noise."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables (csv, tsv, parquet, json, jsonl).")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heatmap (html, png, svg).")] = None,
+) -> None:
+    from breadth.cli.terminal import console, group_progress, say_warnings
+    from breadth.report.page import FORMATS
+    from breadth.verbs import correlate
+
+    if figure is not None and figure.suffix.lower() not in FORMATS:
+        raise InputError(f"--figure {figure}: a figure ends in {', '.join(FORMATS)}")
+    with group_progress("correlating") as progress:
+        result = correlate(
+            table,
+            control=control,
+            facets=facets,
+            by=by,
+            order=order,
+            regressor=regressor,
+            rank=rank,
+            inference=inference,
+            resamples=resamples,
+            windows=windows,
+            item_counts=None if item_counts is None else parse_counts(item_counts),
+            seed=seed,
+            progress=progress,
+        )
+    say_warnings(result.warnings)
+    show(result)
+    if out is not None:
+        for path in write_frames(result, out):
+            console.print(f"wrote {path}", markup=False, soft_wrap=True)
+    if figure is not None:
+        from breadth.report.page import write_figure
+
+        path = write_figure(result.figure(), figure, f"breadth correlate: {table.name}", result.summary())
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+correlate_command.__doc__ = HELP
+
+
+def parse_counts(text: str) -> dict[str, int]:
+    """Read ``a=635,b=2490``."""
+    counts = {}
+    for part in text.split(","):
+        name, sign, number = part.rpartition("=")
+        if not sign or not number.strip().isdigit():
+            raise InputError(f"--item-counts: {part!r} is not NAME=NUMBER; write a=635,b=2490")
+        counts[name.strip()] = int(number)
+    return counts
+
+
+def show(result: Correlation) -> None:
+    """Print the tables and the paragraph."""
+    from breadth.cli.terminal import console
+    from breadth.report.terminal import groups_table, heterogeneity_table, pairs_table
+
+    if result.by and result.pairs.height:
+        console.print(groups_table(result.pairs, result.by))
+        console.print(heterogeneity_table(result.heterogeneity))
+    else:
+        console.print(pairs_table(result.pairs, result.by))
+    console.print(result.summary(), markup=False, highlight=False)
+
+
+def write_frames(result: Correlation, out: Path) -> list[Path]:
+    """Write the pairs to ``out`` and the other frames beside it, as ``NAME.heterogeneity.csv`` and so on."""
+    from breadth.records import write_table
+
+    frames: dict[str, pl.DataFrame] = {
+        "heterogeneity": result.heterogeneity,
+        "similarity": result.similarity,
+        "windows": result.windows,
+    }
+    written = [write_table(result.pairs, out)]
+    for name, frame in frames.items():
+        if frame.height:
+            written.append(write_table(frame, out.with_name(f"{out.stem}.{name}{out.suffix}")))
+    return written

@@ -1,0 +1,30 @@
+"""The one kind of exception that means: the input is at fault, and this is how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A mistake in a table, a file or an option.
+
+    The message says what is wrong, where, and what to do. The command line prints it as one line
+    and exits with code 2; any other exception is a bug and keeps its traceback.
+    """
+
+
+def unknown_column(name: str, columns: Iterable[str], where: str, role: str) -> InputError:
+    """Say that ``name`` is not there, which names are near, and which there are."""
+    there = list(columns)
+    lowered = {column.lower(): column for column in reversed(there)}
+    near = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
+    hint = f" Did you mean {listed(lowered[key] for key in near)}?" if near else ""
+    return InputError(f"{where}: there is no column {name!r} ({role}).{hint} Columns: {listed(there, most=40)}")
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Join names for a message, cutting a long list short."""
+    everything = list(names)
+    shown = ", ".join(everything[:most])
+    return shown if len(everything) <= most else f"{shown}, ... ({len(everything)} in all)"

@@ -1,0 +1,24 @@
+"""The tables breadth works on: schemas, the one way in and out, and trajectories of scores.
+
+Every other room may import this one; it imports none of them.
+"""
+
+from breadth.errors import InputError
+from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
+from breadth.records.tables import Table, read_table, write_table, write_whole
+from breadth.records.trajectories import Trajectories, read_trajectories
+
+__all__ = [
+    "ITEMS",
+    "RESPONSES",
+    "SHIFTS",
+    "SUBJECTS",
+    "InputError",
+    "Table",
+    "Trajectories",
+    "conform",
+    "read_table",
+    "read_trajectories",
+    "write_table",
+    "write_whole",
+]

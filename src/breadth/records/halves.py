@@ -1,0 +1,61 @@
+"""Split halves: how much a score owes to which items happened to be in the test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.records.tables import Table
+
+
+@dataclass(frozen=True)
+class Halves:
+    """For every subject, test set and random split of its items: half the difference of the two halves."""
+
+    frame: pl.DataFrame
+    keys: list[str]
+    splits: int
+
+    def aligned(self, rows: pl.DataFrame, testsets: tuple[str, ...]) -> npt.NDArray[np.float64]:
+        """Return an array [row, test set, split], in the order of ``rows``; NaN where a half is empty."""
+        out = np.full((rows.height, len(testsets), self.splits), np.nan)
+        names = [f"split{k}" for k in range(self.splits)]
+        index = rows.select(self.keys).with_row_index("__row")
+        for j, testset in enumerate(testsets):
+            part = self.frame.filter(pl.col("testset") == testset)
+            joined = index.join(part, on=self.keys, how="left", nulls_equal=True) if self.keys else part
+            out[:, j, :] = joined.sort("__row").select(names).to_numpy() if self.keys else part.select(names)
+        return out
+
+
+def half_differences(table: Table, keys: list[str], *, splits: int, seed: int) -> Halves:
+    """Split the items of every test set at random, ``splits`` times over, and score both halves.
+
+    The same items form the same half for every subject, so the difference between halves shows how far
+    the subject's score would move if the test set had held other items of the same kind.
+    """
+    generator = np.random.default_rng(seed)
+    items = table.frame.select("testset", "item").unique(maintain_order=True).sort("testset", "item")
+    sides = np.empty((items.height, splits), dtype=bool)
+    start = 0
+    for size in items.group_by("testset", maintain_order=True).len()["len"]:
+        balanced = np.arange(size) < size / 2
+        sides[start : start + size] = np.stack([generator.permutation(balanced) for _ in range(splits)], axis=1)
+        start += size
+    marked = items.with_columns(pl.Series(f"side{k}", sides[:, k]) for k in range(splits))
+    correct = pl.col("correct")
+    frame = (
+        table.frame.with_columns(table.numbers("correct").alias("correct"))
+        .join(marked, on=["testset", "item"])
+        .group_by([*keys, "testset"], maintain_order=True)
+        .agg(
+            ((correct.filter(pl.col(f"side{k}")).mean() - correct.filter(~pl.col(f"side{k}")).mean()) / 2).alias(
+                f"split{k}"
+            )
+            for k in range(splits)
+        )
+    )
+    return Halves(frame.with_columns(pl.col("testset").cast(pl.String)), keys, splits)

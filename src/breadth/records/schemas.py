@@ -1,0 +1,71 @@
+"""The three tables everything is about: who answered what, and was it right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from breadth.errors import InputError
+
+Schema = Mapping[str, type[pl.DataType]]
+
+#: One subject's answer to one item. ``correct`` may be a fraction; ``margin`` is the log-odds of the
+#: right answer, null where unknown.
+RESPONSES: Schema = {"subject": pl.String, "item": pl.String, "correct": pl.Float64, "margin": pl.Float64}
+
+#: A model at a checkpoint. Further columns are welcome.
+SUBJECTS: Schema = {
+    "subject": pl.String,
+    "run": pl.String,
+    "model": pl.String,
+    "step": pl.Int64,
+    "train_set": pl.String,
+    "shots": pl.Int64,
+    "seed": pl.Int64,
+    "train_level": pl.Int64,
+}
+
+#: A question of a test set. Text fields and human measures of difficulty are further columns.
+ITEMS: Schema = {
+    "item": pl.String,
+    "testset": pl.String,
+    "shift": pl.String,
+    "label": pl.String,
+    "difficulty": pl.Float64,
+    "level": pl.Int64,
+}
+
+#: The kinds of shift an item's test set can stand for.
+SHIFTS = ("in-domain", "domain", "style", "difficulty", "adversarial")
+
+#: What must be there in each table; every other column of a schema may be left out.
+REQUIRED = {
+    "responses": ("subject", "item", "correct"),
+    "subjects": ("subject",),
+    "items": ("item", "testset"),
+}
+
+#: Columns that say which subject a row is about, and so are never taken for scores by default.
+KEY_COLUMNS = frozenset(SUBJECTS) | {"epoch", "checkpoint", "revision", "fold", "rank", "lr"}
+
+
+def conform(frame: pl.DataFrame, table: str, where: str) -> pl.DataFrame:
+    """Check ``frame`` against the schema of ``table`` and cast its columns to the stated types.
+
+    Columns that the schema does not name are kept as they are. All problems are reported together.
+    """
+    schema = {"responses": RESPONSES, "subjects": SUBJECTS, "items": ITEMS}[table]
+    problems = [f"column {name!r} is missing" for name in REQUIRED[table] if name not in frame.columns]
+    casts = []
+    for name, dtype in schema.items():
+        if name not in frame.columns:
+            continue
+        lost = frame[name].cast(dtype, strict=False).is_null() & frame[name].is_not_null()
+        if lost.any():
+            row = int(lost.arg_max() or 0)
+            problems.append(f"row {row + 1}, column {name!r}: {frame[name][row]!r} is not a {dtype.__name__}")
+        casts.append(pl.col(name).cast(dtype, strict=False))
+    if problems:
+        raise InputError(f"{where} is not a table of {table}: " + "; ".join(problems))
+    return frame.with_columns(casts)

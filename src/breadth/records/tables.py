@@ -1,0 +1,194 @@
+"""The one way in, and the one way out, for tables: files and frames of every kind breadth knows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from breadth.errors import InputError, listed
+from breadth.records.matrices import read_npz
+
+#: How a cell may say that nothing was measured.
+BLANKS = ("", "na", "n/a", "nan", "null", "none", "-")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A frame and where it came from, so that a message can name file, row and column."""
+
+    frame: pl.DataFrame
+    name: str
+    header_lines: int = 0
+
+    def place(self, row: int, column: str) -> str:
+        """Name a cell as the user can find it; ``row`` counts from 0."""
+        line = f" (line {row + 1 + self.header_lines})" if self.header_lines else ""
+        return f"{self.name}, row {row + 1}{line}, column {column!r}"
+
+    def numbers(self, column: str) -> pl.Series:
+        """Return a column as floats: blank markers are null, and anything else that is text is an error."""
+        values = self.frame[column]
+        if values.dtype == pl.Boolean or values.dtype.is_numeric() or values.dtype == pl.Null:
+            numbers = values.cast(pl.Float64)
+        elif values.dtype == pl.String:
+            stripped = values.str.strip_chars()
+            numbers = stripped.cast(pl.Float64, strict=False)
+            wrong = numbers.is_null() & values.is_not_null() & ~stripped.str.to_lowercase().is_in(BLANKS)
+            self._refuse(wrong, column, "is not a number. Leave the cell empty where nothing was measured")
+        else:
+            raise InputError(f"{self.name}, column {column!r}: holds {values.dtype}, not numbers")
+        numbers = numbers.fill_nan(None)
+        self._refuse(numbers.is_infinite().fill_null(False), column, "is not a finite number")
+        return numbers
+
+    def _refuse(self, wrong: pl.Series, column: str, complaint: str) -> None:
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            others = int(wrong.sum()) - 1
+            more = f" ({others} more such cells in this column)" if others else ""
+            raise InputError(f"{self.place(row, column)}: {self.frame[column][row]!r} {complaint}{more}")
+
+
+def read_table(source: Any) -> Table:
+    """Read a table from a path (CSV, TSV, Parquet, JSON lines, NPZ) or take a polars or pandas frame."""
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if isinstance(source, pl.DataFrame):
+        return _checked(Table(source, "table"))
+    if type(source).__module__.split(".")[0] == "pandas":
+        return _checked(Table(_from_pandas(source), "table"))
+    if isinstance(source, str | os.PathLike):
+        return _checked(_read_file(Path(source)))
+    raise InputError(f"a table is a path or a polars or pandas frame, not {type(source).__name__}")
+
+
+def write_table(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
+    """Write ``frame`` whole or not at all; the ending of ``path`` chooses the format."""
+    target = Path(path)
+    writer = _WRITERS.get(target.suffix.lower())
+    if writer is None:
+        raise InputError(f"{target}: cannot tell the format from {target.suffix!r}; use {listed(_WRITERS)}")
+    write_whole(target, lambda temporary: writer(frame, temporary))
+    return target
+
+
+def write_whole(target: Path, write: Callable[[Path], object]) -> None:
+    """Have ``write`` fill a temporary file beside ``target``, then put it in place in one step."""
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from error
+    temporary = Path(name)
+    try:
+        os.close(handle)
+        write(temporary)
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
+    ".csv": lambda frame, path: frame.write_csv(path),
+    ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
+    ".parquet": lambda frame, path: frame.write_parquet(path),
+    ".jsonl": lambda frame, path: frame.write_ndjson(path),
+    ".json": lambda frame, path: frame.write_json(path),
+}
+
+
+def _read_file(path: Path) -> Table:
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file")
+    if path.is_dir():
+        raise InputError(f"{path}: is a directory; name a table file ({listed(_READERS)})")
+    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    reader = _READERS.get(kind.lower())
+    if reader is None:
+        raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(_READERS)}")
+    try:
+        if path.stat().st_size == 0:
+            raise InputError(f"{path}: is empty")
+        frame = reader(path)
+    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(
+            f"{path}: cannot be read as {kind[1:].upper()}; it is truncated, damaged or of another kind ({first})"
+        ) from error
+    return Table(frame, str(path), header_lines=1 if reader in (_read_csv, _read_tsv) else 0)
+
+
+def _read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
+    frame = pl.read_csv(path, separator=separator, infer_schema_length=None)
+    if frame.height and frame[-1, -1] is None:
+        _refuse_short_last_line(path, separator, frame.width)
+    return frame
+
+
+def _read_tsv(path: Path) -> pl.DataFrame:
+    return _read_csv(path, separator="\t")
+
+
+def _refuse_short_last_line(path: Path, separator: str, width: int) -> None:
+    """A last line with too few fields means that the file was cut off while it was written."""
+    last: list[str] = []
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", newline="") as file:
+        number = 0
+        for row in csv.reader(file, delimiter=separator):
+            if row:
+                last, number = row, number + 1
+    if len(last) < width:
+        raise InputError(f"{path}, line {number}: has {len(last)} of {width} fields; the file seems to be truncated")
+
+
+_READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_tsv,
+    ".parquet": pl.read_parquet,
+    ".jsonl": lambda path: pl.read_ndjson(path, infer_schema_length=None),
+    ".ndjson": lambda path: pl.read_ndjson(path, infer_schema_length=None),
+    ".npz": read_npz,
+}
+
+
+def _from_pandas(frame: Any) -> pl.DataFrame:
+    """Convert column by column, which needs no Arrow library; row labels become columns if they are named."""
+    if any(frame.index.names):
+        frame = frame.reset_index()
+    columns = {}
+    for name in frame.columns:
+        values = frame[name]
+        if values.dtype.kind in "iufb":
+            numbers = values.to_numpy(dtype=float, na_value=float("nan")) if values.hasnans else values.to_numpy()
+            columns[str(name)] = pl.Series(str(name), numbers, nan_to_null=True)
+        else:
+            cells = [None if missing else cell for cell, missing in zip(values, values.isna(), strict=True)]
+            columns[str(name)] = pl.Series(str(name), cells, strict=False)
+    return pl.DataFrame(columns)
+
+
+def _checked(table: Table) -> Table:
+    if not table.frame.height:
+        raise InputError(f"{table.name}: has no rows")
+    return table

@@ -1,0 +1,254 @@
+"""Scores of test sets over runs and checkpoints, from a long or a wide table or from single answers."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.errors import InputError, listed, unknown_column
+from breadth.records.halves import half_differences
+from breadth.records.schemas import ITEMS, KEY_COLUMNS
+from breadth.records.tables import BLANKS, Table, read_table
+
+#: Columns of a long table that hold the score itself, or describe the item rather than the subject.
+NOT_KEYS = frozenset(ITEMS) | {"score", "correct", "margin"}
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """One row per subject, sorted by group and order; one column of floats per control and facet.
+
+    ``halves`` is there when the table held single answers: for every row, score column (facets, then
+    controls) and random split of the items, half the difference between the two halves' scores. Its
+    errors have the same spread as those of the whole score.
+    """
+
+    frame: pl.DataFrame
+    name: str
+    by: tuple[str, ...]
+    order: str | None
+    controls: tuple[str, ...]
+    facets: tuple[str, ...]
+    halves: npt.NDArray[np.float64] | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read_trajectories(
+    source: Any,
+    control: str | Sequence[str] | None,
+    facets: str | Sequence[str] | None = None,
+    by: str | Sequence[str] | None = None,
+    order: str | None = None,
+    *,
+    splits: int = 10,
+    seed: int = 0,
+) -> Trajectories:
+    """Read a table of scores and settle which columns play which part.
+
+    A wide table has a column per test set. A long table has columns ``testset`` and ``score``; a table
+    of answers has ``testset``, ``item`` and ``correct`` and is averaged. ``facets`` may hold wildcards;
+    by default every column of numbers is a facet that is not a control and does not name a subject.
+    """
+    table = read_table(source)
+    groups = _names(by, table.frame.columns)
+    for name, role in [*((name, "by") for name in groups), *([(order, "order")] if order else [])]:
+        if name not in table.frame.columns:
+            raise unknown_column(name, table.frame.columns, table.name, role)
+    answers = {"testset", "item", "correct"} <= set(table.frame.columns)
+    halves = None
+    if answers:
+        keys = _long_keys(table, groups, order)
+        halves = half_differences(table, keys, splits=splits, seed=seed)
+        table = _averaged(table, keys)
+    elif {"testset", "score"} <= set(table.frame.columns):
+        table = _widened(table, _long_keys(table, groups, order))
+    controls = _names(control, table.frame.columns)
+    for name in controls:
+        if name not in table.frame.columns:
+            raise unknown_column(name, table.frame.columns, table.name, "control")
+    chosen = _facets(table, facets, {*groups, *controls, order or ""})
+    _refuse_overlap(table, controls, chosen, groups, order)
+    scores = {name: table.numbers(name) for name in (*controls, *chosen)}
+    frame = table.frame.with_columns(series.alias(name) for name, series in scores.items())
+    if order is not None and frame[order].dtype == pl.String:
+        frame = frame.with_columns(table.numbers(order).alias(order))
+    _refuse_duplicates(Table(frame, table.name, table.header_lines), groups, order)
+    keep = [*groups, *([order] if order else []), *controls, *chosen]
+    by_group = frame.with_row_index("__row").sort([*groups, *([order] if order else [])], maintain_order=True)
+    differences = None
+    if halves is not None:
+        aligned = halves.aligned(frame, (*chosen, *controls))
+        differences = aligned[by_group["__row"].to_numpy()]
+    warnings = [*_scale_warnings(table, scores), *_order_warnings(frame, groups, order)]
+    return Trajectories(
+        by_group.select(keep), table.name, groups, order, controls, chosen, differences, tuple(warnings)
+    )
+
+
+def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
+    """Take names one by one or joined by commas; a column that holds a comma itself is named as it is."""
+    if given is None:
+        return ()
+    names: list[str] = []
+    for entry in [given] if isinstance(given, str) else given:
+        names += [entry] if entry in columns else [part.strip() for part in entry.split(",") if part.strip()]
+    return tuple(dict.fromkeys(names))
+
+
+def _facets(table: Table, given: str | Sequence[str] | None, taken: set[str]) -> tuple[str, ...]:
+    columns = table.frame.columns
+    if given is None:
+        chosen = [name for name in columns if name not in taken | KEY_COLUMNS and _holds_scores(table.frame[name])]
+    else:
+        chosen = []
+        for pattern in _names(given, columns):
+            matches = [pattern] if pattern in columns else fnmatch.filter(columns, pattern)
+            if not matches:
+                raise unknown_column(pattern, columns, table.name, "facet")
+            chosen += matches
+    facets = tuple(dict.fromkeys(chosen))
+    if len(facets) < 2:
+        raise InputError(
+            f"{table.name}: {len(facets)} facet{'' if len(facets) == 1 else 's'} ({listed(facets) or 'none'}); "
+            f"a correlation needs at least 2 columns of scores besides the control. Columns: {listed(columns, 40)}"
+        )
+    return facets
+
+
+def _holds_scores(values: pl.Series) -> bool:
+    """Numbers, or text most of whose cells are numbers (a stray word then gets an error that names it)."""
+    if values.dtype != pl.String:
+        return values.dtype.is_numeric()
+    cells = values.str.strip_chars().drop_nulls()
+    cells = cells.filter(~cells.str.to_lowercase().is_in(BLANKS))
+    return cells.len() > 0 and 2 * cells.cast(pl.Float64, strict=False).drop_nulls().len() > cells.len()
+
+
+def _refuse_overlap(
+    table: Table,
+    controls: tuple[str, ...],
+    facets: tuple[str, ...],
+    groups: tuple[str, ...],
+    order: str | None,
+) -> None:
+    both = [name for name in controls if name in facets]
+    if both:
+        raise InputError(
+            f"{table.name}: {listed(both)} is both control and facet; what is controlled for has nothing "
+            "left to correlate. Take it out of one of the two"
+        )
+    used = {*groups, *([order] if order else [])}
+    keys = [name for name in (*controls, *facets) if name in used]
+    if keys:
+        raise InputError(f"{table.name}: {listed(keys)} is used for --by or --order and as a score; choose one")
+
+
+def _long_keys(table: Table, groups: tuple[str, ...], order: str | None) -> list[str]:
+    """Columns of a long table that together say which subject a row is about."""
+    frame = table.frame
+    names = {*groups, *([order] if order else [])}
+    names |= {name for name in frame.columns if name in KEY_COLUMNS}
+    names |= {name for name in frame.columns if frame[name].dtype == pl.String and name not in NOT_KEYS}
+    return [name for name in frame.columns if name in names]
+
+
+def _widened(table: Table, keys: list[str]) -> Table:
+    scores = table.frame.with_columns(table.numbers("score").alias("score"))
+    _refuse_repeats(scores, [*keys, "testset"], table)
+    return _pivot(scores, keys, table)
+
+
+def _averaged(table: Table, keys: list[str]) -> Table:
+    answers = table.frame.with_columns(table.numbers("correct").alias("correct"))
+    outside = ~answers["correct"].is_between(0, 1).fill_null(True)
+    if outside.any():
+        row = int(outside.arg_max() or 0)
+        raise InputError(f"{table.place(row, 'correct')}: {answers['correct'][row]!r} is not between 0 and 1")
+    _refuse_repeats(answers, [*keys, "testset", "item"], table)
+    means = answers.group_by([*keys, "testset"], maintain_order=True).agg(pl.col("correct").mean().alias("score"))
+    return _pivot(means, keys, table)
+
+
+def _pivot(frame: pl.DataFrame, keys: list[str], table: Table) -> Table:
+    testsets = frame["testset"].cast(pl.String).unique(maintain_order=True).drop_nulls().to_list()
+    clash = [name for name in testsets if name in keys]
+    if clash:
+        raise InputError(f"{table.name}: test set {listed(clash)} has the name of a column; rename one")
+    index = keys or ["__all"]
+    frame = frame if keys else frame.with_columns(pl.lit(0).alias("__all"))
+    wide = frame.pivot(on="testset", index=index, values="score", maintain_order=True)
+    return Table(wide, table.name)
+
+
+def _refuse_repeats(frame: pl.DataFrame, keys: list[str], table: Table) -> None:
+    repeated = frame.select(keys).is_duplicated()
+    if repeated.any():
+        row = int(repeated.arg_max() or 0)
+        cell = ", ".join(f"{name}={frame[name][row]}" for name in keys)
+        raise InputError(
+            f"{table.name}, row {row + 1}: {cell} occurs {_times(frame, keys, row)} times; every "
+            f"({', '.join(keys)}) may occur once. Remove the repeats, or average them first"
+        )
+
+
+def _times(frame: pl.DataFrame, keys: list[str], row: int) -> int:
+    same = [pl.col(name).eq_missing(pl.lit(frame[name][row], dtype=frame[name].dtype)) for name in keys]
+    return frame.filter(pl.all_horizontal(same)).height
+
+
+def _refuse_duplicates(table: Table, groups: tuple[str, ...], order: str | None) -> None:
+    """A checkpoint may occur once; without an order, rows of a group are simply observations."""
+    frame = table.frame
+    if order is None:
+        keys = [name for name in frame.columns if name in KEY_COLUMNS and not frame[name].dtype.is_float()]
+        if not {"run", "step"} <= set(keys):
+            return
+    else:
+        keys = [*groups, order]
+        if frame[order].is_null().any():
+            row = int(frame[order].is_null().arg_max() or 0)
+            raise InputError(f"{table.place(row, order)}: is empty; every row needs its place in the order")
+    if not frame.select(keys).is_duplicated().any():
+        return
+    rest = [
+        name for name in frame.columns if name not in keys and (name in KEY_COLUMNS or frame[name].dtype == pl.String)
+    ]
+    apart = [name for name in rest if not frame.select([*keys, name]).is_duplicated().any()]
+    if apart and order is not None:
+        raise InputError(
+            f"{table.name}: several rows share one ({', '.join(keys)}), and column {listed(apart)} tells them "
+            f"apart. Add --by {apart[0]} so that each series is a group of its own"
+        )
+    _refuse_repeats(frame, keys, table)
+
+
+def _scale_warnings(table: Table, scores: dict[str, pl.Series]) -> list[str]:
+    """Warn when a column seems to mix fractions and percentages: nothing lies between the two scales."""
+    warnings = []
+    for name, series in scores.items():
+        size = series.drop_nulls().abs()
+        low = size.filter((size > 0) & (size <= 1)).max()
+        high = size.filter(size > 1).min()
+        if low is not None and high is not None and float(high) > 10 * float(low):  # type: ignore[arg-type]
+            row = int((series.abs() <= 1).fill_null(False).arg_max() or 0)
+            warnings.append(
+                f"{table.name}, column {name!r}: fractions and percentages seem to be mixed (for instance "
+                f"{series[row]!r} and {high!r}); put the column on one scale"
+            )
+    return warnings
+
+
+def _order_warnings(frame: pl.DataFrame, groups: tuple[str, ...], order: str | None) -> list[str]:
+    if order is not None or "step" not in frame.columns or frame["step"].n_unique() < 3:
+        return []
+    by = "" if groups else " --by run" if "run" in frame.columns else ""
+    return [
+        "rows look like checkpoints of runs (column 'step') but are treated as independent: "
+        f"add --order step{by} for intervals that respect their dependence"
+    ]

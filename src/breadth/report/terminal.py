@@ -1,0 +1,119 @@
+"""Tables for the terminal: never wider than 100 columns, never longer than a screen or two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from breadth.report.findings import verdicts
+
+WIDTH = 100
+MOST_ROWS = 30
+
+
+def pairs_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
+    """Show pairs, the best supported first where not all fit."""
+    shown = pairs
+    title = "Partial correlations"
+    if pairs.height > MOST_ROWS:
+        shown = pairs.sort(["p", pl.col("r").abs()], descending=[False, True], nulls_last=True).head(MOST_ROWS)
+        title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
+    corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
+    table = _table(title, [*by, "a", "b"])
+    _number_columns(table, ["n", "n_eff", "r_raw", "r", "95 % interval", *(["r_corr"] if corrected else []), "q"])
+    for row in shown.iter_rows(named=True):
+        cells = [Text(str(row[name])) for name in (*by, "a", "b")]
+        cells += [Text(str(row["n"])), Text(_number(row["n_eff"], 0)), _r(row["r_raw"])]
+        if row["r"] is None:
+            cells += [Text("-"), Text("see note", style="dim italic")]
+        else:
+            cells += [_r(row["r"], row["ci_low"], row["ci_high"]), _interval(row["ci_low"], row["ci_high"])]
+        cells += [_r(row["r_corrected"])] if corrected else []
+        table.add_row(*cells, Text(_probability(row["q"])))
+    return table
+
+
+def heterogeneity_table(frame: pl.DataFrame) -> Table:
+    """Show, per pair, the mean over groups and how far groups differ, widest disagreement first."""
+    title = "Over groups"
+    shown = frame
+    if frame.height > MOST_ROWS:
+        shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
+        title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
+    table = _table(title, ["a", "b"])
+    _number_columns(table, ["groups", "mean r", "95 % interval", "new group", "I2", "same sign"])
+    for row in shown.iter_rows(named=True):
+        table.add_row(
+            Text(row["a"]),
+            Text(row["b"]),
+            Text(str(row["k"])),
+            _r(row["r_mean"], row["ci_low"], row["ci_high"]),
+            _interval(row["ci_low"], row["ci_high"]),
+            _interval(row["predict_low"], row["predict_high"]),
+            Text(_share(row["i2"])),
+            Text(_share(row["sign_agreement"])),
+        )
+    return table
+
+
+def groups_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
+    """Show, per group, how many pairs are positive, negative and undecided."""
+    parts = pairs.partition_by(by, maintain_order=True)
+    title = "Groups" if len(parts) <= MOST_ROWS else f"Groups: the first {MOST_ROWS} of {len(parts):,}"
+    table = _table(title, by)
+    _number_columns(table, ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"])
+    for part in parts[:MOST_ROWS]:
+        counts = verdicts(part)
+        n_eff, r = part["n_eff"].median(), part["r"].median()
+        table.add_row(
+            *(Text(str(part[name][0])) for name in by),
+            Text(str(part["n"].max())),
+            Text(_number(n_eff, 0)),
+            *(Text(str(count)) for count in (counts.positive, counts.negative, counts.undecided, counts.unknown)),
+            _r(r),
+        )
+    return table
+
+
+def _table(title: str, names: Sequence[str]) -> Table:
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(Text(name), overflow="ellipsis", no_wrap=True, min_width=6)
+    return table
+
+
+def _number_columns(table: Table, names: Sequence[str]) -> None:
+    """Columns of numbers are never cut; where a table is too wide, the names beside them are."""
+    widths = {"95 % interval": 13, "new group": 11, "n": 4}
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True, min_width=widths.get(name, max(5, len(name))))
+
+
+def _r(value: object, low: float | None = None, high: float | None = None) -> Text:
+    """A correlation with its sign, bold where its interval leaves 0 out."""
+    if not isinstance(value, float):
+        return Text("-")
+    sure = low is not None and high is not None and (low > 0 or high < 0)
+    return Text(f"{value:+.2f}", style="bold" if sure else "")
+
+
+def _interval(low: float | None, high: float | None) -> Text:
+    return Text("-" if low is None or high is None else f"{low:+.2f} {high:+.2f}")
+
+
+def _number(value: object, digits: int) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, float | int) else "-"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _probability(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0") if value < 1 else "1"
