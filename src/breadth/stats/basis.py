@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from breadth.stats.panel import Bools, Floats
 
@@ -14,7 +15,7 @@ Regressor = Literal["gam", "linear", "none"]
 SPLINES = 20
 
 #: Keeps a basis that the data leave undetermined from dividing by zero; far below any reported digit.
-RIDGE = 1e-9
+RIDGE = 1e-12
 
 
 class Basis(NamedTuple):
@@ -38,14 +39,15 @@ def make_basis(controls: Floats, rows: Bools, regressor: Regressor) -> Basis:
         gram = raw.transpose(0, 2, 1) @ raw
         rotation, ease = diagonalise(gram, _penalty(controls.shape[2]))
         return Basis(raw @ rotation, ease, rotation)
-    # Householder QR keeps all digits, which squaring the columns would not.
-    q, r = np.linalg.qr(raw)
+    # Householder QR keeps all digits, which squaring the columns would not. It wants no fewer rows than columns.
+    q, r = np.linalg.qr(np.pad(raw, ((0, 0), (0, raw.shape[2]), (0, 0))))
     size = np.abs(np.diagonal(r, axis1=1, axis2=2))
     free = size > 1e-10 * np.maximum(size.max(axis=1, keepdims=True), 1e-300)
     safe = np.where(free, size, 1.0)
     r = r + np.eye(r.shape[1]) * np.where(free, 0.0, safe)[:, None, :]
     inverse = np.linalg.inv(r)
-    return Basis(q * free[:, None, :], free.astype(np.float64), inverse * free[:, None, :])
+    phi = q[:, : raw.shape[1]] * free[:, None, :] * rows[:, :, None]
+    return Basis(phi, free.astype(np.float64), inverse * free[:, None, :])
 
 
 def raw_columns(controls: Floats, rows: Bools, regressor: Regressor, slope_of: int | None = None) -> Floats:
@@ -63,7 +65,7 @@ def raw_columns(controls: Floats, rows: Bools, regressor: Regressor, slope_of: i
                 splines = splines / width[:, :, j : j + 1] if slope_of == j else np.zeros_like(splines)
             elif j:  # every further smooth is centred: the constant belongs to the first
                 splines = (splines - splines.sum(1, keepdims=True) / _count(rows)) * inside
-            parts.append(splines)
+            parts.append(splines[:, :, 1:] if j else splines)
         return np.concatenate(parts, axis=2)
     constant = np.full((*rows.shape, 1), 1.0 if slope_of is None else 0.0) * inside
     if regressor == "none":
@@ -81,7 +83,7 @@ def diagonalise(gram: Floats, penalty: Floats) -> tuple[Floats, Floats]:
 
     With T' (gram + penalty) T = I and T' gram T = diag(ease), the penalty becomes diag(1 - ease), and a
     penalised fit for any smoothing parameter is a division. Directions that the data say nothing about
-    (ease 0) are dropped. This is the Demmler-Reinsch form of a smoothing spline.
+    (ease near 0) are dropped. This is the Demmler-Reinsch form of a smoothing spline.
     """
     total = gram + penalty
     size = np.trace(total, axis1=1, axis2=2)[:, None, None] / total.shape[1]
@@ -89,7 +91,7 @@ def diagonalise(gram: Floats, penalty: Floats) -> tuple[Floats, Floats]:
     inverse = np.linalg.inv(lower)
     ease, turn = np.linalg.eigh(inverse @ gram @ inverse.transpose(0, 2, 1))
     known = ease > 1e-8
-    ease = np.where(known, np.minimum(ease, 1.0), 0.0)
+    ease = np.where(ease > 1 - 1e-9, 1.0, np.where(known, ease, 0.0))
     scale = np.where(known, 1 / np.sqrt(np.where(known, ease, 1.0)), 0.0)
     rotation: Floats = inverse.transpose(0, 2, 1) @ (turn * scale[:, None, :])
     return rotation, ease
@@ -116,8 +118,9 @@ def _splines(unit: Floats, derivative: bool) -> Floats:
 def _penalty(q: int) -> Floats:
     """Sum of squared second differences of neighbouring spline coefficients, for each of q smooths."""
     differences = np.diff(np.eye(SPLINES), 2, axis=0)
-    penalty = np.kron(np.eye(q), differences.T @ differences).astype(np.float64)
-    return penalty
+    # A further smooth has one spline less: a constant added to all its coefficients would change nothing.
+    blocks = [differences if j == 0 else differences[:, 1:] for j in range(q)]
+    return np.asarray(block_diag(*(block.T @ block for block in blocks)), dtype=np.float64)
 
 
 def _count(rows: Bools) -> Floats:

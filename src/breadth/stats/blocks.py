@@ -47,13 +47,14 @@ def block_errors(
         phi, roughness = _needed(basis, fit, f, inside)
         values = series[f][inside]
         z = [
-            _refitted_z(phi, roughness, values, _counts(generator, len(values), length, size))
+            refitted_z(phi, roughness, values, block_counts(generator, len(values), length, size))
             for size in np.diff([*range(0, resamples, BATCH), resamples])
         ]
         if done is not None:
             done()
         spread: Floats = np.concatenate(z).std(axis=0, ddof=1)
-        return spread
+        # Blocks vary around the mean of the run they were cut from, which hides a share length / n of the variance.
+        return spread / np.sqrt(1 - length / len(values))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.array(list(pool.map(errors, range(len(rows)))))
@@ -80,7 +81,7 @@ def _needed(basis: Basis, fit: Fit, f: int, inside: Bools) -> tuple[Floats, Floa
     return phi, (1 - ease[keep]) / ease[keep]
 
 
-def _counts(generator: np.random.Generator, n: int, length: int, size: int) -> Floats:
+def block_counts(generator: np.random.Generator, n: int, length: int, size: int) -> Floats:
     """How often each of n rows occurs in each of ``size`` resamples made of blocks."""
     blocks = -(-n // length)
     starts = generator.integers(0, n, (size, blocks, 1))
@@ -89,8 +90,12 @@ def _counts(generator: np.random.Generator, n: int, length: int, size: int) -> F
     return np.bincount(flat, minlength=size * n).reshape(size, n).astype(np.float64)
 
 
-def _refitted_z(phi: Floats, roughness: Floats, series: Floats, counts: Floats) -> Floats:
-    """Partial correlations (as z) of every resample, [size, P]."""
+def refitted_z(phi: Floats, roughness: Floats, series: Floats, counts: Floats) -> Floats:
+    """Return the partial correlations (as z) [size, P] of resamples, given how often each row is in each.
+
+    ``phi`` [n, K] and ``roughness`` [K] are a basis of the control and the penalty of its functions, ``series``
+    [n, m] centred scores.
+    """
     n, k = phi.shape
     m = series.shape[1]
     scale = 1 / np.sqrt(1 + roughness)

@@ -47,10 +47,25 @@ def inflation(correlations: Floats, n: Floats) -> Floats:
     product = np.clip(first[:, :, None] * first[:, None, :], -0.99, 0.99)
     autoregressive = (1 + product) / (1 - product)
     lag = np.arange(1, correlations.shape[1] + 1)
-    weight = np.clip(1 - lag[None, :] / n[:, None], 0, None)
+    weight = np.clip(1 - lag[None, :] / np.maximum(n, 1)[:, None], 0, None)
     summed = 1 + 2 * (correlations * weight[:, :, None]).transpose(0, 2, 1) @ correlations
     result: Floats = np.maximum(np.maximum(autoregressive, summed), 1.0)
     return result
+
+
+def row_cost(phi: Floats, factors: Floats, worth: Floats) -> Floats:
+    """Effective rows that taking the control out has cost, for every two series: [F, m, m].
+
+    A fitted function that is as quick as noise from row to row takes away one row in n, so ``worth`` (n_eff / n)
+    of an effective row. One that is as slow as the dependence itself takes a whole effective row. How slow a function
+    is, is its lag-1 autocorrelation. The constant is not counted: Fisher's variance has it already.
+    """
+    slowness = np.clip(np.einsum("fnk,fnk->fk", phi[:, 1:], phi[:, :-1]), 0, 1)
+    spent = factors.sum(axis=1) - 1
+    slow = np.clip(np.einsum("fk,fkm->fm", slowness, factors) - 1, 0, spent)
+    spent, slow = ((side[:, :, None] + side[:, None, :]) / 2 for side in (spent, slow))
+    cost: Floats = worth * spent + (1 - worth) * slow
+    return cost
 
 
 def _lagged(values: Floats, size: int, lags: int) -> Floats:

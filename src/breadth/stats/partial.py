@@ -13,7 +13,7 @@ import numpy as np
 from breadth.stats.attenuation import Noise, correct, noise_from_counts, noise_from_halves
 from breadth.stats.basis import Basis, Regressor, make_basis
 from breadth.stats.blocks import block_errors
-from breadth.stats.dependence import autocorrelation, inflation
+from breadth.stats.dependence import autocorrelation, inflation, row_cost
 from breadth.stats.intervals import dependent_interval, independent_interval
 from breadth.stats.notes import HAS_INTERVAL, HAS_R, HAS_RAW, Codes, Note, note_pairs
 from breadth.stats.panel import Bools, Entries, Floats, Panel, make_entries, pair_indices
@@ -101,10 +101,10 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
     before, after = _products(ready.centred), _products(fit.residuals)
     spent = (fit.edf[:, :, None] + fit.edf[:, None, :]) / 2 - 1
     own = [seeds[group] for group in entries.group]
-    effective = _effective_rows(basis, ready, fit, spent, settings, own)
+    worth = _worth(basis, ready, fit, spent, settings, own)
 
     n = entries.entry(rows.sum(axis=1).astype(np.float64))
-    n_eff, cost = entries.pair(effective), entries.pair(spent)
+    n_eff, cost = entries.pair(worth.rows), entries.pair(worth.cost)
     r = entries.pair(_correlation(after))
     note = note_pairs(entries, ready, _power(before), _power(after), r, settings.regressor)
     interval = independent_interval(r, n, cost, settings.rank)
@@ -114,7 +114,7 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
     noise = _noise(panel, entries, ready, basis, fit, settings)
     correction = None
     if noise is not None:
-        found = correct(noise, ready.controls, rows, basis, fit, effective, spent, settings.regressor)
+        found = correct(noise, ready.controls, rows, basis, fit, worth.rows, worth.cost, settings.regressor)
         correction = Correction(
             _where(note <= HAS_INTERVAL, entries.pair(found.r)),
             _where(note <= HAS_INTERVAL, entries.pair(found.low)),
@@ -137,28 +137,35 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
     )
 
 
-def _effective_rows(
+class _Worth(NamedTuple):
+    """Independent rows [F, m, m] that an entry is worth for every two series, and how many the control has cost."""
+
+    rows: Floats
+    cost: Floats
+
+
+def _worth(
     basis: Basis,
     ready: Prepared,
     fit: Fit,
     spent: Floats,
     settings: Settings,
     seeds: list[np.random.SeedSequence],
-) -> Floats:
-    """Independent rows that the rows of an entry are worth, for every two series: [F, m, m]."""
+) -> _Worth:
     rows = ready.rows
     n = rows.sum(axis=1).astype(np.float64)
     whole = np.broadcast_to(n[:, None, None], spent.shape)
     if settings.inference == "iid":
-        return whole
+        return _Worth(whole, spent)
     growth = inflation(autocorrelation(fit.residuals, rows), n)
     if settings.inference == "ar":
-        return np.maximum(whole / growth, 1)
+        effective = np.maximum(whole / growth, 1)
+        return _Worth(effective, row_cost(basis.phi, fit.factors, effective / np.maximum(whole, 1)))
     errors = block_errors(basis, ready.centred, fit, rows, growth, resamples=settings.resamples, seeds=seeds)
     a, b = pair_indices(spent.shape[1])
     error = np.ones(spent.shape)
     error[:, a, b] = error[:, b, a] = errors
-    return np.clip(3 + spent + 1 / np.maximum(error, 1e-6) ** 2, 1, np.maximum(whole, 1))
+    return _Worth(np.clip(3 + spent + 1 / np.maximum(error, 1e-6) ** 2, 1, np.maximum(whole, 1)), spent)
 
 
 def _noise(panel: Panel, entries: Entries, ready: Prepared, basis: Basis, fit: Fit, settings: Settings) -> Noise | None:

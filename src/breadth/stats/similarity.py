@@ -41,7 +41,7 @@ def compare_groups(r: Floats, z: Floats, m: int, seed: int = 0) -> Similarity:
     remain. A similarity near 0 does not mean that the groups contradict each other: that is near -1.
     """
     first, second = pair_indices(len(r))
-    usable = np.array([_complete_facets(~np.isnan(row), m) for row in r]).reshape(len(r), m)
+    usable = np.array([_complete_facets(~np.isnan(row), m) for row in r], dtype=bool).reshape(len(r), m)
     shared = usable[first] & usable[second]
     similarity, difference, p = (np.full(len(first), np.nan) for _ in range(3))
     generator = np.random.default_rng(seed)

@@ -1,0 +1,20 @@
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Public data sets kept beside the repository; tests that need them are skipped elsewhere."""
+    folder = Path(os.environ.get("BREADTH_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("needs the shared data (set BREADTH_SHARED_DATA to its directory)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trajectory_data(shared_data: Path) -> Path:
+    return shared_data / "trajectories"

@@ -1,0 +1,134 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from breadth.errors import InputError
+from breadth.records import read_trajectories
+
+WIDE = pl.DataFrame(
+    {
+        "run": ["b", "b", "a", "a"],
+        "step": [1, 0, 1, 0],
+        "seed": [0, 0, 0, 0],
+        "mnli": [0.5, 0.6, 0.7, 0.8],
+        "hans": [0.1, 0.2, 0.3, 0.4],
+        "rte": [0.5, None, 0.3, 0.2],
+    }
+)
+LONG = WIDE.unpivot(["mnli", "hans", "rte"], index=["run", "step", "seed"], variable_name="testset", value_name="score")
+
+
+def test_wide_and_long_are_the_same():
+    wide = read_trajectories(WIDE, "mnli", by="run", order="step")
+    long = read_trajectories(LONG, "mnli", by="run", order="step")
+    assert wide.facets == long.facets == ("hans", "rte"), "keys such as seed are not scores"
+    assert wide.frame.equals(long.frame)
+    assert wide.frame.select("run", "step").rows() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+
+def test_answers_are_averaged_and_halved():
+    generator = np.random.default_rng(0)
+    answers = pl.DataFrame(
+        [
+            {
+                "run": run,
+                "step": step,
+                "testset": testset,
+                "item": f"{testset}{i}",
+                "correct": int(generator.random() < 0.6),
+            }
+            for run in ("r1", "r2")
+            for step in range(3)
+            for testset in ("in", "x", "y")
+            for i in range(40)
+        ]
+    )
+    found = read_trajectories(answers, "in", by="run", order="step", splits=7)
+    means = answers.group_by("run", "step", "testset").agg(pl.col("correct").mean())
+    row = found.frame.row(4, named=True)
+    for name in ("in", "x", "y"):
+        expected = means.filter(run=row["run"], step=row["step"], testset=name)["correct"].item()
+        assert row[name] == pytest.approx(expected)
+    assert found.halves is not None
+    assert found.halves.shape == (6, 3, 7)
+    # Half the difference of two halves of 40 items has the variance of their mean: p (1 - p) / 40.
+    assert np.mean(found.halves**2) == pytest.approx(0.24 / 40, rel=0.3)
+
+
+def test_names_may_be_joined_by_commas_or_hold_them():
+    frame = WIDE.rename({"hans": "hans, all"})
+    assert read_trajectories(frame, "mnli", facets=["hans, all", "rte"]).facets == ("hans, all", "rte")
+    assert read_trajectories(WIDE, "mnli", facets="rte,hans").facets == ("rte", "hans")
+
+
+def test_wildcards():
+    assert read_trajectories(WIDE, "mnli", facets="h*,r?e").facets == ("hans", "rte")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"control": "mlni"}, r"no column 'mlni' \(control\)\. Did you mean mnli\?.*Columns: run"),
+        ({"control": "mnli", "by": "runs"}, r"no column 'runs' \(by\)\. Did you mean run"),
+        ({"control": "mnli", "order": "stpe"}, r"Did you mean step"),
+        ({"control": "mnli", "facets": "hans,nothing"}, r"no column 'nothing' \(facet\)"),
+        ({"control": "mnli", "facets": "hans,mnli"}, "both control and facet"),
+        ({"control": "mnli", "facets": "hans"}, "1 facet .*at least 2"),
+        ({"control": "step", "by": "run", "order": "step"}, "used for --by or --order and as a score"),
+        ({"control": "mnli", "order": "step"}, "column run tells them apart. Add --by run"),
+    ],
+)
+def test_bad_columns(options, message):
+    with pytest.raises(InputError, match=message):
+        read_trajectories(WIDE, **options)
+
+
+def test_duplicate_checkpoints():
+    doubled = pl.concat([WIDE, WIDE.head(1)])
+    with pytest.raises(InputError, match=r"run=b, step=1 occurs 2 times"):
+        read_trajectories(doubled, "mnli", by="run", order="step")
+    with pytest.raises(InputError, match=r"run=b, step=1, seed=0 occurs 2 times"):
+        read_trajectories(doubled, "mnli")
+    with pytest.raises(InputError, match=r"testset=mnli occurs 2 times"):
+        read_trajectories(pl.concat([LONG, LONG.head(1)]), "mnli", by="run", order="step")
+
+
+def test_text_in_a_default_facet_is_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("run,mnli,hans,rte\na,0.1,0.2,0.3\nb,0.1,oops,0.3\nc,0.1,0.2,0.3\n")
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), column 'hans': 'oops'"):
+        read_trajectories(path, "mnli")
+
+
+def test_an_order_needs_a_place_for_every_row():
+    with pytest.raises(InputError, match="is empty"):
+        read_trajectories(WIDE.with_columns(step=pl.Series([1, None, 1, 0])), "mnli", by="run", order="step")
+
+
+def test_order_written_as_text_is_sorted_as_numbers():
+    frame = pl.DataFrame({"step": ["10", "9"], "m": [1.0, 2.0], "x": [1.0, 2.0], "y": [0.0, 1.0]})
+    assert read_trajectories(frame, "m", order="step").frame["step"].to_list() == [9.0, 10.0]
+
+
+def test_mixed_scales_are_warned_about():
+    mixed = WIDE.with_columns(hans=pl.Series([0.61, 0.7, 58.0, 61.0]))
+    (warning,) = [w for w in read_trajectories(mixed, "mnli", by="run", order="step").warnings if "mixed" in w]
+    assert "'hans'" in warning
+    percent = WIDE.with_columns(hans=pl.Series([61.0, 70.0, 58.0, 2.0]))
+    assert not [w for w in read_trajectories(percent, "mnli", by="run", order="step").warnings if "mixed" in w]
+
+
+def test_unordered_checkpoints_are_warned_about():
+    frame = pl.DataFrame({"run": ["a"] * 5, "step": range(5), "m": range(5), "x": range(5), "y": range(5)})
+    assert "--order step --by run" in " ".join(read_trajectories(frame, "m").warnings)
+
+
+def test_answers_outside_0_and_1(tmp_path):
+    answers = pl.DataFrame({"run": "a", "testset": ["s", "t"], "item": ["1", "2"], "correct": [1.0, 3.0]})
+    with pytest.raises(InputError, match="row 2, column 'correct': 3.0 is not between 0 and 1"):
+        read_trajectories(answers, "s")
+
+
+def test_a_test_set_named_like_a_key():
+    with pytest.raises(InputError, match="has the name of a column"):
+        read_trajectories(LONG.with_columns(testset=pl.col("testset").replace("hans", "seed")), "mnli", by="run")
