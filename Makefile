@@ -24,10 +24,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/false_discoveries.py
-	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/correlate_speed.py
+	$(BIN)/python benchmarks/correlate_scale.py
 
 figures: $(READY)
 	$(BIN)/python docs/make_figures.py

@@ -125,7 +125,7 @@ def test_unordered_checkpoints_are_warned_about():
 
 def test_answers_outside_0_and_1(tmp_path):
     answers = pl.DataFrame({"run": "a", "testset": ["s", "t"], "item": ["1", "2"], "correct": [1.0, 3.0]})
-    with pytest.raises(InputError, match="row 2, column 'correct': 3.0 is not between 0 and 1"):
+    with pytest.raises(InputError, match=r"row 2, column 'correct': 3\.0 is not between 0 and 1"):
         read_trajectories(answers, "s")
 
 

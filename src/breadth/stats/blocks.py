@@ -54,7 +54,8 @@ def block_errors(
             done()
         spread: Floats = np.concatenate(z).std(axis=0, ddof=1)
         # Blocks vary around the mean of the run they were cut from, which hides a share length / n of the variance.
-        return spread / np.sqrt(1 - length / len(values))
+        spread /= np.sqrt(1 - length / len(values))
+        return spread
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.array(list(pool.map(errors, range(len(rows)))))

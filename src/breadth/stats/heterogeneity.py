@@ -37,8 +37,9 @@ def summarise(z: Floats, variance: Floats) -> Heterogeneity:
     adjustment of Hartung and Knapp (2001), never letting it narrow the interval, with k - 1 degrees of freedom;
     I2 is tau2 over tau2 plus the typical sampling variance (Higgins and Thompson 2002). The prediction interval
     is where the correlation of a new group is expected; it averages over how uncertain tau2 is, as Nagashima, Noma and
-    Furukawa (2019) do, because the usual interval, which takes tau2 as known, is too narrow. ``sign_agreement`` is the share of groups whose correlation has the sign of the mean. ``p`` is Cochran's test
-    that all groups have one correlation.
+    Furukawa (2019) do, because the usual interval, which takes tau2 as known, is too narrow. ``sign_agreement`` is the
+    share of groups whose correlation has the sign of the mean. ``p`` is Cochran's test that all groups have one
+    correlation.
 
     Assumes groups to be a sample of the groups one would speak about. With two groups there is no prediction
     interval; with fewer than about five, tau2 is little more than a guess.

@@ -1,6 +1,6 @@
 """How often do 95 % intervals hold the truth when checkpoints depend on each other?
 
-    python benchmarks/coverage.py [--runs 4000] [--block]
+    python benchmarks/interval_coverage.py [--runs 4000] [--block]
 
 Two test sets follow the in-domain score along a curve, plus fluctuations that are autocorrelated over 41
 checkpoints (first-order autoregression) and correlated with each other by a known amount. Every cell of the

@@ -1,6 +1,6 @@
 """The analysis of the first study against the same analysis written as a loop over pyGAM with scipy.
 
-    python benchmarks/speed.py [--resamples 2000] [--subset 40]
+    python benchmarks/correlate_speed.py [--resamples 2000] [--subset 40]
 
 48 runs x 41 checkpoints x 7 test sets, GAM, block bootstrap that refits every smooth in every resample. The loop is
 timed on a subset of its fits in the same process and scaled to all of them.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -35,7 +36,7 @@ def loop_seconds(frame: pl.DataFrame, fits: int) -> tuple[float, float]:
         residuals.append(y - LinearGAM(s(0)).gridsearch(z[rows], y, progress=False).predict(z[rows]))
     smooth = (time.perf_counter() - start) / fits
     start = time.perf_counter()
-    for left, right in zip(residuals, residuals[1:], strict=False):
+    for left, right in pairwise(residuals):
         stats.pearsonr(left, right)
     return smooth, (time.perf_counter() - start) / max(fits - 1, 1)
 

@@ -1,6 +1,6 @@
 """How time and memory grow with the number of runs.
 
-    python benchmarks/scale.py [--runs 10000]
+    python benchmarks/correlate_scale.py [--runs 10000]
 
 41 checkpoints x 30 test sets (435 pairs a run), GAM, effective-sample-size intervals. Each size runs in a process of
 its own so that its peak memory is its own.

@@ -1,0 +1,97 @@
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from breadth.datasets import simulate_scores
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scores") / "scores.csv"
+    simulate_scores(runs=3).write_csv(path)
+    return path
+
+
+def breadth(*arguments, ok=True):
+    out = subprocess.run(
+        [sys.executable, "-m", "breadth", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if ok:
+        assert out.returncode == 0, out.stderr
+    return out
+
+
+def test_tables_paragraph_and_files(table, tmp_path):
+    out = breadth(
+        "correlate", table, "--control", "in_domain", "--by", "run", "--order", "step", "--windows", 2,
+        "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "figure.html",
+    )  # fmt: skip
+    assert max(map(len, out.stdout.splitlines()[:-6])) <= 100
+    assert "Of 45 correlations between test sets" in " ".join(out.stdout.split())
+    names = {"pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "pairs.windows.csv", "figure.html"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert pl.read_csv(tmp_path / "pairs.csv").height == 45
+
+
+def test_options_reach_the_verb(table):
+    out = breadth(
+        "correlate", table, "--control", "in_domain", "--facets", "negation,sci*", "--by", "run", "--order", "step",
+        "--regressor", "linear", "--rank", "--inference", "block", "--resamples", 100, "--seed", 3,
+    )  # fmt: skip
+    assert "Of 3 correlations" in " ".join(out.stdout.split())
+
+
+def test_item_counts(table):
+    out = breadth(
+        "correlate", table, "--control", "in_domain", "--facets", "negation,science", "--item-counts",
+        "in_domain=9000,negation=20000,science=20000",
+    )  # fmt: skip
+    assert "r_corr" in out.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--control", "in_domian"], "Did you mean in_domain?"),
+        ([], "name the in-domain column with --control"),
+        (["--control", "in_domain", "--facets", "science"], "at least 2"),
+        (["--control", "in_domain", "--facets", "science,in_domain"], "both control and facet"),
+        (["--control", "in_domain", "--item-counts", "science"], "is not NAME=NUMBER"),
+        (["--control", "in_domain", "--figure", "x.pdf"], "a figure ends in"),
+        (["--control", "in_domain", "--out", "x.doc"], "cannot tell the format"),
+        (["--control", "in_domain", "--order", "step"], "Add --by run"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(table, arguments, message):
+    out = breadth("correlate", table, *arguments, ok=False)
+    assert out.returncode == 2
+    assert message in out.stderr
+    assert "Traceback" not in out.stderr
+    assert len(out.stderr.strip().splitlines()) <= 2, "a warning may come before"
+
+
+def test_unreadable_table(tmp_path):
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(b"PAR1")
+    out = breadth("correlate", path, "--control", "x", ok=False)
+    assert out.returncode == 2
+    assert "broken.parquet" in out.stderr
+
+
+def test_help_has_examples():
+    assert "Example" in breadth("--help").stdout
+    for verb in ("correlate", "demo"):
+        assert "breadth " + verb in breadth(verb, "--help").stdout
+    assert breadth("--version").stdout.startswith("breadth ")
+
+
+def test_demo(tmp_path):
+    out = breadth("demo", "--into", tmp_path / "demo")
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {
+        "scores.csv", "pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "figure.html", "figure.png",
+    }  # fmt: skip
+    assert "For someone who measured only one" in " ".join(out.stdout.split())
+    (tmp_path / "file").write_text("")
+    assert breadth("demo", "--into", tmp_path / "file", ok=False).returncode == 2
