@@ -26,6 +26,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/false_discoveries.py
+	$(BIN)/python benchmarks/attenuation.py
 	$(BIN)/python benchmarks/correlate_speed.py
 	$(BIN)/python benchmarks/correlate_scale.py
 

@@ -1,29 +1,15 @@
 import numpy as np
 import pytest
 
-from breadth.datasets import autoregressive, control_series
+from attenuation import corrected as analyse
+from attenuation import noisy_panel
 from breadth.stats import Panel, Settings, partial_correlations
-
-
-def simulate(regressor, truth, items, runs=500, steps=41, rho=0.3, seed=0):
-    """Accuracies of finite test sets: true accuracies that are correlated by ``truth`` given the control."""
-    generator = np.random.default_rng(seed)
-    control = control_series(generator, runs, steps, "learning", rho)
-    curve = np.sin(2 * control) if regressor == "gam" else control
-    moves = autoregressive(generator, runs, steps, np.array([[1, truth], [truth, 1]]), rho)
-    accuracy = np.clip(0.5 + 0.15 * curve[:, :, None] * np.array([1, 1.3]) + 0.03 * moves, 0, 1)
-    in_domain = np.clip(0.5 + 0.4 * control, 0, 1)
-    return generator.binomial(items, accuracy) / items, (generator.binomial(items, in_domain) / items)[:, :, None]
 
 
 @pytest.mark.parametrize("regressor", ["linear", "gam"])
 @pytest.mark.parametrize("truth", [0.0, 0.5])
 def test_truth_is_recovered_where_the_plain_estimate_is_off(regressor, truth):
-    scores, controls = simulate(regressor, truth, items=800)
-    counts, scale = np.full(3, 800.0), np.ones(3)
-    found = partial_correlations(
-        Panel(scores, controls), Settings(regressor, inference="ar", counts=counts, scale=scale)
-    )
+    found = analyse(noisy_panel(regressor, truth, items=800, runs=500, rho=0.3), regressor, 800)
     corrected = found.correction
     assert np.nanmedian(corrected.r) == pytest.approx(truth, abs=0.07)
     if truth:
@@ -59,7 +45,7 @@ def test_no_noise_means_no_change():
 
 
 def test_percentages_give_the_same_correction():
-    scores, controls = simulate("linear", 0.5, items=800, runs=3)
+    scores, controls, _ = noisy_panel("linear", 0.5, items=800, runs=3, rho=0.3)
     counts = np.full(3, 800.0)
     fraction, percent = (
         partial_correlations(
@@ -80,7 +66,7 @@ def test_hopeless_reliability_is_admitted():
 
 def test_split_halves_estimate_the_same_noise():
     """Answers with fresh items at every checkpoint have binomial noise: halves and counts must agree."""
-    scores, controls = simulate("linear", 0.5, items=400, runs=300)
+    scores, controls, _ = noisy_panel("linear", 0.5, items=400, runs=300, rho=0.3)
     generator = np.random.default_rng(4)
     spread = np.sqrt(scores * (1 - scores) / 400)
     halves = np.concatenate([spread, np.sqrt(controls * (1 - controls) / 400)], axis=2)

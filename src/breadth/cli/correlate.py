@@ -123,10 +123,10 @@ def show(result: Correlation) -> None:
     from breadth.report.terminal import groups_table, heterogeneity_table, pairs_table
 
     if result.by and result.pairs.height:
-        console.print(groups_table(result.pairs, result.by))
-        console.print(heterogeneity_table(result.heterogeneity))
+        console.print(groups_table(result.pairs, result.by, console.width))
+        console.print(heterogeneity_table(result.heterogeneity, console.width))
     else:
-        console.print(pairs_table(result.pairs, result.by))
+        console.print(pairs_table(result.pairs, result.by, console.width))
     console.print(result.summary(), markup=False, highlight=False)
 
 

@@ -84,7 +84,7 @@ def _cell(row: dict[str, Any]) -> dict[str, Any]:
         "text": "" if r is None else _short(r),
         "sure": sure,
         "bold": q is not None and q < 0.05,
-        "dark": sure and abs(r) > 0.6,
+        "dark": sure and abs(r) > 0.75,
     }
 
 
@@ -109,7 +109,7 @@ def _panel(data: alt.InlineData, facets: Sequence[str], size: int, tooltip: list
     colour = alt.Color(
         "r:Q",
         scale=alt.Scale(scheme="blueorange", domain=[-1, 1]),
-        legend=alt.Legend(title="partial r", gradientLength=140, values=[-1, -0.5, 0, 0.5, 1], format="+.1f"),
+        legend=alt.Legend(title="partial r", gradientLength=140, values=[-1, -0.5, 0, 0.5, 1], format=".1f"),
     )
     base = alt.Chart(data).encode(x=across, y=down)
     known = base.transform_filter("datum.r !== null")

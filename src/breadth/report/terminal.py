@@ -15,7 +15,7 @@ WIDTH = 100
 MOST_ROWS = 30
 
 
-def pairs_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
+def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
     """Show pairs, the best supported first where not all fit."""
     shown = pairs
     title = "Partial correlations"
@@ -23,8 +23,8 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
         shown = pairs.sort(["p", pl.col("r").abs()], descending=[False, True], nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
     corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
-    table = _table(title, [*by, "a", "b"])
-    _number_columns(table, ["n", "n_eff", "r_raw", "r", "95 % interval", *(["r_corr"] if corrected else []), "q"])
+    numbers = ["n", "n_eff", "r_raw", "r", "95 % interval", *(["r_corr"] if corrected else []), "q"]
+    table = _table(title, [*by, "a", "b"], numbers, width)
     for row in shown.iter_rows(named=True):
         cells = [Text(str(row[name])) for name in (*by, "a", "b")]
         cells += [Text(str(row["n"])), Text(_number(row["n_eff"], 0)), _r(row["r_raw"])]
@@ -37,15 +37,14 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
     return table
 
 
-def heterogeneity_table(frame: pl.DataFrame) -> Table:
+def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
     """Show, per pair, the mean over groups and how far groups differ, widest disagreement first."""
     title = "Over groups"
     shown = frame
     if frame.height > MOST_ROWS:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
-    table = _table(title, ["a", "b"])
-    _number_columns(table, ["groups", "mean r", "95 % interval", "new group", "I2", "same sign"])
+    table = _table(title, ["a", "b"], ["groups", "mean r", "95 % interval", "new group", "I2", "same sign"], width)
     for row in shown.iter_rows(named=True):
         table.add_row(
             Text(row["a"]),
@@ -60,12 +59,12 @@ def heterogeneity_table(frame: pl.DataFrame) -> Table:
     return table
 
 
-def groups_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
+def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
     """Show, per group, how many pairs are positive, negative and undecided."""
     parts = pairs.partition_by(by, maintain_order=True)
     title = "Groups" if len(parts) <= MOST_ROWS else f"Groups: the first {MOST_ROWS} of {len(parts):,}"
-    table = _table(title, by)
-    _number_columns(table, ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"])
+    numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]
+    table = _table(title, by, numbers, width)
     for part in parts[:MOST_ROWS]:
         counts = verdicts(part)
         n_eff, r = part["n_eff"].median(), part["r"].median()
@@ -79,18 +78,18 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str]) -> Table:
     return table
 
 
-def _table(title: str, names: Sequence[str]) -> Table:
+def _table(title: str, names: Sequence[str], numbers: Sequence[str], width: int) -> Table:
+    """A table whose numbers are never cut: where it would be too wide, the names are shortened."""
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    fixed = {"95 % interval": 13, "new group": 11, "n": 4, "I2": 5, "q": 5, "r": 5}
+    widths = [fixed.get(name, len(name)) for name in numbers]
+    # Every column but the last is followed by three blanks, and one stands on either side.
+    spare = width - 2 - sum(widths) - 3 * (len(names) + len(widths) - 1)
     for name in names:
-        table.add_column(Text(name), overflow="ellipsis", no_wrap=True, min_width=6)
+        table.add_column(Text(name), overflow="ellipsis", no_wrap=True, max_width=max(6, spare // max(len(names), 1)))
+    for name, size in zip(numbers, widths, strict=True):
+        table.add_column(name, justify="right", no_wrap=True, min_width=size)
     return table
-
-
-def _number_columns(table: Table, names: Sequence[str]) -> None:
-    """Columns of numbers are never cut; where a table is too wide, the names beside them are."""
-    widths = {"95 % interval": 13, "new group": 11, "n": 4}
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True, min_width=widths.get(name, max(5, len(name))))
 
 
 def _r(value: object, low: float | None = None, high: float | None = None) -> Text:

@@ -1,0 +1,69 @@
+"""Commands in the docs are run, and what they print is what the docs show.
+
+To refresh the pages after a change: ``BREADTH_UPDATE_DOCS=1 make test``.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
+
+
+def run(command: str, folder: Path) -> str:
+    """Run one line in ``folder`` with the breadth of this environment, as a terminal of 100 columns would show it."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    out = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": path, "COLUMNS": "100"},
+    )  # fmt: skip
+    lines = (out.stderr + out.stdout).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines if not line.startswith("wrote "))
+
+
+def rerun(block: str, folder: Path) -> str:
+    """The block with every command run again; a line of three dots keeps what the page leaves out."""
+    parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
+    fresh = parts[0]
+    for command, shown in zip(parts[1::2], parts[2::2], strict=True):
+        printed = run(command, folder)
+        if "...\n" in shown:
+            pieces = shown.split("...\n")
+            kept = all(piece in printed for piece in pieces)
+            printed = shown if kept else printed
+        fresh += f"$ {command}\n{printed}"
+    return fresh
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_print_what_the_page_shows(page, tmp_path, request):
+    text = page.read_text()
+    blocks = BLOCK.findall(text)
+    if not blocks:
+        assert "$ breadth" not in text, "a command outside a console block is never run"
+        return
+    if "berts_of_a_feather.csv" in text:
+        shutil.copy(request.getfixturevalue("trajectory_data") / "berts_of_a_feather.csv", tmp_path)
+    run("breadth demo --into demo", tmp_path)
+    shutil.copy(tmp_path / "demo" / "scores.csv", tmp_path)
+    fresh = BLOCK.sub(lambda match: rerun(match.group(0), tmp_path), text)
+    if os.environ.get("BREADTH_UPDATE_DOCS"):
+        page.write_text(fresh)
+    assert fresh == text
+
+
+def test_links_lead_somewhere():
+    broken = []
+    for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+            missing = not target.startswith("http") and not (page.parent / target).exists()
+            broken += [f"{page.name}: {target}"] if missing else []
+    assert broken == []
