@@ -29,15 +29,15 @@ def run(command: str, folder: Path) -> str:
 
 
 def rerun(block: str, folder: Path) -> str:
-    """The block with every command run again; a line of three dots keeps what the page leaves out."""
+    """The block with every command run again; a line of three dots stands for what the page leaves out."""
     parts = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)
     fresh = parts[0]
     for command, shown in zip(parts[1::2], parts[2::2], strict=True):
         printed = run(command, folder)
         if "...\n" in shown:
-            pieces = shown.split("...\n")
-            kept = all(piece in printed for piece in pieces)
-            printed = shown if kept else printed
+            head, tail = (part.count("\n") for part in shown.split("...\n"))
+            lines = printed.splitlines(keepends=True)
+            printed = "".join([*lines[:head], "...\n", *lines[len(lines) - tail :]])
         fresh += f"$ {command}\n{printed}"
     return fresh
 

@@ -59,8 +59,9 @@ def test_item_counts(table):
         (["--control", "in_domain", "--facets", "science"], "at least 2"),
         (["--control", "in_domain", "--facets", "science,in_domain"], "both control and facet"),
         (["--control", "in_domain", "--item-counts", "science"], "is not NAME=NUMBER"),
-        (["--control", "in_domain", "--figure", "x.pdf"], "a figure ends in"),
+        (["--control", "in_domain", "--figure", "x.pdf"], "use .html, .png, .svg"),
         (["--control", "in_domain", "--out", "x.doc"], "cannot tell the format"),
+        (["--control", "in_domain", "--out", "nowhere/x.csv"], "there is no directory nowhere"),
         (["--control", "in_domain", "--order", "step"], "Add --by run"),
     ],
 )

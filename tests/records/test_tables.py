@@ -98,8 +98,11 @@ def test_missing_file_and_directory(tmp_path):
 
 
 def test_writing_where_one_cannot(tmp_path):
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="there is no directory"):
         write_table(FRAME, tmp_path / "no" / "t.csv")
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(InputError, match="cannot be written there"):
+        write_table(FRAME, tmp_path / "d.csv")
     with pytest.raises(InputError, match=r"cannot tell the format from '\.doc'"):
         write_table(FRAME, tmp_path / "t.doc")
 

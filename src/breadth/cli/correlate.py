@@ -70,11 +70,14 @@ def correlate_command(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heatmap (html, png, svg).")] = None,
 ) -> None:
     from breadth.cli.terminal import console, group_progress, say_warnings
-    from breadth.report.page import FORMATS
+    from breadth.records import check_target
+    from breadth.report.page import FORMATS, write_figure
     from breadth.verbs import correlate
 
-    if figure is not None and figure.suffix.lower() not in FORMATS:
-        raise InputError(f"--figure {figure}: a figure ends in {', '.join(FORMATS)}")
+    if out is not None:
+        check_target(out)
+    if figure is not None:
+        check_target(figure, FORMATS)
     with group_progress("correlating") as progress:
         result = correlate(
             table,
@@ -97,8 +100,6 @@ def correlate_command(
         for path in write_frames(result, out):
             console.print(f"wrote {path}", markup=False, soft_wrap=True)
     if figure is not None:
-        from breadth.report.page import write_figure
-
         path = write_figure(result.figure(), figure, f"breadth correlate: {table.name}", result.summary())
         console.print(f"wrote {path}", markup=False, soft_wrap=True)
 

@@ -5,7 +5,7 @@ Every other room may import this one; it imports none of them.
 
 from breadth.errors import InputError
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
-from breadth.records.tables import Table, read_table, write_table, write_whole
+from breadth.records.tables import Table, check_target, read_table, write_table, write_whole
 from breadth.records.trajectories import Trajectories, read_trajectories
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "InputError",
     "Table",
     "Trajectories",
+    "check_target",
     "conform",
     "read_table",
     "read_trajectories",

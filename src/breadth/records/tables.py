@@ -6,7 +6,7 @@ import csv
 import gzip
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,11 +74,24 @@ def read_table(source: Any) -> Table:
 
 def write_table(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
     """Write ``frame`` whole or not at all; the ending of ``path`` chooses the format."""
-    target = Path(path)
-    writer = _WRITERS.get(target.suffix.lower())
-    if writer is None:
-        raise InputError(f"{target}: cannot tell the format from {target.suffix!r}; use {listed(_WRITERS)}")
+    target = check_target(path, _WRITERS)
+    writer = _WRITERS[target.suffix.lower()]
     write_whole(target, lambda temporary: writer(frame, temporary))
+    return target
+
+
+def check_target(path: str | os.PathLike[str], endings: Iterable[str] | None = None) -> Path:
+    """Refuse a path that could not be written, so that nobody computes for an hour to find out.
+
+    ``endings`` are the formats to choose from; by default those of tables.
+    """
+    target, known = Path(path), list(_WRITERS if endings is None else endings)
+    if target.suffix.lower() not in known:
+        raise InputError(f"{target}: cannot tell the format from {target.suffix!r}; use {listed(known)}")
+    if not target.parent.is_dir():
+        raise InputError(f"{target}: cannot be written, because there is no directory {target.parent}")
+    if target.is_dir() or not os.access(target.parent, os.W_OK):
+        raise InputError(f"{target}: cannot be written there; choose another place")
     return target
 
 

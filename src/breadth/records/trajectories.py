@@ -247,7 +247,9 @@ def _scale_warnings(table: Table, scores: dict[str, pl.Series]) -> list[str]:
 def _order_warnings(frame: pl.DataFrame, groups: tuple[str, ...], order: str | None) -> list[str]:
     if order is not None or "step" not in frame.columns or frame["step"].n_unique() < 3:
         return []
-    by = "" if groups else " --by run" if "run" in frame.columns else ""
+    names = [name for name in frame.columns if name != "step" and not frame[name].dtype.is_float()]
+    apart = [name for name in names if not frame.select(name, "step").is_duplicated().any()]
+    by = f" --by {apart[0]}" if apart and not groups else ""
     return [
         "rows look like checkpoints of runs (column 'step') but are treated as independent: "
         f"add --order step{by} for intervals that respect their dependence"

@@ -56,8 +56,8 @@ def correlation_findings(result: CorrelationLike) -> str:
     counts = verdicts(result.pairs)
     if not counts.known:
         return (
-            "No partial correlation could be computed; column note of the table says why for every pair"
-            f" (most often: {_commonest_note(result.pairs)})."
+            f"No partial correlation could be computed ({_reasons(result.pairs)}); "
+            "column note of the table says why for every pair."
         )
     parts = [_overall(result, counts)]
     if result.trajectories.by and result.heterogeneity.height:
@@ -76,12 +76,12 @@ def _overall(result: CorrelationLike, counts: Verdicts) -> str:
     text = (
         f"Of {_count(counts.known, 'correlation')} between test sets, {given}, {counts.positive} "
         f"{_are(counts.positive)} positive, {counts.negative} negative and {counts.undecided} undecided "
-        "(their 95 % interval covers 0); "
-        f"with the false discovery rate held at 5 %, {discoveries.positive} positive and "
+        "(their 95% interval covers 0); "
+        f"with the false discovery rate held at 5%, {discoveries.positive} positive and "
         f"{discoveries.negative} negative remain."
     )
     if counts.unknown:
-        text += f" {_count(counts.unknown, 'pair')} could not be computed (see note)."
+        text += f" {_count(counts.unknown, 'pair')} could not be computed ({_reasons(result.pairs)})."
     return text
 
 
@@ -95,7 +95,7 @@ def _between_groups(heterogeneity: pl.DataFrame) -> str:
     text = (
         f"Between groups: a group has the same sign as the average in {agree:.0%} of cases (median over "
         f"{_count(several.height, 'pair')}), {i2:.0%} of the variation (median I2) is more than sampling, and "
-        f"{differ} of {several.height} pairs differ between groups by Cochran's test at 5 %."
+        f"{differ} of {several.height} pairs differ between groups by Cochran's test at 5%."
     )
     predicted = several.drop_nulls("predict_low")
     if predicted.height:
@@ -140,9 +140,12 @@ def _control(result: CorrelationLike) -> str:
     return " and ".join(result.trajectories.controls) or "nothing"
 
 
-def _commonest_note(pairs: pl.DataFrame) -> str:
-    notes = pairs["note"].drop_nulls()
-    return str(notes.mode().sort()[0]) if notes.len() else "no note"
+def _reasons(pairs: pl.DataFrame, most: int = 3) -> str:
+    """The commonest notes of pairs without a number, and how many others there are."""
+    notes = pairs.filter(pl.col("ci_low").is_null())["note"].drop_nulls()
+    counts = notes.value_counts().sort(["count", "note"], descending=[True, False])["note"].to_list()
+    more = f"; {len(counts) - most} more reasons in column note" if len(counts) > most else ""
+    return "; ".join(counts[:most]) + more
 
 
 def _middle(values: pl.Series) -> float:

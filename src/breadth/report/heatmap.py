@@ -36,7 +36,7 @@ def heatmap(
     title = alt.TitleParams(
         "Does doing better on one test set go with doing better on another?",
         subtitle=[
-            "Partial correlation r given the control. Faded: the 95 % interval covers 0. Bold: q < 0.05. "
+            "Partial correlation r given the control. Faded: the 95% interval covers 0. Bold: q < 0.05. "
             "Grey: not computed."
         ],
         anchor="start",

@@ -6,18 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from breadth.records import InputError, write_whole
+from breadth.records import check_target, write_whole
 
 FORMATS = (".html", ".png", ".svg")
 
 
 def write_figure(chart: Any, path: str | os.PathLike[str], heading: str, finding: str = "") -> Path:
     """Write an Altair chart; the ending of ``path`` chooses the format. HTML carries the finding above the picture."""
-    target = Path(path)
-    kind = target.suffix.lower()
-    if kind not in FORMATS:
-        raise InputError(f"{target}: a figure ends in {', '.join(FORMATS)}, not {kind!r}")
     import vl_convert
+
+    target = check_target(path, FORMATS)
+    kind = target.suffix.lower()
 
     spec = chart.to_dict()
     if kind == ".html":

@@ -23,7 +23,7 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
         shown = pairs.sort(["p", pl.col("r").abs()], descending=[False, True], nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
     corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
-    numbers = ["n", "n_eff", "r_raw", "r", "95 % interval", *(["r_corr"] if corrected else []), "q"]
+    numbers = ["n", "n_eff", "r_raw", "r", "95% interval", *(["r_corr"] if corrected else []), "q"]
     table = _table(title, [*by, "a", "b"], numbers, width)
     for row in shown.iter_rows(named=True):
         cells = [Text(str(row[name])) for name in (*by, "a", "b")]
@@ -44,7 +44,7 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
     if frame.height > MOST_ROWS:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
-    table = _table(title, ["a", "b"], ["groups", "mean r", "95 % interval", "new group", "I2", "same sign"], width)
+    table = _table(title, ["a", "b"], ["groups", "mean r", "95% interval", "new group", "I2", "same sign"], width)
     for row in shown.iter_rows(named=True):
         table.add_row(
             Text(row["a"]),
@@ -81,7 +81,7 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> 
 def _table(title: str, names: Sequence[str], numbers: Sequence[str], width: int) -> Table:
     """A table whose numbers are never cut: where it would be too wide, the names are shortened."""
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    fixed = {"95 % interval": 13, "new group": 11, "n": 4, "I2": 5, "q": 5, "r": 5}
+    fixed = {"95% interval": 13, "new group": 11, "n": 4, "I2": 5, "q": 5, "r": 5}
     widths = [fixed.get(name, len(name)) for name in numbers]
     # Every column but the last is followed by three blanks, and one stands on either side.
     spare = width - 2 - sum(widths) - 3 * (len(names) + len(widths) - 1)
