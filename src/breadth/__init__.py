@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from breadth.errors import InputError
-    from breadth.verbs import Correlation, correlate
+    from breadth.verbs import Calibration, Correlation, ability, calibrate, correlate, difficulty_vs, levels
 
 __version__ = "0.1.0"
 
-_HOMES = {"correlate": "breadth.verbs", "Correlation": "breadth.verbs", "InputError": "breadth.errors"}
+_VERBS = ("Calibration", "Correlation", "ability", "calibrate", "correlate", "difficulty_vs", "levels")
+_HOMES = {**dict.fromkeys(_VERBS, "breadth.verbs"), "InputError": "breadth.errors"}
 
-__all__ = ["Correlation", "InputError", "__version__", "correlate"]
+__all__ = [
+    "Calibration",
+    "Correlation",
+    "InputError",
+    "__version__",
+    "ability",
+    "calibrate",
+    "correlate",
+    "difficulty_vs",
+    "levels",
+]
 
 
 def __getattr__(name: str) -> Any:

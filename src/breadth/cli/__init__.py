@@ -10,8 +10,12 @@ import sys
 import typer
 
 from breadth import __version__
+from breadth.cli.ability import ability_command
+from breadth.cli.calibrate import calibrate_command
 from breadth.cli.correlate import correlate_command
 from breadth.cli.demo import demo_command
+from breadth.cli.difficulty_vs import difficulty_vs_command
+from breadth.cli.levels import levels_command
 from breadth.errors import InputError
 
 __all__ = ["app", "main"]
@@ -25,6 +29,10 @@ app = typer.Typer(
     "Example: `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html`",
 )
 app.command("correlate")(correlate_command)
+app.command("calibrate")(calibrate_command)
+app.command("ability")(ability_command)
+app.command("levels")(levels_command)
+app.command("difficulty-vs")(difficulty_vs_command)
 app.command("demo")(demo_command)
 
 

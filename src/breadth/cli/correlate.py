@@ -69,7 +69,7 @@ def correlate_command(
     ] = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heatmap (html, png, svg).")] = None,
 ) -> None:
-    from breadth.cli.terminal import console, group_progress, say_warnings
+    from breadth.cli.terminal import group_progress, say_warnings, say_written
     from breadth.records import check_target
     from breadth.report.page import FORMATS, write_figure
     from breadth.verbs import correlate
@@ -97,11 +97,9 @@ def correlate_command(
     say_warnings(result.warnings)
     show(result)
     if out is not None:
-        for path in write_frames(result, out):
-            console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        say_written(*write_frames(result, out))
     if figure is not None:
-        path = write_figure(result.figure(), figure, f"breadth correlate: {table.name}", result.summary())
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        say_written(write_figure(result.figure(), figure, f"breadth correlate: {table.name}", result.summary()))
 
 
 correlate_command.__doc__ = HELP

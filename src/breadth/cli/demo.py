@@ -17,7 +17,7 @@ def demo_command(
     Example: `breadth demo --into demo`
     """
     from breadth.cli.correlate import show, write_frames
-    from breadth.cli.terminal import console
+    from breadth.cli.terminal import console, say_written
     from breadth.datasets import simulate_scores
     from breadth.records import InputError, write_table
     from breadth.report.page import write_figure
@@ -41,5 +41,4 @@ def demo_command(
     written = write_frames(result, into / "pairs.csv")
     written.append(write_figure(result.figure(), into / "figure.html", "breadth demo", result.summary()))
     written.append(write_figure(result.figure(), into / "figure.png", "breadth demo"))
-    for path in [table, *written]:
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+    say_written(table, *written)

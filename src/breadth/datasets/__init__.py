@@ -1,5 +1,12 @@
-"""Data to measure on: for now, simulated scores whose truth is known. Imports only ``records``."""
+"""Data to measure on: for now, simulated scores and answers whose truth is known."""
 
-from breadth.datasets.simulated import TESTSETS, autoregressive, control_series, simulate_scores
+from breadth.datasets.simulated import (
+    TESTSETS,
+    AnswerTruth,
+    autoregressive,
+    control_series,
+    simulate_answers,
+    simulate_scores,
+)
 
-__all__ = ["TESTSETS", "autoregressive", "control_series", "simulate_scores"]
+__all__ = ["TESTSETS", "AnswerTruth", "autoregressive", "control_series", "simulate_answers", "simulate_scores"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -78,3 +78,34 @@ def simulate_scores(
             **{name: scores[:, j] for j, name in enumerate(testsets)},
         }
     )
+
+
+class AnswerTruth(NamedTuple):
+    """Simulated answers [subjects x items] (-1 is missing) and the truth behind them."""
+
+    matrix: npt.NDArray[np.int8]
+    ability: npt.NDArray[np.float64]
+    discrimination: npt.NDArray[np.float64]
+    difficulty: npt.NDArray[np.float64]
+    guessing: npt.NDArray[np.float64]
+
+
+def simulate_answers(
+    subjects: int, items: int, seed: int = 0, model: Literal["1pl", "2pl", "3pl"] = "2pl", missing: float = 0.0
+) -> AnswerTruth:
+    """Draw answers of subjects N(0, 1) to items N(0, 1), with log-normal slopes (2pl, 3pl) and guessing (3pl).
+
+    Rows are drawn in blocks, so that tens of millions of cells need little more room than their own bytes.
+    """
+    generator = np.random.default_rng(seed)
+    ability, difficulty = generator.standard_normal(subjects), generator.standard_normal(items)
+    slope = np.ones(items) if model == "1pl" else np.exp(0.3 * generator.standard_normal(items))
+    floor = generator.beta(5, 20, items) if model == "3pl" else np.zeros(items)
+    matrix = np.empty((subjects, items), dtype=np.int8)
+    for start in range(0, subjects, 500):
+        rows = slice(start, start + 500)
+        chance = floor + (1 - floor) / (1 + np.exp(-slope * (ability[rows, None] - difficulty)))
+        matrix[rows] = generator.random(chance.shape) < chance
+        if missing:
+            matrix[rows][generator.random(chance.shape) < missing] = -1
+    return AnswerTruth(matrix, ability, slope, difficulty, floor)

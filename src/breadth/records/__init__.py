@@ -4,6 +4,7 @@ Every other room may import this one; it imports none of them.
 """
 
 from breadth.errors import InputError
+from breadth.records.responses import Responses, read_responses
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
 from breadth.records.tables import Table, check_target, read_table, write_table, write_whole
 from breadth.records.trajectories import Trajectories, read_trajectories
@@ -14,10 +15,12 @@ __all__ = [
     "SHIFTS",
     "SUBJECTS",
     "InputError",
+    "Responses",
     "Table",
     "Trajectories",
     "check_target",
     "conform",
+    "read_responses",
     "read_table",
     "read_trajectories",
     "write_table",

@@ -26,7 +26,7 @@ def read_npz(path: Path) -> pl.DataFrame:
     a row per answer (``run, testset, item, correct``); otherwise it is wide, a column per test set.
     In integer matrices -1 means missing; in real ones NaN does.
     """
-    arrays = _arrays(path)
+    arrays = read_arrays(path)
     matrices = [name for name, array in arrays.items() if array.ndim == 2]
     if len(matrices) != 1:
         raise InputError(
@@ -57,7 +57,8 @@ def read_npz(path: Path) -> pl.DataFrame:
     return pl.DataFrame({**keys, **dict(zip(names, values.T, strict=True))}).fill_nan(None)
 
 
-def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Read every array of an NPZ file; Python objects are refused, because reading them can run code."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

@@ -24,16 +24,16 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
         title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
     corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
     numbers = ["n", "n_eff", "r_raw", "r", "95% interval", *(["r_corr"] if corrected else []), "q"]
-    table = _table(title, [*by, "a", "b"], numbers, width)
+    table = make_table(title, [*by, "a", "b"], numbers, width)
     for row in shown.iter_rows(named=True):
         cells = [Text(str(row[name])) for name in (*by, "a", "b")]
-        cells += [Text(str(row["n"])), Text(_number(row["n_eff"], 0)), _r(row["r_raw"])]
+        cells += [Text(str(row["n"])), Text(number_text(row["n_eff"], 0)), _r(row["r_raw"])]
         if row["r"] is None:
             cells += [Text("-"), Text("see note", style="dim italic")]
         else:
-            cells += [_r(row["r"], row["ci_low"], row["ci_high"]), _interval(row["ci_low"], row["ci_high"])]
+            cells += [_r(row["r"], row["ci_low"], row["ci_high"]), interval_text(row["ci_low"], row["ci_high"])]
         cells += [_r(row["r_corrected"])] if corrected else []
-        table.add_row(*cells, Text(_probability(row["q"])))
+        table.add_row(*cells, Text(probability_text(row["q"])))
     return table
 
 
@@ -44,17 +44,17 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
     if frame.height > MOST_ROWS:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
-    table = _table(title, ["a", "b"], ["groups", "mean r", "95% interval", "new group", "I2", "same sign"], width)
+    table = make_table(title, ["a", "b"], ["groups", "mean r", "95% interval", "new group", "I2", "same sign"], width)
     for row in shown.iter_rows(named=True):
         table.add_row(
             Text(row["a"]),
             Text(row["b"]),
             Text(str(row["k"])),
             _r(row["r_mean"], row["ci_low"], row["ci_high"]),
-            _interval(row["ci_low"], row["ci_high"]),
-            _interval(row["predict_low"], row["predict_high"]),
-            Text(_share(row["i2"])),
-            Text(_share(row["sign_agreement"])),
+            interval_text(row["ci_low"], row["ci_high"]),
+            interval_text(row["predict_low"], row["predict_high"]),
+            Text(share_text(row["i2"])),
+            Text(share_text(row["sign_agreement"])),
         )
     return table
 
@@ -64,25 +64,25 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> 
     parts = pairs.partition_by(by, maintain_order=True)
     title = "Groups" if len(parts) <= MOST_ROWS else f"Groups: the first {MOST_ROWS} of {len(parts):,}"
     numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]
-    table = _table(title, by, numbers, width)
+    table = make_table(title, by, numbers, width)
     for part in parts[:MOST_ROWS]:
         counts = verdicts(part)
         n_eff, r = part["n_eff"].median(), part["r"].median()
         table.add_row(
             *(Text(str(part[name][0])) for name in by),
             Text(str(part["n"].max())),
-            Text(_number(n_eff, 0)),
+            Text(number_text(n_eff, 0)),
             *(Text(str(count)) for count in (counts.positive, counts.negative, counts.undecided, counts.unknown)),
             _r(r),
         )
     return table
 
 
-def _table(title: str, names: Sequence[str], numbers: Sequence[str], width: int) -> Table:
+def make_table(title: str, names: Sequence[str], numbers: Sequence[str], width: int) -> Table:
     """A table whose numbers are never cut: where it would be too wide, the names are shortened."""
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    fixed = {"95% interval": 13, "new group": 11, "n": 4, "I2": 5, "q": 5, "r": 5}
-    widths = [fixed.get(name, len(name)) for name in numbers]
+    fixed = {"95% interval": 13, "new group": 11, "n": 4, "level": 8}
+    widths = [fixed.get(name, max(5, len(name))) for name in numbers]
     # Every column but the last is followed by three blanks, and one stands on either side.
     spare = width - 2 - sum(widths) - 3 * (len(names) + len(widths) - 1)
     for name in names:
@@ -100,19 +100,23 @@ def _r(value: object, low: float | None = None, high: float | None = None) -> Te
     return Text(f"{value:+.2f}", style="bold" if sure else "")
 
 
-def _interval(low: float | None, high: float | None) -> Text:
+def interval_text(low: float | None, high: float | None) -> Text:
+    """Both ends with their sign, or a dash."""
     return Text("-" if low is None or high is None else f"{low:+.2f} {high:+.2f}")
 
 
-def _number(value: object, digits: int) -> str:
+def number_text(value: object, digits: int) -> str:
+    """A number with so many digits, or a dash."""
     return f"{value:.{digits}f}" if isinstance(value, float | int) else "-"
 
 
-def _share(value: float | None) -> str:
+def share_text(value: float | None) -> str:
+    """A share in per cent, or a dash."""
     return "-" if value is None else f"{value:.0%}"
 
 
-def _probability(value: float | None) -> str:
+def probability_text(value: float | None) -> str:
+    """A p- or q-value without its leading zero, or a dash."""
     if value is None:
         return "-"
     return "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0") if value < 1 else "1"

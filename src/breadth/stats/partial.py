@@ -19,6 +19,7 @@ from breadth.stats.notes import HAS_INTERVAL, HAS_R, HAS_RAW, Codes, Note, note_
 from breadth.stats.panel import Bools, Entries, Floats, Panel, make_entries, pair_indices
 from breadth.stats.series import Prepared, prepare
 from breadth.stats.smooth import Fit, remove_control
+from breadth.threads import one_blas_thread
 
 Inference = Literal["iid", "ar", "block"]
 
@@ -69,6 +70,7 @@ class Partial(NamedTuple):
     correction: Correction | None
 
 
+@one_blas_thread
 def partial_correlations(panel: Panel, settings: Settings, advance: Callable[[int], None] | None = None) -> Partial:
     """Compute every pair of every group; ``advance`` is told how many groups were finished."""
     groups, n, m = panel.scores.shape

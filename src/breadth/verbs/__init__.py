@@ -3,6 +3,8 @@
 One module per verb. The command line calls these and prints; nothing but ``cli`` imports this room.
 """
 
+from breadth.verbs.calibrate import ability, calibrate, difficulty_vs, levels
+from breadth.verbs.calibration import Calibration
 from breadth.verbs.correlate import Correlation, correlate
 
-__all__ = ["Correlation", "correlate"]
+__all__ = ["Calibration", "Correlation", "ability", "calibrate", "correlate", "difficulty_vs", "levels"]

@@ -1,0 +1,73 @@
+"""``breadth calibrate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+HELP = """How hard is every item, and how able every subject, judged by right and wrong answers (item response theory)?
+
+ANSWERS is NPZ (R with -1 missing, models, items), a wide table (a row per subject, a column per item), a long one
+(subject, item, correct), or a directory of long ones.
+
+Examples:
+
+* `breadth calibrate answers.npz --out calibration.parquet`
+
+* `breadth calibrate answers.csv --model 2pl --figure map.html --curves q17,q203`
+
+* `breadth calibrate new.npz --model 2pl --anchor calibration.parquet`
+"""
+
+
+def calibrate_command(
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers.", show_default=False)],
+    model: Annotated[Literal["1pl", "2pl", "3pl"], typer.Option(help="Rasch, with slopes, with guessing.")] = "1pl",
+    priors: Annotated[
+        str, typer.Option(metavar="default|none|FILE", help="Weak priors, pure ML, or JSON.")
+    ] = "default",
+    levels: Annotated[int, typer.Option(metavar="N", help="Number of difficulty levels.")] = 10,
+    anchor: Annotated[Path | None, typer.Option(metavar="FILE", help="Calibration whose items set the scale.")] = None,
+    min_responses: Annotated[int, typer.Option(metavar="N", help="Leave out items with fewer answers.")] = 0,
+    copies: Annotated[
+        Literal["keep", "weigh", "drop"], typer.Option(help="Near-copies of subjects: count all, as one, or only one.")
+    ] = "keep",
+    stability: Annotated[bool, typer.Option("--stability", help="Also: how many subjects make levels stable.")] = False,
+    curves: Annotated[str | None, typer.Option(metavar="A,B,..", help="Items whose curves the figure shows.")] = None,
+    profiles: Annotated[str | None, typer.Option(metavar="A,B,..", help="Subjects the figure profiles.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the calibration (parquet, csv, ...).")] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figure (html, png, svg).")] = None,
+) -> None:
+    from breadth.cli.terminal import console, say_warnings, say_written
+    from breadth.records import check_target
+    from breadth.report.difficulty_tables import items_table, levels_table, stability_table
+    from breadth.report.page import FORMATS, write_figure
+    from breadth.verbs import calibrate
+
+    if out is not None:
+        check_target(out)
+    if figure is not None:
+        check_target(figure, FORMATS)
+    with console.status(f"calibrating {answers.name}"):
+        result = calibrate(answers, model, priors, levels, anchor, min_responses, copies, seed)
+    say_warnings(result.warnings)
+    console.print(items_table(result.items, console.width))
+    console.print(levels_table(result.levels(levels), console.width))
+    if stability:
+        with console.status("calibrating samples of subjects"):
+            table = stability_table(result.level_stability(levels, seed=seed), console.width)
+        console.print(table)
+    console.print(result.summary(), markup=False, highlight=False)
+    if out is not None:
+        say_written(*result.save(out))
+    if figure is not None:
+        chosen = [None if names is None else names.split(",") for names in (curves, profiles)]
+        say_written(
+            write_figure(result.figure(*chosen), figure, f"breadth calibrate: {answers.name}", result.summary())
+        )
+
+
+calibrate_command.__doc__ = HELP

@@ -1,0 +1,139 @@
+"""Terminal tables about items, subjects and difficulty."""
+
+from __future__ import annotations
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from breadth.report.terminal import (
+    MOST_ROWS,
+    WIDTH,
+    interval_text,
+    make_table,
+    number_text,
+    probability_text,
+    share_text,
+)
+
+
+def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
+    """The easiest and hardest items and, between them, those with a note."""
+    known = items.drop_nulls("difficulty").sort("difficulty")
+    noted = items.filter(pl.col("note").is_not_null()).sort("outfit", descending=True, nulls_last=True).head(10)
+    shown = (
+        items
+        if items.height <= MOST_ROWS
+        else pl.concat([known.head(5), noted, known.tail(5)]).unique("item", maintain_order=True)
+    )
+    title = (
+        "Items"
+        if items.height <= MOST_ROWS
+        else f"Items: the easiest, the hardest and some with a note, of {items.height:,}"
+    )
+    numbers = ["n", "right", "difficulty", "se", "slope", "outfit", "level"]
+    table = make_table(title, ["item", "note"], numbers, width)
+    for row in shown.iter_rows(named=True):
+        table.add_row(
+            Text(row["item"]),
+            Text(row["note"] or ""),
+            Text(str(row["n"])),
+            Text(share_text(row["p_correct"])),
+            Text(_signed(row["difficulty"])),
+            Text(number_text(row["difficulty_se"], 2)),
+            Text(number_text(row["discrimination"], 2)),
+            Text(number_text(row["outfit"], 2)),
+            Text(_levels(row)),
+        )
+    return table
+
+
+def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Subjects from the ablest down, the first thirty."""
+    shown = subjects.sort("ability", descending=True, nulls_last=True).head(MOST_ROWS)
+    title = "Subjects" if subjects.height <= MOST_ROWS else f"Subjects: the {MOST_ROWS} ablest of {subjects.height:,}"
+    table = make_table(title, ["subject", "note"], ["n", "ability", "se", "outfit"], width)
+    for row in shown.iter_rows(named=True):
+        table.add_row(
+            Text(row["subject"]),
+            Text(row["note"] or ""),
+            Text(str(row["n"])),
+            Text(_signed(row["ability"])),
+            Text(number_text(row["ability_se"], 2)),
+            Text(number_text(row["outfit"], 2)),
+        )
+    return table
+
+
+def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Per level: how many items, which difficulties, and how sure their membership is."""
+    grouped = (
+        levels.drop_nulls("level")
+        .group_by("level")
+        .agg(
+            pl.len().alias("items"),
+            pl.col("difficulty").min().alias("from"),
+            pl.col("difficulty").max().alias("to"),
+            pl.col("certainty").mean(),
+            (pl.col("level_low") == pl.col("level_high")).mean().alias("sure"),
+        )
+        .sort("level")
+    )
+    table = make_table(
+        "Difficulty levels, 0 is the easiest",
+        [],
+        ["level", "items", "from", "to", "certainty", "in one level only"],
+        width,
+    )
+    for row in grouped.iter_rows(named=True):
+        table.add_row(
+            str(row["level"]),
+            str(row["items"]),
+            _signed(row["from"]),
+            _signed(row["to"]),
+            share_text(row["certainty"]),
+            share_text(row["sure"]),
+        )
+    return table
+
+
+def stability_table(stability: pl.DataFrame, width: int = WIDTH) -> Table:
+    """How alike levels are between two samples of subjects, by sample size."""
+    numbers = ["subjects", "same level", "at most one apart", "rank correlation"]
+    table = make_table("Levels from two samples of different subjects", [], numbers, width)
+    for row in stability.iter_rows(named=True):
+        table.add_row(
+            f"{row['subjects']:,}",
+            share_text(row["same_level"]),
+            share_text(row["within_one"]),
+            number_text(row["rank_correlation"], 3),
+        )
+    return table
+
+
+def measures_table(measures: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Spearman's rho of every measure with difficulty."""
+    table = make_table(
+        "Difficulty against other measures", ["measure", "note"], ["n", "rho", "95% interval", "q"], width
+    )
+    for row in measures.iter_rows(named=True):
+        table.add_row(
+            Text(row["measure"]),
+            Text(row["note"] or ""),
+            Text(str(row["n"])),
+            Text(_signed(row["rho"])),
+            interval_text(row["ci_low"], row["ci_high"]),
+            Text(probability_text(row["q"])),
+        )
+    return table
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.2f}"
+
+
+def _levels(row: dict[str, int | None]) -> str:
+    low, level, high = row["level_low"], row["level"], row["level_high"]
+    if level is None:
+        return "-"
+    return str(level) if low == high else f"{level} ({low}-{high})"
