@@ -119,17 +119,16 @@ def measure(model: str, subjects: int, items: int, missing: float) -> None:
     rmse, r = error(result.items["difficulty"].to_numpy(), truth)
     se = result.items["difficulty_se"].to_numpy()
     print(
-        f"| {model} | {subjects} x {items} | {missing:.0%} | {matrix.size / 1e6:.0f} | {min(parameters):.2f} | {min(whole):.2f} "
-        f"| {peak:.2f} | {rmse:.4f} | {r:.4f} | {np.nanmedian(se):.3f} |",
+        f"| {model} | {subjects} x {items} | {missing:.0%} | {matrix.size / 1e6:.0f} | {min(parameters):.2f} "
+        f"| {min(whole):.2f} | {peak:.2f} | {rmse:.4f} | {r:.4f} | {np.nanmedian(se):.3f} |",
         flush=True,
     )
 
 
 def scale() -> None:
-    print(
-        "| model | subjects x items | missing | million cells | parameters, s | all, s | peak GB | RMSE | r | median se |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    columns = ["model", "subjects x items", "missing", "million cells", "parameters, s", "all, s", "peak GB"]
+    columns += ["RMSE", "r", "median se"]
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
     cases = [
         ("1pl", 1000, 1000, 0), ("1pl", 2000, 5000, 0), ("1pl", 5000, 10000, 0), ("1pl", 10000, 10000, 0),
         ("1pl", 5000, 10000, 0.2),

@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+REAL = ("trajectories/berts_of_a_feather.csv", "responses/gsm8k_leaderboard.npz", "qa/gsm8k.parquet")
 BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 
 
@@ -50,10 +51,10 @@ def test_commands_print_what_the_page_shows(page, tmp_path, request):
     if not blocks:
         assert "$ breadth" not in text, "a command outside a console block is never run"
         return
-    if "berts_of_a_feather.csv" in text:
-        shutil.copy(request.getfixturevalue("trajectory_data") / "berts_of_a_feather.csv", tmp_path)
-    run("breadth demo --into demo", tmp_path)
-    shutil.copy(tmp_path / "demo" / "scores.csv", tmp_path)
+    for name in REAL:
+        if Path(name).name in text:
+            shutil.copy(request.getfixturevalue("shared_data") / name, tmp_path)
+    run("breadth demo --into .", tmp_path)
     fresh = BLOCK.sub(lambda match: rerun(match.group(0), tmp_path), text)
     if os.environ.get("BREADTH_UPDATE_DOCS"):
         page.write_text(fresh)

@@ -83,7 +83,7 @@ def test_unreadable_table(tmp_path):
 
 def test_help_has_examples():
     assert "Example" in breadth("--help").stdout
-    for verb in ("correlate", "demo"):
+    for verb in ("correlate", "calibrate", "ability", "levels", "difficulty-vs", "demo"):
         assert "breadth " + verb in breadth(verb, "--help").stdout
     assert breadth("--version").stdout.startswith("breadth ")
 
@@ -92,6 +92,7 @@ def test_demo(tmp_path):
     out = breadth("demo", "--into", tmp_path / "demo")
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {
         "scores.csv", "pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "figure.html", "figure.png",
+        "answers.npz", "calibration.parquet", "calibration.subjects.parquet", "calibration.fit.parquet", "map.html",
     }  # fmt: skip
     assert "For someone who measured only one" in " ".join(out.stdout.split())
     (tmp_path / "file").write_text("")

@@ -17,9 +17,23 @@ def test_published_values_with_known_guessing(classic: Callable[[str], Any], pub
     found = fit_3pl(Answers.of(classic("SAT12_scored_key5")), Priors.none(), fixed)
     assert found.converged
     assert found.parameters == 64
-    # The steepest item is published from a looser convergence criterion than ours.
+    intercept = -found.discrimination * found.difficulty
+    # Within 0.01 but for the steepest item (slope 3.27, standard error 1.07), where the published values are not quite
+    # at the maximum: ours are likelier.
     np.testing.assert_allclose(found.discrimination, reference["a"], rtol=0.007, atol=0.004)
-    np.testing.assert_allclose(-found.discrimination * found.difficulty, reference["d"], rtol=0.007, atol=0.004)
+    np.testing.assert_allclose(intercept, reference["d"], rtol=0.007, atol=0.004)
+    matrix = classic("SAT12_scored_key5")
+    assert direct(matrix, found.discrimination, intercept) > direct(matrix, reference["a"], reference["d"])
+
+
+def direct(matrix: np.ndarray, slope: Any, intercept: Any) -> float:
+    """Marginal log-likelihood with guessing 0.1 on a fine grid of abilities."""
+    theta = np.linspace(-6.5, 6.5, 2001)
+    weight = np.exp(-(theta**2) / 2)
+    p = 0.1 + 0.9 / (1 + np.exp(-(np.outer(slope, theta) + np.asarray(intercept)[:, None])))
+    table = matrix @ np.log(p) + (1 - matrix) @ np.log(1 - p)
+    top = table.max(axis=1)
+    return float((np.log(np.exp(table - top[:, None]) @ (weight / weight.sum())) + top).sum())
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.15])

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from breadth.verbs import Calibration
 
 HELP = """How hard is every item, and how able every subject, judged by right and wrong answers (item response theory)?
 
@@ -43,7 +48,6 @@ def calibrate_command(
 ) -> None:
     from breadth.cli.terminal import console, say_warnings, say_written
     from breadth.records import check_target
-    from breadth.report.difficulty_tables import items_table, levels_table, stability_table
     from breadth.report.page import FORMATS, write_figure
     from breadth.verbs import calibrate
 
@@ -54,13 +58,11 @@ def calibrate_command(
     with console.status(f"calibrating {answers.name}"):
         result = calibrate(answers, model, priors, levels, anchor, min_responses, copies, seed)
     say_warnings(result.warnings)
-    console.print(items_table(result.items, console.width))
-    console.print(levels_table(result.levels(levels), console.width))
+    samples = None
     if stability:
         with console.status("calibrating samples of subjects"):
-            table = stability_table(result.level_stability(levels, seed=seed), console.width)
-        console.print(table)
-    console.print(result.summary(), markup=False, highlight=False)
+            samples = result.level_stability(levels, seed=seed)
+    show_calibration(result, levels, samples)
     if out is not None:
         say_written(*result.save(out))
     if figure is not None:
@@ -71,3 +73,15 @@ def calibrate_command(
 
 
 calibrate_command.__doc__ = HELP
+
+
+def show_calibration(result: Calibration, levels: int, samples: pl.DataFrame | None = None) -> None:
+    """Print the tables and the paragraph."""
+    from breadth.cli.terminal import console
+    from breadth.report.difficulty_tables import items_table, levels_table, stability_table
+
+    console.print(items_table(result.items, console.width))
+    console.print(levels_table(result.levels(levels), console.width))
+    if samples is not None:
+        console.print(stability_table(samples, console.width))
+    console.print(result.summary(), markup=False, highlight=False)

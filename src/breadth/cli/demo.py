@@ -12,16 +12,19 @@ def demo_command(
     into: Annotated[Path, typer.Option(metavar="DIR", help="Where to put table, results and figure.")] = Path("demo"),
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated runs.")] = 0,
 ) -> None:
-    """Run the whole story on data made here: simulate runs, correlate their test sets, draw the figure.
+    """Run the whole story on data made here: correlate the test sets of simulated runs, calibrate simulated answers.
 
     Example: `breadth demo --into demo`
     """
+    import numpy as np
+
+    from breadth.cli.calibrate import show_calibration
     from breadth.cli.correlate import show, write_frames
     from breadth.cli.terminal import console, say_written
-    from breadth.datasets import simulate_scores
-    from breadth.records import InputError, write_table
+    from breadth.datasets import simulate_answers, simulate_scores
+    from breadth.records import InputError, write_table, write_whole
     from breadth.report.page import write_figure
-    from breadth.verbs import correlate
+    from breadth.verbs import calibrate, correlate
 
     try:
         into.mkdir(parents=True, exist_ok=True)
@@ -42,3 +45,20 @@ def demo_command(
     written.append(write_figure(result.figure(), into / "figure.html", "breadth demo", result.summary()))
     written.append(write_figure(result.figure(), into / "figure.png", "breadth demo"))
     say_written(table, *written)
+
+    answers = simulate_answers(400, 60, seed=seed)
+    answers.matrix[:, 7] = 1 - answers.matrix[:, 7]
+    names = {"models": [f"model-{i:03d}" for i in range(400)], "items": [f"q{j:02d}" for j in range(60)]}
+    matrix = into / "answers.npz"
+    write_whole(matrix, lambda path: np.savez_compressed(path, R=answers.matrix, **names))  # type: ignore[arg-type]
+    console.print(
+        "\nFour hundred simulated models answer sixty questions. The key of question q07 is wrong by construction.\n",
+        highlight=False,
+    )
+    command = f"breadth calibrate {matrix} --model 2pl"
+    console.print(f"$ {command}", style="bold", markup=False, highlight=False, soft_wrap=True)
+    calibration = calibrate(matrix, model="2pl")
+    show_calibration(calibration, 10)
+    written = calibration.save(into / "calibration.parquet")
+    written.append(write_figure(calibration.figure(), into / "map.html", "breadth demo", calibration.summary()))
+    say_written(matrix, *written)

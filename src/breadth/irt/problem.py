@@ -186,7 +186,9 @@ def make_problem(answers: Answers, model: Model, priors: Priors, anchors: Anchor
     difficulty, slope, known_guessing = (np.asarray(array)[kept] for array in anchors)
     free = np.isnan(difficulty)
     if not free.any():
-        raise InputError("All items are fixed, so there is nothing to calibrate; use score to measure subjects.")
+        raise InputError(
+            "All items are fixed, so there is nothing to calibrate; score its subjects instead (breadth ability)."
+        )
     if model != "3pl" and (known_guessing > 0).any():
         raise InputError(f"The {model.upper()} has no guessing, but some fixed items have; use the 3PL.")
     if model == "1pl" and not free.all():

@@ -1,0 +1,89 @@
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from breadth.datasets import simulate_answers
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    path = tmp_path_factory.mktemp("answers") / "answers.npz"
+    found = simulate_answers(300, 40)
+    np.savez(path, R=found.matrix, models=[f"m{i}" for i in range(300)], items=[f"q{j}" for j in range(40)])
+    return path
+
+
+@pytest.fixture(scope="module")
+def calibration(answers):
+    breadth("calibrate", answers, "--model", "2pl", "--out", answers.with_name("cal.parquet"))
+    return answers.with_name("cal.parquet")
+
+
+def breadth(*arguments, ok=True):
+    out = subprocess.run(
+        [sys.executable, "-m", "breadth", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if ok:
+        assert out.returncode == 0, out.stderr
+    return out
+
+
+def test_calibrate_writes_and_draws(answers, tmp_path):
+    out = breadth(
+        "calibrate", answers, "--levels", 5, "--stability", "--copies", "weigh", "--curves", "q1,q2",
+        "--profiles", "m1", "--out", tmp_path / "cal.csv", "--figure", tmp_path / "map.svg",
+    )  # fmt: skip
+    assert "Rasch (1PL) on 300 subjects x 40 items" in " ".join(out.stdout.split())
+    assert "Levels from two samples" in out.stdout
+    assert max(len(line) for line in out.stdout.splitlines() if not line.startswith("wrote")) <= 100
+    assert {p.name for p in tmp_path.iterdir()} == {"cal.csv", "cal.subjects.csv", "cal.fit.csv", "map.svg"}
+    assert pl.read_csv(tmp_path / "cal.csv").height == 40
+
+
+def test_ability_and_levels(answers, calibration, tmp_path):
+    breadth("ability", answers, "--with", calibration, "--out", tmp_path / "a.csv")
+    assert pl.read_csv(tmp_path / "a.csv").height == 300
+    out = breadth("levels", calibration, "--n", 4, "--out", tmp_path / "l.csv")
+    assert "Difficulty levels" in out.stdout
+    assert pl.read_csv(tmp_path / "l.csv")["level"].n_unique() == 4
+
+
+def test_difficulty_vs(calibration, tmp_path):
+    items = pl.DataFrame({"item": [f"q{j}" for j in range(40)], "question": ["x" * (j + 1) for j in range(40)]})
+    items.write_csv(tmp_path / "items.csv")
+    out = breadth("difficulty-vs", calibration, "--items", tmp_path / "items.csv", "--measures", "length")
+    assert "question_length" in out.stdout
+
+
+def test_anchor(answers, calibration, tmp_path):
+    pl.read_parquet(calibration).head(25).write_csv(tmp_path / "anchor.csv")
+    breadth("calibrate", answers, "--model", "2pl", "--anchor", tmp_path / "anchor.csv", "--out", tmp_path / "new.csv")
+    old, new = pl.read_parquet(calibration)["difficulty"], pl.read_csv(tmp_path / "new.csv")["difficulty"]
+    assert np.allclose(old[:25], new[:25])
+    assert np.corrcoef(old[25:], new[25:])[0, 1] > 0.98
+    all_known = breadth("calibrate", answers, "--model", "2pl", "--anchor", calibration, ok=False)
+    assert all_known.returncode == 2
+    assert "nothing to calibrate" in all_known.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["calibrate", "nothing.npz"], "there is no such file"),
+        (["calibrate", "ANSWERS", "--levels", "1"], "--levels is 1"),
+        (["calibrate", "ANSWERS", "--priors", "nothing.json"], "priors are"),
+        (["calibrate", "ANSWERS", "--anchor", "nothing.parquet"], "there is no such file"),
+        (["calibrate", "ANSWERS", "--figure", "x.txt"], "cannot tell the format"),
+        (["calibrate", "ANSWERS", "--curves", "zz", "--figure", "x.svg"], "no item zz"),
+        (["ability", "ANSWERS", "--with", "nothing.csv"], "there is no such file"),
+        (["levels", "ANSWERS"], "is no calibration"),
+    ],
+)
+def test_bad_input(answers, arguments, message):
+    out = breadth(*(answers if argument == "ANSWERS" else argument for argument in arguments), ok=False)
+    assert out.returncode == 2
+    assert message in out.stderr
+    assert "Traceback" not in out.stderr
