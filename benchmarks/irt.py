@@ -58,7 +58,7 @@ def ours(path: str, model: str) -> tuple[float, list[float]]:
 def compare(peer_python: str, quick: bool) -> None:
     cases = [("1pl", 1000, 1000, ["girth", "mirt", "py-irt"]), ("2pl", 1000, 1000, ["girth", "mirt", "py-irt"])]
     cases += [("1pl", 500, 500, ["girth", "mirt"]), ("2pl", 500, 500, ["girth", "mirt"]), ("3pl", 2000, 1000, ["mirt"])]
-    cases += [("1pl", 2000, 5000, ["girth"])]
+    cases += [("1pl", 2000, 5000, ["girth"]), ("2pl", 2000, 5000, ["girth"])]
     print("| model | subjects x items | tool | seconds | ratio | RMSE | r |\n|---|---|---|---|---|---|---|", flush=True)
     environment = {
         **os.environ,

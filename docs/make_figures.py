@@ -1,8 +1,9 @@
 """Make the figures that the pages show.
 
-    python docs/make_figures.py [DIRECTORY WITH berts_of_a_feather.csv]
+    python docs/make_figures.py [DATA]
 
-The demo's figure needs nothing; the walk-through's needs the table of 100 BERT runs.
+The demo's figure needs nothing; those of real data need DATA/trajectories/berts_of_a_feather.csv and
+DATA/responses/gsm8k_leaderboard.npz.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ def main() -> None:
     demo = breadth.correlate(simulate_scores(runs=6), control="in_domain", by="run", order="step")
     print(write_figure(demo.figure(), FIGURES / "demo.png", "demo"))
     if len(sys.argv) > 1:
+        data = Path(sys.argv[1])
         berts = breadth.correlate(
-            Path(sys.argv[1]) / "berts_of_a_feather.csv",
+            data / "trajectories" / "berts_of_a_feather.csv",
             control="MNLI dev acc.",
             facets="ln_*,le_*,sn_*,se_*,cn_*,ce_*",
         )
         print(write_figure(berts.figure(), FIGURES / "berts.png", "berts"))
+        gsm8k = breadth.calibrate(data / "responses" / "gsm8k_leaderboard.npz", model="2pl")
+        print(write_figure(gsm8k.figure(), FIGURES / "gsm8k.png", "gsm8k"))
 
 
 if __name__ == "__main__":

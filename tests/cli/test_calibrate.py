@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import polars as pl
 import pytest
@@ -17,21 +14,12 @@ def answers(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def calibration(answers):
+def calibration(breadth, answers):
     breadth("calibrate", answers, "--model", "2pl", "--out", answers.with_name("cal.parquet"))
     return answers.with_name("cal.parquet")
 
 
-def breadth(*arguments, ok=True):
-    out = subprocess.run(
-        [sys.executable, "-m", "breadth", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    if ok:
-        assert out.returncode == 0, out.stderr
-    return out
-
-
-def test_calibrate_writes_and_draws(answers, tmp_path):
+def test_calibrate_writes_and_draws(breadth, answers, tmp_path):
     out = breadth(
         "calibrate", answers, "--levels", 5, "--stability", "--copies", "weigh", "--curves", "q1,q2",
         "--profiles", "m1", "--out", tmp_path / "cal.csv", "--figure", tmp_path / "map.svg",
@@ -43,7 +31,7 @@ def test_calibrate_writes_and_draws(answers, tmp_path):
     assert pl.read_csv(tmp_path / "cal.csv").height == 40
 
 
-def test_ability_and_levels(answers, calibration, tmp_path):
+def test_ability_and_levels(breadth, answers, calibration, tmp_path):
     breadth("ability", answers, "--with", calibration, "--out", tmp_path / "a.csv")
     assert pl.read_csv(tmp_path / "a.csv").height == 300
     out = breadth("levels", calibration, "--n", 4, "--out", tmp_path / "l.csv")
@@ -51,14 +39,14 @@ def test_ability_and_levels(answers, calibration, tmp_path):
     assert pl.read_csv(tmp_path / "l.csv")["level"].n_unique() == 4
 
 
-def test_difficulty_vs(calibration, tmp_path):
+def test_difficulty_vs(breadth, calibration, tmp_path):
     items = pl.DataFrame({"item": [f"q{j}" for j in range(40)], "question": ["x" * (j + 1) for j in range(40)]})
     items.write_csv(tmp_path / "items.csv")
     out = breadth("difficulty-vs", calibration, "--items", tmp_path / "items.csv", "--measures", "length")
     assert "question_length" in out.stdout
 
 
-def test_anchor(answers, calibration, tmp_path):
+def test_anchor(breadth, answers, calibration, tmp_path):
     pl.read_parquet(calibration).head(25).write_csv(tmp_path / "anchor.csv")
     breadth("calibrate", answers, "--model", "2pl", "--anchor", tmp_path / "anchor.csv", "--out", tmp_path / "new.csv")
     old, new = pl.read_parquet(calibration)["difficulty"], pl.read_csv(tmp_path / "new.csv")["difficulty"]
@@ -82,7 +70,7 @@ def test_anchor(answers, calibration, tmp_path):
         (["levels", "ANSWERS"], "is no calibration"),
     ],
 )
-def test_bad_input(answers, arguments, message):
+def test_bad_input(breadth, answers, arguments, message):
     out = breadth(*(answers if argument == "ANSWERS" else argument for argument in arguments), ok=False)
     assert out.returncode == 2
     assert message in out.stderr

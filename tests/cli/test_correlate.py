@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import polars as pl
 import pytest
 
@@ -14,16 +11,7 @@ def table(tmp_path_factory):
     return path
 
 
-def breadth(*arguments, ok=True):
-    out = subprocess.run(
-        [sys.executable, "-m", "breadth", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    if ok:
-        assert out.returncode == 0, out.stderr
-    return out
-
-
-def test_tables_paragraph_and_files(table, tmp_path):
+def test_tables_paragraph_and_files(breadth, table, tmp_path):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--by", "run", "--order", "step", "--windows", 2,
         "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "figure.html",
@@ -35,7 +23,7 @@ def test_tables_paragraph_and_files(table, tmp_path):
     assert pl.read_csv(tmp_path / "pairs.csv").height == 45
 
 
-def test_options_reach_the_verb(table):
+def test_options_reach_the_verb(breadth, table):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--facets", "negation,sci*", "--by", "run", "--order", "step",
         "--regressor", "linear", "--rank", "--inference", "block", "--resamples", 100, "--seed", 3,
@@ -43,7 +31,7 @@ def test_options_reach_the_verb(table):
     assert "Of 3 correlations" in " ".join(out.stdout.split())
 
 
-def test_item_counts(table):
+def test_item_counts(breadth, table):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--facets", "negation,science", "--item-counts",
         "in_domain=9000,negation=20000,science=20000",
@@ -65,7 +53,7 @@ def test_item_counts(table):
         (["--control", "in_domain", "--order", "step"], "Add --by run"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(table, arguments, message):
+def test_bad_input_is_one_line_and_exit_code_2(breadth, table, arguments, message):
     out = breadth("correlate", table, *arguments, ok=False)
     assert out.returncode == 2
     assert message in out.stderr
@@ -73,7 +61,7 @@ def test_bad_input_is_one_line_and_exit_code_2(table, arguments, message):
     assert len(out.stderr.strip().splitlines()) <= 2, "a warning may come before"
 
 
-def test_unreadable_table(tmp_path):
+def test_unreadable_table(breadth, tmp_path):
     path = tmp_path / "broken.parquet"
     path.write_bytes(b"PAR1")
     out = breadth("correlate", path, "--control", "x", ok=False)
@@ -81,14 +69,14 @@ def test_unreadable_table(tmp_path):
     assert "broken.parquet" in out.stderr
 
 
-def test_help_has_examples():
+def test_help_has_examples(breadth):
     assert "Example" in breadth("--help").stdout
     for verb in ("correlate", "calibrate", "ability", "levels", "difficulty-vs", "demo"):
         assert "breadth " + verb in breadth(verb, "--help").stdout
     assert breadth("--version").stdout.startswith("breadth ")
 
 
-def test_demo(tmp_path):
+def test_demo(breadth, tmp_path):
     out = breadth("demo", "--into", tmp_path / "demo")
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {
         "scores.csv", "pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "figure.html", "figure.png",

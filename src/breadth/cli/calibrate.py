@@ -61,7 +61,7 @@ def calibrate_command(
     samples = None
     if stability:
         with console.status("calibrating samples of subjects"):
-            samples = result.level_stability(levels, seed=seed)
+            samples = result.level_stability(levels)
     show_calibration(result, levels, samples)
     if out is not None:
         say_written(*result.save(out))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +16,14 @@ from breadth.errors import InputError
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+T = TypeVar("T")
 Cells = NDArray[np.uint8] | NDArray[np.float32]
 
 #: Cells turned into floating point at once: 4 MB in single precision, which stays in the processor's cache.
 BLOCK_CELLS = 1_000_000
+
+#: Parts that the subjects of a large matrix are shared out in, to as many threads as there are processors.
+PARTS = 4
 
 #: Up to this many cells a floating-point copy is kept.
 SMALL_CELLS = 2_000_000
@@ -157,19 +163,36 @@ class Answers:
         mean = per_item.mean(axis=0)
         table = (per_item - mean).astype(self.dtype)
         out = np.empty((self.n_subjects, per_item.shape[1]))
-        for rows, block in self._as_floats(cells):
-            out[rows] = block @ table
+
+        def fill(part: range) -> None:
+            for rows, block in self._as_floats(cells, part):
+                out[rows] = block @ table
+
+        self._in_parts(fill)
         out += counts[:, None] * mean
         return out
 
     def _totals(self, cells: Cells, per_subject: Floats, counts: Floats) -> Floats:
         mean = per_subject.mean(axis=0)
         table = (per_subject - mean).astype(self.dtype).T.copy()
-        out = np.zeros((per_subject.shape[1], self.n_items))
-        for rows, block in self._as_floats(cells):
-            out += table[:, rows] @ block
-        totals: Floats = out.T + counts[:, None] * mean
+
+        def total(part: range) -> Floats:
+            out = np.zeros((per_subject.shape[1], self.n_items))
+            for rows, block in self._as_floats(cells, part):
+                out += table[:, rows] @ block
+            return out
+
+        totals: Floats = sum(self._in_parts(total)).T + counts[:, None] * mean  # type: ignore[union-attr]
         return totals
+
+    def _in_parts(self, work: Callable[[range], T]) -> list[T]:
+        """Share the subjects out to threads, in as many parts on every machine, so that sums come out the same."""
+        n = self.n_subjects
+        if self.right.size <= SMALL_CELLS:
+            return [work(range(n))]
+        step = -(-n // PARTS)
+        with ThreadPoolExecutor(min(PARTS, os.cpu_count() or 1)) as pool:
+            return list(pool.map(work, [range(start, min(start + step, n)) for start in range(0, n, step)]))
 
     def _margins(self, cells: Cells) -> tuple[Floats, Floats]:
         rows, columns = np.empty(cells.shape[0]), np.zeros(cells.shape[1])
@@ -179,17 +202,18 @@ class Answers:
             columns += np.ones(block.shape[0], dtype=self.dtype) @ block
         return rows, columns
 
-    def _as_floats(self, cells: Cells) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def _as_floats(self, cells: Cells, part: range | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
         n, j = cells.shape
         if n * j <= SMALL_CELLS:
             yield slice(0, n), self._small[cells is self.seen]
             return
+        part = range(n) if part is None else part
         step = max(1, BLOCK_CELLS // j)
-        room = np.empty((min(step, n), j), dtype=self.dtype)
-        for start in range(0, n, step):
-            block = room[: min(step, n - start)]
-            np.copyto(block, cells[start : start + step])
-            yield slice(start, start + block.shape[0]), block
+        room = np.empty((min(step, len(part)), j), dtype=self.dtype)
+        for start in range(part.start, part.stop, step):
+            block = room[: min(step, part.stop - start)]
+            np.copyto(block, cells[start : start + len(block)])
+            yield slice(start, start + len(block)), block
 
     @cached_property
     def _small(self) -> tuple[NDArray[Any], NDArray[Any]]:

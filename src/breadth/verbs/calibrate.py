@@ -65,7 +65,7 @@ def calibrate(
         What to do with near-copies among subjects: ``keep`` them, ``weigh`` every group of them as one subject, or
         ``drop`` all but one of each group from the fit.
     seed
-        Seeds the check of dimension.
+        Seeds the check of dimension and the samples of ``level_stability``.
 
     Examples
     --------
@@ -90,10 +90,13 @@ def calibrate(
             f"{data.name}: answers are shares between right and wrong; the 3pl needs 0 and 1, use 1pl or 2pl"
         )
     fixed = None if anchor is None else _anchors(anchor, data)
-    fitted = _enough(answers, min_responses)
-    if copies != "keep":
-        fitted = _without_copies(fitted, model, chosen, fixed, copies)
-    found = FITS[model](fitted, chosen, fixed)
+    try:
+        fitted = _enough(answers, min_responses)
+        if copies != "keep":
+            fitted = _without_copies(fitted, model, chosen, fixed, copies)
+        found = FITS[model](fitted, chosen, fixed)
+    except InputError as error:
+        raise InputError(f"{data.name}: {error}") from error
     parameters = (found.difficulty, found.discrimination, np.nan_to_num(found.guessing))
     abilities = score(answers, *parameters, mean=found.ability_mean, sd=found.ability_sd)
     fit = fit_statistics(answers, found.difficulty, found.discrimination, abilities.ability, parameters[2])
@@ -101,7 +104,7 @@ def calibrate(
     items = items_frame(data.items, answers, found, fit.items, fit.point_biserial, sure, min_responses)
     subjects = subjects_frame_with(data.subjects, answers, abilities, fit.subjects)
     summary = _fit_frame(model, answers, found, abilities)
-    return Calibration(items, subjects, summary, (*data.warnings, *_warnings(found, items)), data)
+    return Calibration(items, subjects, summary, (*data.warnings, *_warnings(found, items)), data, seed)
 
 
 def ability(

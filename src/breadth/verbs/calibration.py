@@ -51,6 +51,7 @@ class Calibration:
     fit: pl.DataFrame
     warnings: tuple[str, ...] = ()
     responses: Responses | None = None
+    seed: int = 0
 
     @property
     def model(self) -> Model:
@@ -118,7 +119,7 @@ class Calibration:
             pl.Series("certainty", found.certainty, nan_to_null=True),
         )
 
-    def level_stability(self, levels: int = 10, repeats: int = 5, seed: int = 0) -> pl.DataFrame:
+    def level_stability(self, levels: int = 10, repeats: int = 5) -> pl.DataFrame:
         """For growing numbers of subjects: how alike the levels are that two disjoint samples of them give."""
         fit = FITS[self.model]
         found = level_stability(
@@ -126,7 +127,7 @@ class Calibration:
             lambda matrix: fit(Answers.of(matrix), errors=False).difficulty,
             levels,
             repeats,
-            seed,
+            self.seed,
         )
         return pl.DataFrame(
             {
@@ -169,16 +170,15 @@ class Calibration:
     @cached_property
     def copies(self) -> Patterns:
         """Near-copies among the subjects: see :func:`breadth.irt.distinct_patterns`."""
-        return distinct_patterns(
-            self._answers, *self.parameters()[:2], numbers(self.subjects, "ability"), self.parameters()[2]
-        )
+        difficulty, discrimination, guessing = self.parameters()
+        return distinct_patterns(self._answers, difficulty, discrimination, numbers(self.subjects, "ability"), guessing)
 
     @cached_property
     def dimension(self) -> Dimension:
         """Whether one ability is enough: see :func:`breadth.irt.residual_dimension`."""
-        return residual_dimension(
-            self._answers, *self.parameters()[:2], numbers(self.subjects, "ability"), self.parameters()[2]
-        )
+        difficulty, discrimination, guessing = self.parameters()
+        ability = numbers(self.subjects, "ability")
+        return residual_dimension(self._answers, difficulty, discrimination, ability, guessing, self.seed)
 
     @cached_property
     def _answers(self) -> Answers:
