@@ -106,6 +106,12 @@ def test_levels_with_ranges(result):
         breadth.levels(result, 1)
 
 
+def test_few_items_have_few_levels(truth):
+    few = breadth.calibrate(truth[0].matrix[:, :4])
+    assert few.items["level"].to_list() == [0, 1, 2, 3]
+    assert few.levels(10)["level"].max() == 3
+
+
 def test_broken_items_are_noted(truth):
     matrix = truth[0].matrix.copy()
     matrix[:, 0], matrix[:, 1], matrix[:, 2] = 1, 0, -1

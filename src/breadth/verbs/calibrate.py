@@ -56,7 +56,7 @@ def calibrate(
     priors
         ``default`` (weak), ``none`` (maximum likelihood), or a JSON file with fields of :class:`breadth.irt.Priors`.
     levels
-        Number of equal-size difficulty levels.
+        Number of equal-size difficulty levels; at most one per item.
     anchor
         An earlier calibration: its items keep their parameters, and new items are put on its scale.
     min_responses
@@ -81,8 +81,8 @@ def calibrate(
     if copies not in ("keep", "weigh", "drop"):
         raise InputError(f"copies is {copies!r}; choose keep, weigh or drop")
     data = read_responses(responses)
-    if not 2 <= levels <= max(2, len(data.items)):
-        raise InputError(f"--levels is {levels}; choose between 2 and the number of items ({len(data.items)})")
+    if levels < 2:
+        raise InputError(f"--levels is {levels}; choose at least 2")
     chosen = _priors(priors)
     answers = Answers.of(data.matrix)
     if model == "3pl" and answers.fractional:
@@ -100,7 +100,7 @@ def calibrate(
     parameters = (found.difficulty, found.discrimination, np.nan_to_num(found.guessing))
     abilities = score(answers, *parameters, mean=found.ability_mean, sd=found.ability_sd)
     fit = fit_statistics(answers, found.difficulty, found.discrimination, abilities.ability, parameters[2])
-    sure = assign_levels(found.difficulty, found.difficulty_se, levels)
+    sure = assign_levels(found.difficulty, found.difficulty_se, min(levels, len(data.items)))
     items = items_frame(data.items, answers, found, fit.items, fit.point_biserial, sure, min_responses)
     subjects = subjects_frame_with(data.subjects, answers, abilities, fit.subjects)
     summary = _fit_frame(model, answers, found, abilities)

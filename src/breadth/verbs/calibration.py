@@ -104,12 +104,14 @@ class Calibration:
         return subjects_frame(new.subjects, answers, found, difficulty, discrimination, guessing)
 
     def levels(self, n: int = 10) -> pl.DataFrame:
-        """Item, difficulty and level from 0 (easiest) to n - 1, the range it could be in, and how sure that is."""
-        if not 2 <= n <= max(2, self.items.height):
-            raise InputError(
-                f"--n is {n}; choose between 2 levels and as many as there are items ({self.items.height})"
-            )
-        found = assign_levels(numbers(self.items, "difficulty"), numbers(self.items, "difficulty_se"), n)
+        """Item, difficulty, level from 0 (easiest) to n - 1, the range it could be in, and how sure that is.
+
+        There are at most as many levels as items.
+        """
+        if n < 2:
+            raise InputError(f"--n is {n}; choose at least 2 levels")
+        difficulty, error = numbers(self.items, "difficulty"), numbers(self.items, "difficulty_se")
+        found = assign_levels(difficulty, error, min(n, self.items.height))
         columns = ("level", "level_low", "level_high")
         return self.items.select("item", "difficulty", "difficulty_se").with_columns(
             *(
