@@ -108,7 +108,7 @@ def test_levels_with_ranges(result):
 
 def test_few_items_have_few_levels(truth):
     few = breadth.calibrate(truth[0].matrix[:, :4])
-    assert few.items["level"].to_list() == [0, 1, 2, 3]
+    assert sorted(few.items["level"]) == [0, 1, 2, 3]
     assert few.levels(10)["level"].max() == 3
 
 
@@ -131,6 +131,13 @@ def test_broken_items_are_noted(truth):
         assert found.subjects["ability"][7] is None
         assert "q03" in " ".join(found.warnings)
         assert "1 may have a wrong key" in found.summary()
+
+
+def test_noise_is_not_called_a_wrong_key():
+    answers = np.random.default_rng(0).integers(0, 2, (200, 100)).astype(np.int8)
+    notes = breadth.calibrate(answers).items["note"].drop_nulls()
+    assert notes.str.contains("does not tell").sum() > 0
+    assert notes.str.contains("key may be wrong").sum() <= 12
 
 
 def test_pure_likelihood_lets_extreme_items_go(truth):

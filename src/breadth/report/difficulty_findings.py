@@ -64,6 +64,7 @@ def _broken(items: pl.DataFrame) -> str:
     notes = items["note"].drop_nulls()
     counts = {
         "may have a wrong key": int(notes.str.contains("key may be wrong").sum()),
+        "do not tell able from less able subjects": int(notes.str.contains("does not tell").sum()),
         "are noisier than the model expects": int(notes.str.contains("noisier").sum()),
         "were right for all or for none": int(notes.str.contains("right for (all|none)").sum()),
         "have too few answers or none": int(notes.str.contains("responses").sum()),

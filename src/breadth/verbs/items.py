@@ -24,6 +24,9 @@ SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "
 #: Mean squares above these are worth a note: outfit for single wild answers, infit for a pattern of them.
 WORST_INFIT, WORST_OUTFIT = 1.3, 2.0
 
+#: Standard errors that an item must be on the wrong side of zero for its key to be doubted.
+BEYOND_CHANCE = 1.645
+
 
 def numbers(frame: pl.DataFrame, column: str) -> Floats:
     """A column as floats with NaN for null."""
@@ -109,6 +112,9 @@ def subjects_frame_with(names: Sequence[str], answers: Answers, found: Abilities
 
 def _item_note(least: int) -> pl.Expr:
     misfit = pl.max_horizontal("infit", "outfit").round(1)
+    # Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
+    slope = pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se")
+    backwards = (slope < 0) | (pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
     return (
         pl.when(pl.col("n") == 0)
         .then(pl.lit("no responses"))
@@ -118,8 +124,10 @@ def _item_note(least: int) -> pl.Expr:
         .then(pl.lit("right for all: difficulty comes from the prior"))
         .when(pl.col("p_correct") == 0)
         .then(pl.lit("right for none: difficulty comes from the prior"))
-        .when((pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0))
+        .when(backwards)
         .then(pl.lit("able subjects get it wrong more often: the key may be wrong"))
+        .when((pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0))
+        .then(pl.lit("does not tell able from less able subjects"))
         .when((pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT))
         .then(pl.format("noisier than the model expects (mean square {})", misfit))
         .otherwise(None)
