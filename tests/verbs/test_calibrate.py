@@ -108,7 +108,7 @@ def test_levels_with_ranges(result):
 
 def test_few_items_have_few_levels(truth):
     few = breadth.calibrate(truth[0].matrix[:, :4])
-    assert sorted(few.items["level"]) == [0, 1, 2, 3]
+    assert few.items["level"].max() == 3
     assert few.levels(10)["level"].max() == 3
 
 
