@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 from breadth.difficulty.levels import Floats
 from breadth.stats.intervals import independent_interval
@@ -74,7 +73,9 @@ def rank_correlation(measure: Floats, difficulty: Floats) -> RankCorrelation:
     n = int(both.sum())
     if n < 5 or np.ptp(measure[both]) == 0 or np.ptp(difficulty[both]) == 0:
         return RankCorrelation(n, *(float("nan"),) * 4)
-    rho = np.array([float(stats.spearmanr(measure[both], difficulty[both]).statistic)])
+    from scipy.stats import spearmanr  # takes half a second to load
+
+    rho = np.array([float(spearmanr(measure[both], difficulty[both]).statistic)])
     found = independent_interval(rho, np.array([float(n)]), np.zeros(1), rank=True)
     return RankCorrelation(n, float(rho[0]), float(found.low[0]), float(found.high[0]), float(found.p[0]))
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from breadth.difficulty.levels import Floats, assign_levels
 
@@ -38,6 +37,8 @@ def level_stability(
     same kind; near-copies among the subjects make it look better than it is. ``difficulty_of`` calibrates a matrix of
     answers.
     """
+    from scipy.stats import spearmanr  # takes half a second to load
+
     generator = np.random.default_rng(seed)
     sizes = [size for size in SIZES if 2 * size <= len(matrix)]
     if not sizes or 2 * sizes[-1] < 0.8 * len(matrix):
@@ -53,7 +54,7 @@ def level_stability(
                 assign_levels(first[both], np.zeros(both.sum()), levels).level
                 - assign_levels(second[both], np.zeros(both.sum()), levels).level
             )
-            rho = float(stats.spearmanr(first[both], second[both]).statistic)
+            rho = float(spearmanr(first[both], second[both]).statistic)
             found.append(((apart == 0).mean(), (apart <= 1).mean(), rho))
         rows.append(np.mean(found, axis=0))
     same, near, rho = np.array(rows).T

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from breadth.stats.basis import Regressor, make_basis
 from breadth.stats.panel import Bools, Floats, Panel
@@ -62,5 +61,7 @@ def _ranks(values: Floats, rows: Bools) -> Floats:
     """Ranks within an entry's rows, ties averaged; other rows are pushed behind and blanked later."""
     if not values.shape[2]:
         return values
+    from scipy.stats import rankdata  # takes half a second to load, and few need it
+
     pushed = np.where(rows[:, :, None] & ~np.isnan(values), values, np.inf)
-    return np.asarray(stats.rankdata(pushed, axis=1), dtype=np.float64)
+    return np.asarray(rankdata(pushed, axis=1), dtype=np.float64)
