@@ -28,6 +28,7 @@ from breadth.irt import (
 )
 from breadth.records import Responses, Table, read_responses, read_table, write_table
 from breadth.verbs.items import PARAMETERS, numbers, subjects_frame
+from breadth.verbs.profiles import accuracy_by_level, evenly, item_curves
 
 if TYPE_CHECKING:
     import altair as alt
@@ -144,30 +145,9 @@ class Calibration:
     def accuracy_by_level(self, subjects: Sequence[str] | None = None, levels: int = 10) -> pl.DataFrame:
         """Accuracy of subjects per difficulty level, and what the model expects of them."""
         answered = self._answered()
-        chosen = list(answered.subjects) if subjects is None else list(subjects)
-        missing = [name for name in chosen if name not in answered.subjects]
-        if missing:
-            raise InputError(f"{answered.name}: there is no subject {listed(missing)}")
-        rows = [answered.subjects.index(name) for name in chosen]
-        level = self.levels(levels)["level"].to_numpy()
-        ability = numbers(self.subjects, "ability")[rows]
-        values = answered.matrix[rows].astype(np.float64)
-        seen = values >= 0
-        expected = np.where(seen, self.probability(ability), 0.0)
-        parts = []
-        for k in range(levels):
-            inside = seen & (level == k)[None, :]
-            n = inside.sum(axis=1)
-            share = [
-                np.where(n > 0, np.where(inside, v, 0).sum(axis=1) / np.maximum(n, 1), np.nan)
-                for v in (values, expected)
-            ]
-            parts.append(
-                pl.DataFrame(
-                    {"subject": chosen, "level": [k] * len(chosen), "n": n, "accuracy": share[0], "expected": share[1]}
-                )
-            )
-        return pl.concat(parts).fill_nan(None)
+        level, ability = numbers(self.levels(levels), "level"), numbers(self.subjects, "ability")
+        chosen = answered.subjects if subjects is None else subjects
+        return accuracy_by_level(answered, level, ability, self.probability, chosen)
 
     @cached_property
     def copies(self) -> Patterns:
@@ -198,37 +178,10 @@ class Calibration:
 
         By default five items spread over the range of difficulty.
         """
-        names = self.items["item"].to_list()
         known = self.items.filter(pl.col("difficulty").is_finite()).sort("difficulty")["item"]
-        chosen = _spread(known) if items is None else list(items)
-        missing = [name for name in chosen if name not in names]
-        if missing:
-            raise InputError(f"the calibration has no item {listed(missing)}")
-        index = [names.index(name) for name in chosen]
-        ability = np.linspace(-4, 4, 81)
-        chance = self.probability(ability)[:, index]
-        lines = pl.DataFrame(
-            {
-                "item": np.repeat(chosen, len(ability)),
-                "ability": np.tile(ability, len(chosen)),
-                "probability": chance.T.reshape(-1),
-            },
-            schema_overrides={"item": pl.String},
-        )
-        if self.responses is None:
-            return lines, lines.clear()
-        answers = pl.DataFrame(
-            self.responses.matrix[:, index].astype(np.float64), schema=[str(name) for name in chosen]
-        )
-        groups = pl.Series("ability", numbers(self.subjects, "ability"), nan_to_null=True)
-        dots = (
-            answers.with_columns(groups, (groups.rank("ordinal") * 10 // (groups.len() + 1)).alias("group"))
-            .unpivot(chosen, index=["ability", "group"], variable_name="item", value_name="correct")
-            .filter((pl.col("correct") >= 0) & pl.col("ability").is_not_null())
-            .group_by("item", "group", maintain_order=True)
-            .agg(pl.col("ability").mean(), pl.col("correct").mean().alias("probability"), pl.len().alias("n"))
-        )
-        return lines, dots.drop("group")
+        chosen = evenly(known) if items is None else items
+        ability = numbers(self.subjects, "ability") if self.responses is not None else np.empty(0)
+        return item_curves(self.items["item"].to_list(), chosen, self.probability, self.responses, ability)
 
     def figure(self, items: Sequence[str] | None = None, subjects: Sequence[str] | None = None) -> alt.TopLevelMixin:
         """The difficulty/ability map, the curves of chosen items, and accuracy by difficulty of chosen subjects.
@@ -241,7 +194,7 @@ class Calibration:
         if self.responses is not None:
             ranked = self.subjects.filter(pl.col("n") > 0).sort("ability")["subject"]
             count = int(self.items["level"].drop_nulls().n_unique()) or 1
-            profiles = self.accuracy_by_level(_spread(ranked) if subjects is None else subjects, max(2, count))
+            profiles = self.accuracy_by_level(evenly(ranked) if subjects is None else subjects, max(2, count))
         return calibration_figure(self.items, self.subjects, *self.curves(items), profiles)
 
     def summary(self) -> str:
@@ -287,14 +240,6 @@ POPULATION = (("ability_mean", 0.0), ("ability_sd", 1.0))
 
 #: Comparisons of answers above which near-copies are only looked for on request: a second or two of work.
 MOST_COMPARISONS = 5e10
-
-
-def _spread(names: pl.Series, count: int = 5) -> list[str]:
-    """Pick a few names evenly from a sorted list, away from its ends."""
-    if names.len() <= count:
-        return names.to_list()
-    place = np.linspace(0.05, 0.95, count) * (names.len() - 1)
-    return [str(names[int(index)]) for index in place.round()]
 
 
 def _beside(path: Path, name: str) -> Path:
