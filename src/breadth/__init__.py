@@ -11,29 +11,42 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from breadth.errors import InputError
-    from breadth.verbs import Calibration, Correlation, ability, calibrate, correlate, difficulty_vs, levels
+    from breadth.verbs import (
+        Calibration,
+        Correlation,
+        Profile,
+        Sample,
+        ability,
+        calibrate,
+        correlate,
+        difficulty_vs,
+        levels,
+        profile,
+        sample,
+    )
 
 __version__ = "0.1.0"
-
-_VERBS = ("Calibration", "Correlation", "ability", "calibrate", "correlate", "difficulty_vs", "levels")
-_HOMES = {**dict.fromkeys(_VERBS, "breadth.verbs"), "InputError": "breadth.errors"}
 
 __all__ = [
     "Calibration",
     "Correlation",
     "InputError",
+    "Profile",
+    "Sample",
     "__version__",
     "ability",
     "calibrate",
     "correlate",
     "difficulty_vs",
     "levels",
+    "profile",
+    "sample",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in __all__:
+        return getattr(import_module("breadth.errors" if name == "InputError" else "breadth.verbs"), name)
     raise AttributeError(f"module 'breadth' has no attribute {name!r}")
 
 

@@ -71,7 +71,8 @@ def test_unreadable_table(breadth, tmp_path):
 
 def test_help_has_examples(breadth):
     assert "Example" in breadth("--help").stdout
-    for verb in ("correlate", "calibrate", "ability", "levels", "difficulty-vs", "demo"):
+    verbs = ("correlate", "calibrate", "ability", "levels", "profile", "sample", "difficulty-vs", "demo")
+    for verb in verbs:
         assert "breadth " + verb in breadth(verb, "--help").stdout
     assert breadth("--version").stdout.startswith("breadth ")
 

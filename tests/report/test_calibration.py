@@ -27,7 +27,7 @@ def test_chosen_items_and_subjects_are_shown(result, tmp_path):
     curves, dots, profile = datasets(chart)[2:]
     assert {row["item"] for row in curves} == {row["item"] for row in dots} == {"3", "5"}
     assert {row["subject"] for row in profile} == {"10"}
-    assert all(row["low"] <= row["accuracy"] <= row["high"] for row in profile)
+    assert all(row["ci_low"] <= row["accuracy"] <= row["ci_high"] for row in profile)
     assert write_figure(chart, tmp_path / "f.png", "x").stat().st_size > 10_000
 
 

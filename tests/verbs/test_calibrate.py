@@ -224,7 +224,7 @@ def test_shares_are_fractional_answers(truth):
 
 def test_accuracy_by_level_and_curves(truth, result):
     frame = result.accuracy_by_level(["s0", "s1"], 4)
-    assert frame.columns == ["subject", "level", "n", "accuracy", "expected"]
+    assert frame.columns == ["subject", "level", "n", "accuracy", "ci_low", "ci_high", "expected"]
     total = frame.filter(subject="s0").select((pl.col("accuracy") * pl.col("n")).sum()).item()
     assert total == pytest.approx(truth[0].matrix[0].sum())
     lines, dots = result.curves(["q03"])

@@ -16,6 +16,8 @@ from breadth.cli.correlate import correlate_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty_vs import difficulty_vs_command
 from breadth.cli.levels import levels_command
+from breadth.cli.profile import profile_command
+from breadth.cli.sample import sample_command
 from breadth.errors import InputError
 
 __all__ = ["app", "main"]
@@ -32,6 +34,8 @@ app.command("correlate")(correlate_command)
 app.command("calibrate")(calibrate_command)
 app.command("ability")(ability_command)
 app.command("levels")(levels_command)
+app.command("profile")(profile_command)
+app.command("sample")(sample_command)
 app.command("difficulty-vs")(difficulty_vs_command)
 app.command("demo")(demo_command)
 

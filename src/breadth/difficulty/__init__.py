@@ -1,19 +1,25 @@
-"""Difficulty levels, how stable they are, and human measures of difficulty beside them.
+"""Difficulty levels and how stable they are, training data by difficulty, human measures of difficulty.
 
 Imports ``stats`` only; calibration itself is in ``irt``.
 """
 
 from breadth.difficulty.levels import Levels, assign_levels, level_edges
 from breadth.difficulty.measures import RankCorrelation, rank_correlation, text_measures
+from breadth.difficulty.sampling import STRATEGIES, DifficultySampler, Order, Strategy, sample_items
 from breadth.difficulty.stability import Stability, level_stability
 
 __all__ = [
+    "STRATEGIES",
+    "DifficultySampler",
     "Levels",
+    "Order",
     "RankCorrelation",
     "Stability",
+    "Strategy",
     "assign_levels",
     "level_edges",
     "level_stability",
     "rank_correlation",
+    "sample_items",
     "text_measures",
 ]

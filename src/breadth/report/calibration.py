@@ -19,23 +19,26 @@ def calibration_figure(
     """Put the three pictures above each other; those without data are left out.
 
     ``curves`` has ``item, ability, probability``, ``observed`` the same with ``n`` for groups of subjects, ``profiles``
-    ``subject, level, n, accuracy, expected``.
+    ``subject, level, n, accuracy, ci_low, ci_high, expected``.
     """
     parts = [wright_map(items, subjects)]
     if curves.height:
         parts.append(item_curves(curves, observed))
     if profiles.height:
         parts.append(accuracy_by_level(profiles))
-    chart: alt.TopLevelMixin = (
-        alt.vconcat(*parts, spacing=36)
-        .resolve_scale(color="independent")
-        .configure(font="Helvetica, Arial, sans-serif", background="white")
+    return styled(alt.vconcat(*parts, spacing=36).resolve_scale(color="independent"))
+
+
+def styled(chart: Any) -> alt.TopLevelMixin:
+    """Give a finished chart the looks that all of them share."""
+    finished: alt.TopLevelMixin = (
+        chart.configure(font="Helvetica, Arial, sans-serif", background="white")
         .configure_view(stroke=None)
         .configure_title(fontSize=15, subtitleFontSize=12, subtitleColor="#555555", anchor="start", offset=10)
         .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee")
         .configure_legend(labelLimit=260)
     )
-    return chart
+    return finished
 
 
 def wright_map(items: pl.DataFrame, subjects: pl.DataFrame) -> Any:
@@ -125,12 +128,7 @@ def item_curves(curves: pl.DataFrame, observed: pl.DataFrame) -> Any:
 def accuracy_by_level(profiles: pl.DataFrame) -> Any:
     """Accuracy of subjects per difficulty level with a 95 % interval, and what their ability leads one to expect."""
     order = list(dict.fromkeys(profiles["subject"]))
-    # Wilson's interval, which keeps a width where all or no answers are right.
-    z2, n, p = 1.96**2, pl.col("n"), pl.col("accuracy")
-    centre, reach = p + z2 / (2 * n), 1.96 * (p * (1 - p) / n + z2 / (4 * n * n)).sqrt()
-    cells = profiles.drop_nulls("accuracy").with_columns(
-        ((centre - reach) / (1 + z2 / n)).alias("low"), ((centre + reach) / (1 + z2 / n)).alias("high")
-    )
+    cells = profiles.drop_nulls("accuracy")
     base = alt.Chart(alt.InlineData(values=cells.to_dicts())).encode(
         x=alt.X("level:O", title="difficulty level (0 is the easiest)", axis=alt.Axis(labelAngle=0)),
         color=alt.Color("subject:N", sort=order, scale=alt.Scale(range=COLOURS), legend=alt.Legend(title="subject")),
@@ -145,7 +143,7 @@ def accuracy_by_level(profiles: pl.DataFrame) -> Any:
     ]
     y = alt.Scale(domain=[0, 1])
     dots = base.mark_circle(size=55).encode(y=alt.Y("accuracy:Q", title="accuracy", scale=y), tooltip=tooltip)
-    bars = base.mark_rule().encode(y=alt.Y("low:Q", scale=y), y2="high:Q")
+    bars = base.mark_rule().encode(y=alt.Y("ci_low:Q", scale=y), y2="ci_high:Q")
     ticks = base.mark_tick(thickness=2, size=9, opacity=0.7).encode(y=alt.Y("expected:Q", scale=y))
     title = alt.TitleParams(
         "Accuracy by difficulty",

@@ -137,3 +137,54 @@ def _levels(row: dict[str, int | None]) -> str:
     if level is None:
         return "-"
     return str(level) if low == high else f"{level} ({low}-{high})"
+
+
+def histogram_table(histogram: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Items per tenth of the range of difficulty, before and after a draw, with bars for the shares."""
+    table = make_table("Difficulty before and after", [], ["level", "from", "to", "before", "after"], width)
+    table.add_column("share before | share after", no_wrap=True)
+    totals = [max(1, int(histogram[name].sum())) for name in ("before", "after")]
+    for row in histogram.iter_rows(named=True):
+        shares = [row[name] / total for name, total in zip(("before", "after"), totals, strict=True)]
+        bars = " | ".join(f"{'█' * round(share * 40):<16.16}" for share in shares)
+        cells = [str(row["level"]), _signed(row["from"]), _signed(row["to"]), f"{row['before']:,}", f"{row['after']:,}"]
+        table.add_row(*cells, bars)
+    return table
+
+
+def profile_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
+    """A row per subject, a column per level: accuracy in per cent, and half the width of its interval if it fits."""
+    names = [str(level) for level in levels["level"].unique().sort()]
+    roomy = len(names) <= 6
+    table = make_table("Accuracy by difficulty level (0 is the easiest), in per cent", ["subject"], [], width)
+    table.columns[0].max_width = max(10, width - 2 - (9 if roomy else 6) * len(names))
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True, min_width=6 if roomy else 3)
+    for part in levels.partition_by("subject", maintain_order=True):
+        cells = {str(row["level"]): row for row in part.iter_rows(named=True)}
+        table.add_row(Text(part["subject"][0]), *(Text(_accuracy(cells.get(name), roomy)) for name in names))
+    return table
+
+
+def differences_table(differences: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Where two subjects differ: per level, the paired difference and its share of the whole."""
+    first, second = differences.select("subject_1", "subject_2").row(0)
+    title = f"{first} minus {second}"
+    table = make_table(title, [], ["level", "n", "difference", "95% interval", "q", "share of the whole"], width)
+    for row in differences.iter_rows(named=True):
+        table.add_row(
+            "all" if row["level"] is None else str(row["level"]),
+            str(row["n"]),
+            _signed(row["difference"]),
+            interval_text(row["ci_low"], row["ci_high"]),
+            probability_text(row["q"]),
+            share_text(row["share"]),
+        )
+    return table
+
+
+def _accuracy(row: dict[str, float] | None, with_interval: bool) -> str:
+    if row is None or row["accuracy"] is None:
+        return "-"
+    text = f"{100 * row['accuracy']:.0f}"
+    return f"{text} ±{50 * (row['ci_high'] - row['ci_low']):.0f}" if with_interval else text

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy import special
 
 from breadth.errors import InputError, listed
 from breadth.records import Responses
+from breadth.stats.intervals import LEVEL
 
 Floats = npt.NDArray[np.float64]
 Probability = Callable[[Floats], Floats]
@@ -26,7 +28,7 @@ def evenly(names: pl.Series, count: int = 5) -> list[str]:
 def accuracy_by_level(
     responses: Responses, level: Floats, ability: Floats, probability: Probability, subjects: Sequence[str]
 ) -> pl.DataFrame:
-    """Accuracy of ``subjects`` on the items of every level: ``subject, level, n, accuracy, expected``.
+    """Accuracy of ``subjects`` on the items of every level: ``subject, level, n, accuracy, ci_low, ci_high, expected``.
 
     ``level`` [items] may hold NaN; ``ability`` [all subjects]; ``probability`` gives [subjects, items] for abilities.
     """
@@ -46,7 +48,18 @@ def accuracy_by_level(
         share = {"accuracy": right, "expected": expected}
         divided = {name: np.where(n > 0, total / np.maximum(n, 1), np.nan) for name, total in share.items()}
         parts.append(pl.DataFrame({"subject": list(subjects), "level": [int(k)] * len(rows), "n": n, **divided}))
-    return pl.concat(parts).fill_nan(None)
+    return _with_intervals(pl.concat(parts).fill_nan(None))
+
+
+def _with_intervals(frame: pl.DataFrame) -> pl.DataFrame:
+    """Wilson's interval, which keeps a width where all or no answers are right."""
+    z = float(special.ndtri((1 + LEVEL) / 2))
+    n, p = pl.col("n"), pl.col("accuracy")
+    centre, reach = p + z**2 / (2 * n), z * (p * (1 - p) / n + z**2 / (4 * n * n)).sqrt()
+    return frame.with_columns(
+        ((centre - reach) / (1 + z**2 / n)).clip(0, 1).alias("ci_low"),
+        ((centre + reach) / (1 + z**2 / n)).clip(0, 1).alias("ci_high"),
+    ).select("subject", "level", "n", "accuracy", "ci_low", "ci_high", "expected")
 
 
 def item_curves(

@@ -1,0 +1,45 @@
+"""``breadth profile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def profile_command(
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers.", show_default=False)],
+    calibration: Annotated[Path, typer.Option(metavar="FILE", help="Calibrated items.", show_default=False)],
+    subjects: Annotated[
+        list[str] | None, typer.Option(metavar="A,B,..", help="Whom to show. Default: five, spread over ability.")
+    ] = None,
+    levels: Annotated[int, typer.Option(metavar="N", help="Number of difficulty levels.")] = 10,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the tables (csv, parquet, ...).")] = None,
+    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figure (html, png, svg).")] = None,
+) -> None:
+    """Accuracy of subjects by difficulty, and how much of a difference between two comes from which levels.
+
+    Example: `breadth profile answers.npz --calibration calibration.parquet --subjects model-a,model-b --levels 5`
+    """
+    from breadth.cli.terminal import console, say_warnings, say_written
+    from breadth.records import check_target, write_table
+    from breadth.report.difficulty_tables import differences_table, profile_table
+    from breadth.report.page import FORMATS, write_figure
+    from breadth.verbs import profile
+
+    if out is not None:
+        check_target(out)
+    if figure is not None:
+        check_target(figure, FORMATS)
+    found = profile(answers, calibration, subjects, levels)
+    say_warnings(found.warnings)
+    console.print(profile_table(found.levels, console.width))
+    if found.levels["subject"].n_unique() == 2:
+        console.print(differences_table(found.differences, console.width))
+    if out is not None:
+        say_written(write_table(found.levels, out))
+        if found.differences.height:
+            say_written(write_table(found.differences, out.with_name(f"{out.stem}.differences{out.suffix}")))
+    if figure is not None:
+        say_written(write_figure(found.figure(), figure, f"breadth profile: {answers.name}"))
