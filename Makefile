@@ -28,6 +28,7 @@ bench: $(READY) $(PEERS)
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/false_discoveries.py
 	$(BIN)/python benchmarks/attenuation.py
+	$(BIN)/python benchmarks/cross_recovery.py
 	$(BIN)/python benchmarks/correlate_speed.py
 	$(BIN)/python benchmarks/correlate_scale.py
 	$(BIN)/python benchmarks/irt.py scale

@@ -97,3 +97,21 @@ def test_profile_and_sample(breadth, answers, calibration, tmp_path):
     refused = breadth("sample", tmp_path / "items.csv", "--calibration", calibration, "--n", 99, ok=False)
     assert refused.returncode == 2
     assert "can draw 1 to 40" in refused.stderr
+
+
+def test_cross(breadth, tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [
+        {"train_level": way, "seed": seed, "item": f"i{i}", "level": i % 3, "correct": int(generator.random() < 0.6)}
+        for way in ("", "0", "1", "2")
+        for seed in (0, 1)
+        for i in range(60)
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
+    out = breadth("cross", tmp_path / "answers.csv", "--out", tmp_path / "c.csv", "--figure", tmp_path / "c.svg")
+    assert "Of 9 cells (train level x test level)" in " ".join(out.stdout.split())
+    assert pl.read_csv(tmp_path / "c.csv").height == 9
+    assert (tmp_path / "c.best.csv").exists()
+    refused = breadth("cross", tmp_path / "c.csv", ok=False)
+    assert refused.returncode == 2
+    assert "no column 'item'" in refused.stderr

@@ -71,7 +71,7 @@ def test_unreadable_table(breadth, tmp_path):
 
 def test_help_has_examples(breadth):
     assert "Example" in breadth("--help").stdout
-    verbs = ("correlate", "calibrate", "ability", "levels", "profile", "sample", "difficulty-vs", "demo")
+    verbs = ("correlate", "calibrate", "ability", "levels", "profile", "sample", "cross", "difficulty-vs", "demo")
     for verb in verbs:
         assert "breadth " + verb in breadth(verb, "--help").stdout
     assert breadth("--version").stdout.startswith("breadth ")

@@ -13,6 +13,7 @@ from breadth import __version__
 from breadth.cli.ability import ability_command
 from breadth.cli.calibrate import calibrate_command
 from breadth.cli.correlate import correlate_command
+from breadth.cli.cross import cross_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty_vs import difficulty_vs_command
 from breadth.cli.levels import levels_command
@@ -36,6 +37,7 @@ app.command("ability")(ability_command)
 app.command("levels")(levels_command)
 app.command("profile")(profile_command)
 app.command("sample")(sample_command)
+app.command("cross")(cross_command)
 app.command("difficulty-vs")(difficulty_vs_command)
 app.command("demo")(demo_command)
 

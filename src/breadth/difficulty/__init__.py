@@ -3,6 +3,7 @@
 Imports ``stats`` only; calibration itself is in ``irt``.
 """
 
+from breadth.difficulty.cross import Break, Contrast, Gains, breaking_point, cell_weights, contrast, distance_weights
 from breadth.difficulty.levels import Levels, assign_levels, level_edges
 from breadth.difficulty.measures import RankCorrelation, rank_correlation, text_measures
 from breadth.difficulty.sampling import STRATEGIES, DifficultySampler, Order, Strategy, sample_items
@@ -10,13 +11,20 @@ from breadth.difficulty.stability import Stability, level_stability
 
 __all__ = [
     "STRATEGIES",
+    "Break",
+    "Contrast",
     "DifficultySampler",
+    "Gains",
     "Levels",
     "Order",
     "RankCorrelation",
     "Stability",
     "Strategy",
     "assign_levels",
+    "breaking_point",
+    "cell_weights",
+    "contrast",
+    "distance_weights",
     "level_edges",
     "level_stability",
     "rank_correlation",

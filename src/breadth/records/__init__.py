@@ -4,7 +4,7 @@ Every other room may import this one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.responses import Responses, read_responses
+from breadth.records.responses import Responses, read_answers, read_responses
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
 from breadth.records.tables import Table, check_target, read_table, write_table, write_whole
 from breadth.records.trajectories import Trajectories, read_trajectories
@@ -20,6 +20,7 @@ __all__ = [
     "Trajectories",
     "check_target",
     "conform",
+    "read_answers",
     "read_responses",
     "read_table",
     "read_trajectories",

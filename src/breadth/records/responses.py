@@ -55,8 +55,7 @@ def read_responses(source: Any) -> Responses:
     elif isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".npz":
         found = _from_npz(Path(source))
     else:
-        directory = isinstance(source, str | os.PathLike) and Path(source).is_dir()
-        table = _all_tables(Path(source)) if directory else read_table(source)
+        table = read_answers(source)
         long = {"item", "correct"} <= set(table.frame.columns)
         found = _from_long(table) if long else _from_wide(table)
     _refuse_bad_values(found)
@@ -155,8 +154,11 @@ def _answers_like(values: pl.Series) -> bool:
     return values.str.strip_chars().cast(pl.Float64, strict=False).is_not_null().any()
 
 
-def _all_tables(folder: Path) -> Table:
-    """Put together every long table of answers in a directory."""
+def read_answers(source: Any) -> Table:
+    """Read a table of answers, or put together every long one (columns item, correct) in a directory."""
+    if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
+        return read_table(source)
+    folder = Path(source)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".parquet", ".csv", ".jsonl", ".tsv")]
     tables = [read_table(path) for path in paths]
     frames = [table.frame for table in tables if {"item", "correct"} <= set(table.frame.columns)]

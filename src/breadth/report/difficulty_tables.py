@@ -188,3 +188,37 @@ def _accuracy(row: dict[str, float] | None, with_interval: bool) -> str:
         return "-"
     text = f"{100 * row['accuracy']:.0f}"
     return f"{text} ±{50 * (row['ci_high'] - row['ci_low']):.0f}" if with_interval else text
+
+
+def gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
+    """A row per way of training, a column per test level: gain in points, starred if its interval leaves 0 out."""
+    names = [str(level) for level in cells["test_level"].unique().sort()]
+    title = "Gain over the untrained model in points, per test level (* = 95% interval leaves 0 out)"
+    table = make_table(title, [by.replace("_", " ")], [], width)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True, min_width=4)
+    for part in cells.partition_by(by, maintain_order=True):
+        gains = []
+        for row in part.sort("test_level").iter_rows(named=True):
+            sure = row["ci_low"] is not None and (row["ci_low"] > 0 or row["ci_high"] < 0)
+            gains.append(Text(f"{100 * row['gain']:+.0f}{'*' if sure else ' '}", style="bold" if sure else ""))
+        table.add_row(Text(str(part[by][0])), *gains)
+    return table
+
+
+def best_table(best: pl.DataFrame, width: int = WIDTH) -> Table:
+    """The best way of training per test level and overall, and its lead over the second best."""
+    table = make_table(
+        "Best training", ["test level", "best", "second", "verdict"], ["gain", "lead", "95% interval"], width
+    )
+    for row in best.iter_rows(named=True):
+        table.add_row(
+            "all" if row["test_level"] is None else str(row["test_level"]),
+            Text(row["best"]),
+            Text(row["second"] or "-"),
+            row["verdict"],
+            _signed(row["gain"]),
+            _signed(row["lead"]),
+            interval_text(row["ci_low"], row["ci_high"]),
+        )
+    return table

@@ -6,17 +6,20 @@ One module per verb. The command line calls these and prints; nothing but ``cli`
 from breadth.verbs.calibrate import ability, calibrate, difficulty_vs, levels
 from breadth.verbs.calibration import Calibration
 from breadth.verbs.correlate import Correlation, correlate
+from breadth.verbs.cross import Cross, cross
 from breadth.verbs.profile import Profile, profile
 from breadth.verbs.sample import Sample, sample
 
 __all__ = [
     "Calibration",
     "Correlation",
+    "Cross",
     "Profile",
     "Sample",
     "ability",
     "calibrate",
     "correlate",
+    "cross",
     "difficulty_vs",
     "levels",
     "profile",
