@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
+
 
 def ability_command(
     answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Answers of new subjects.", show_default=False)],
@@ -20,14 +22,11 @@ def ability_command(
 
     Example: `breadth ability new.npz --with calibration.parquet --out abilities.csv`
     """
-    from breadth.cli.terminal import console, say_written
-    from breadth.records import check_target, write_table
+    from breadth.cli.terminal import console
     from breadth.report.difficulty_tables import subjects_table
     from breadth.verbs import ability
 
-    if out is not None:
-        check_target(out)
+    check_outputs(out)
     found = ability(answers, calibration, method)
     console.print(subjects_table(found, console.width))
-    if out is not None:
-        say_written(write_table(found, out))
+    write_tables(out, found)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from breadth.cli.outputs import check_outputs
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -47,14 +49,10 @@ def calibrate_command(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figure (html, png, svg).")] = None,
 ) -> None:
     from breadth.cli.terminal import console, say_warnings, say_written
-    from breadth.records import check_target
-    from breadth.report.page import FORMATS, write_figure
+    from breadth.report.page import write_figure
     from breadth.verbs import calibrate
 
-    if out is not None:
-        check_target(out)
-    if figure is not None:
-        check_target(figure, FORMATS)
+    check_outputs(out, figure)
     with console.status(f"calibrating {answers.name}"):
         result = calibrate(answers, model, priors, levels, anchor, min_responses, copies, seed)
     say_warnings(result.warnings)

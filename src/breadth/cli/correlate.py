@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
 from breadth.errors import InputError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from breadth.verbs import Correlation
 
 HELP = """Does doing better on one test set go with doing better on another, once in-domain performance is taken out?
@@ -70,14 +69,10 @@ def correlate_command(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the heatmap (html, png, svg).")] = None,
 ) -> None:
     from breadth.cli.terminal import group_progress, say_warnings, say_written
-    from breadth.records import check_target
-    from breadth.report.page import FORMATS, write_figure
+    from breadth.report.page import write_figure
     from breadth.verbs import correlate
 
-    if out is not None:
-        check_target(out)
-    if figure is not None:
-        check_target(figure, FORMATS)
+    check_outputs(out, figure)
     with group_progress("correlating") as progress:
         result = correlate(
             table,
@@ -96,8 +91,7 @@ def correlate_command(
         )
     say_warnings(result.warnings)
     show(result)
-    if out is not None:
-        say_written(*write_frames(result, out))
+    write_correlation(result, out)
     if figure is not None:
         say_written(write_figure(result.figure(), figure, f"breadth correlate: {table.name}", result.summary()))
 
@@ -129,17 +123,8 @@ def show(result: Correlation) -> None:
     console.print(result.summary(), markup=False, highlight=False)
 
 
-def write_frames(result: Correlation, out: Path) -> list[Path]:
-    """Write the pairs to ``out`` and the other frames beside it, as ``NAME.heterogeneity.csv`` and so on."""
-    from breadth.records import write_table
-
-    frames: dict[str, pl.DataFrame] = {
-        "heterogeneity": result.heterogeneity,
-        "similarity": result.similarity,
-        "windows": result.windows,
-    }
-    written = [write_table(result.pairs, out)]
-    for name, frame in frames.items():
-        if frame.height:
-            written.append(write_table(frame, out.with_name(f"{out.stem}.{name}{out.suffix}")))
-    return written
+def write_correlation(result: Correlation, out: Path | None) -> None:
+    """Write the pairs to ``out`` and the other frames beside it."""
+    if out is not None:
+        others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
+        write_tables(out, result.pairs, **others)

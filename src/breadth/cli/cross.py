@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
+
 HELP = """What does training on one level of difficulty do to the others? Gains over the untrained model, by level.
 
 ANSWERS is a long table (or a directory of them): item, correct, train_level or strategy (empty for the untrained
@@ -29,25 +31,17 @@ def cross_command(
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figure (html, png, svg).")] = None,
 ) -> None:
     from breadth.cli.terminal import console, say_warnings, say_written
-    from breadth.records import check_target, write_table
     from breadth.report.difficulty_tables import best_table, gains_table
-    from breadth.report.page import FORMATS, write_figure
+    from breadth.report.page import write_figure
     from breadth.verbs import cross
 
-    if out is not None:
-        check_target(out)
-    if figure is not None:
-        check_target(figure, FORMATS)
+    check_outputs(out, figure)
     found = cross(answers, calibration, levels, seed)
     say_warnings(found.warnings)
     console.print(gains_table(found.cells, found.by, console.width))
     console.print(best_table(found.best, console.width))
     console.print(found.summary(), markup=False, highlight=False)
-    if out is not None:
-        say_written(write_table(found.cells, out))
-        for name, frame in (("effects", found.effects), ("breaks", found.breaks), ("best", found.best)):
-            if frame.height:
-                say_written(write_table(frame, out.with_name(f"{out.stem}.{name}{out.suffix}")))
+    write_tables(out, found.cells, effects=found.effects, breaks=found.breaks, best=found.best)
     if figure is not None:
         say_written(write_figure(found.figure(), figure, f"breadth cross: {answers.name}", found.summary()))
 

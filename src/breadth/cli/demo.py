@@ -19,7 +19,7 @@ def demo_command(
     import numpy as np
 
     from breadth.cli.calibrate import show_calibration
-    from breadth.cli.correlate import show, write_frames
+    from breadth.cli.correlate import show, write_correlation
     from breadth.cli.terminal import console, say_written
     from breadth.datasets import simulate_answers, simulate_scores
     from breadth.records import InputError, write_table, write_whole
@@ -41,10 +41,12 @@ def demo_command(
     console.print(f"$ {command}", style="bold", markup=False, highlight=False, soft_wrap=True)
     result = correlate(table, control="in_domain", by="run", order="step")
     show(result)
-    written = write_frames(result, into / "pairs.csv")
-    written.append(write_figure(result.figure(), into / "figure.html", "breadth demo", result.summary()))
-    written.append(write_figure(result.figure(), into / "figure.png", "breadth demo"))
-    say_written(table, *written)
+    say_written(table)
+    write_correlation(result, into / "pairs.csv")
+    say_written(
+        write_figure(result.figure(), into / "figure.html", "breadth demo", result.summary()),
+        write_figure(result.figure(), into / "figure.png", "breadth demo"),
+    )
 
     answers = simulate_answers(400, 60, seed=seed)
     answers.matrix[:, 7] = 1 - answers.matrix[:, 7]

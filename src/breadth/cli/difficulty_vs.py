@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
+
 
 def difficulty_vs_command(
     calibration: Annotated[Path, typer.Argument(metavar="CALIBRATION", help="Calibrated items.", show_default=False)],
@@ -24,14 +26,11 @@ def difficulty_vs_command(
 
     Example: `breadth difficulty-vs calibration.parquet --items questions.parquet --measures length,steps,grade`
     """
-    from breadth.cli.terminal import console, say_written
-    from breadth.records import check_target, write_table
+    from breadth.cli.terminal import console
     from breadth.report.difficulty_tables import measures_table
     from breadth.verbs import difficulty_vs
 
-    if out is not None:
-        check_target(out)
+    check_outputs(out)
     found = difficulty_vs(calibration, items, measures)
     console.print(measures_table(found, console.width))
-    if out is not None:
-        say_written(write_table(found, out))
+    write_tables(out, found)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
+
 
 def levels_command(
     calibration: Annotated[Path, typer.Argument(metavar="CALIBRATION", help="Calibrated items.", show_default=False)],
@@ -17,14 +19,11 @@ def levels_command(
 
     Example: `breadth levels calibration.parquet --n 5 --out levels.csv`
     """
-    from breadth.cli.terminal import console, say_written
-    from breadth.records import check_target, write_table
+    from breadth.cli.terminal import console
     from breadth.report.difficulty_tables import levels_table
     from breadth.verbs import levels
 
-    if out is not None:
-        check_target(out)
+    check_outputs(out)
     found = levels(calibration, n)
     console.print(levels_table(found, console.width))
-    if out is not None:
-        say_written(write_table(found, out))
+    write_tables(out, found)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
+
 
 def profile_command(
     answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers.", show_default=False)],
@@ -23,23 +25,16 @@ def profile_command(
     Example: `breadth profile answers.npz --calibration calibration.parquet --subjects model-a,model-b --levels 5`
     """
     from breadth.cli.terminal import console, say_warnings, say_written
-    from breadth.records import check_target, write_table
     from breadth.report.difficulty_tables import differences_table, profile_table
-    from breadth.report.page import FORMATS, write_figure
+    from breadth.report.page import write_figure
     from breadth.verbs import profile
 
-    if out is not None:
-        check_target(out)
-    if figure is not None:
-        check_target(figure, FORMATS)
+    check_outputs(out, figure)
     found = profile(answers, calibration, subjects, levels)
     say_warnings(found.warnings)
     console.print(profile_table(found.levels, console.width))
     if found.levels["subject"].n_unique() == 2:
         console.print(differences_table(found.differences, console.width))
-    if out is not None:
-        say_written(write_table(found.levels, out))
-        if found.differences.height:
-            say_written(write_table(found.differences, out.with_name(f"{out.stem}.differences{out.suffix}")))
+    write_tables(out, found.levels, differences=found.differences)
     if figure is not None:
         say_written(write_figure(found.figure(), figure, f"breadth profile: {answers.name}"))

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from breadth.cli.outputs import check_outputs, write_tables
+
 HELP = """Choose training data by difficulty: which items, and in which order.
 
 ITEMS is a table with a column item or id (and a calibration), or with a column of difficulties of its own.
@@ -39,20 +41,17 @@ def sample_command(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draw and of the order.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the items (jsonl, csv, parquet).")] = None,
 ) -> None:
-    from breadth.cli.terminal import console, say_warnings, say_written
-    from breadth.records import check_target, write_table
+    from breadth.cli.terminal import console, say_warnings
     from breadth.report.difficulty_tables import histogram_table
     from breadth.verbs import sample
 
-    if out is not None:
-        check_target(out)
+    check_outputs(out)
     found = sample(items, calibration, strategy, n, order, difficulty, ease, seed)
     say_warnings(found.warnings)
     if describe or out is None:
         console.print(histogram_table(found.histogram, console.width))
     console.print(f"{found.items.height:,} items drawn by strategy {strategy}", highlight=False)
-    if out is not None:
-        say_written(write_table(found.items, out))
+    write_tables(out, found.items)
 
 
 sample_command.__doc__ = HELP
