@@ -20,9 +20,9 @@ def imported_rooms(path: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("breadth.")}
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.glob("*/*.py")), ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("*/**/*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_point_down(path):
-    room = path.parent.name
+    room = path.relative_to(SOURCE).parts[0]
     above = ROOMS[: ROOMS.index(room)]
     assert not imported_rooms(path) & set(above)
 

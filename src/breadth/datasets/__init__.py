@@ -1,4 +1,4 @@
-"""Data to measure on: for now, simulated scores and answers whose truth is known."""
+"""Data to measure on: simulated scores and answers whose truth is known, and a generated inference suite."""
 
 from breadth.datasets.simulated import (
     TESTSETS,
@@ -8,5 +8,15 @@ from breadth.datasets.simulated import (
     simulate_answers,
     simulate_scores,
 )
+from breadth.datasets.suite import SETS, generate
 
-__all__ = ["TESTSETS", "AnswerTruth", "autoregressive", "control_series", "simulate_answers", "simulate_scores"]
+__all__ = [
+    "SETS",
+    "TESTSETS",
+    "AnswerTruth",
+    "autoregressive",
+    "control_series",
+    "generate",
+    "simulate_answers",
+    "simulate_scores",
+]
