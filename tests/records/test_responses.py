@@ -35,6 +35,13 @@ def test_every_form_gives_the_same_matrix(tmp_path):
         assert found.warnings == ()
 
 
+def test_row_labels_are_no_items(tmp_path):
+    pd.DataFrame({"a": [1, 0], "b": [0, 1]}).to_csv(tmp_path / "t.csv")
+    assert read_responses(tmp_path / "t.csv").items == ("a", "b")
+    found = read_responses(LONG.rename({"subject": "model"}).with_row_index("index"))
+    assert found.matrix.tolist() == R.tolist()
+
+
 def test_arrays_and_shares():
     found = read_responses(np.array([[1.0, np.nan], [0.25, 0.0]]))
     assert found.matrix.dtype == np.float64

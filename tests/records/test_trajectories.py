@@ -61,6 +61,16 @@ def test_names_may_be_joined_by_commas_or_hold_them():
     assert read_trajectories(WIDE, "mnli", facets="rte,hans").facets == ("rte", "hans")
 
 
+def test_row_labels_are_no_scores(tmp_path):
+    import pandas as pd
+
+    pd.DataFrame({"m": [0.1, 0.2], "x": [0.3, 0.4], "y": [0.5, 0.6]}).to_csv(tmp_path / "t.csv")
+    assert read_trajectories(tmp_path / "t.csv", "m").facets == ("x", "y")
+    long = LONG.with_row_index("index").with_columns(id=pl.col("index").cast(pl.String))
+    expected = read_trajectories(LONG, "mnli", by="run", order="step").frame
+    assert read_trajectories(long, "mnli", by="run", order="step").frame.equals(expected)
+
+
 def test_wildcards():
     assert read_trajectories(WIDE, "mnli", facets="h*,r?e").facets == ("hans", "rte")
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.matrices import MISSING, read_arrays
-from breadth.records.schemas import KEY_COLUMNS
+from breadth.records.schemas import KEY_COLUMNS, NO_SCORES
 from breadth.records.tables import Table, read_table
 
 #: Columns of a wide table that may name the subject, in order of preference.
@@ -141,7 +141,7 @@ def _from_wide(table: Table) -> Responses:
     frame = table.frame
     text = [name for name in frame.columns if frame[name].dtype == pl.String and not _answers_like(frame[name])]
     subject = next((name for name in SUBJECT_COLUMNS if name in frame.columns), text[0] if text else None)
-    keys = KEY_COLUMNS | set(text) | ({subject} if subject else set())
+    keys = NO_SCORES | set(text) | ({subject} if subject else set())
     items = [name for name in frame.columns if name not in keys]
     if not items:
         raise InputError(f"{table.name}: no column holds answers. Columns: {listed(frame.columns, 40)}")

@@ -46,8 +46,14 @@ REQUIRED = {
     "items": ("item", "testset"),
 }
 
-#: Columns that say which subject a row is about, and so are never taken for scores by default.
+#: Names that number rows: a table that was saved with its row labels has one of these.
+ROW_NUMBERS = frozenset({"", "index", "id", "Unnamed: 0"})
+
+#: Columns that say which subject a row is about.
 KEY_COLUMNS = frozenset(SUBJECTS) | {"epoch", "checkpoint", "revision", "fold", "rank", "lr"}
+
+#: Columns that are never taken for scores or items by default.
+NO_SCORES = KEY_COLUMNS | ROW_NUMBERS
 
 
 def conform(frame: pl.DataFrame, table: str, where: str) -> pl.DataFrame:

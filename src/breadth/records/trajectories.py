@@ -13,11 +13,11 @@ import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.halves import half_differences
-from breadth.records.schemas import ITEMS, KEY_COLUMNS
+from breadth.records.schemas import ITEMS, KEY_COLUMNS, NO_SCORES, ROW_NUMBERS
 from breadth.records.tables import BLANKS, Table, read_table
 
 #: Columns of a long table that hold the score itself, or describe the item rather than the subject.
-NOT_KEYS = frozenset(ITEMS) | {"score", "correct", "margin"}
+NOT_KEYS = frozenset(ITEMS) | ROW_NUMBERS | {"score", "correct", "margin"}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[s
 def _facets(table: Table, given: str | Sequence[str] | None, taken: set[str]) -> tuple[str, ...]:
     columns = table.frame.columns
     if given is None:
-        chosen = [name for name in columns if name not in taken | KEY_COLUMNS and _holds_scores(table.frame[name])]
+        chosen = [name for name in columns if name not in taken | NO_SCORES and _holds_scores(table.frame[name])]
     else:
         chosen = []
         for pattern in _names(given, columns):
