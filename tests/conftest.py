@@ -1,7 +1,12 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A busy machine is no reason to fail; and a gate that must be repeatable searches the same examples every time.
+hypothesis.settings.register_profile("steady", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("steady")
 
 ROOT = Path(__file__).resolve().parents[1]
 
