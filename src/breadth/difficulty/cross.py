@@ -13,8 +13,7 @@ import numpy.typing as npt
 from scipy import special
 
 from breadth.difficulty.levels import Floats
-
-LEVEL = 0.95
+from breadth.stats.intervals import LEVEL
 
 
 class Gains(NamedTuple):
@@ -82,6 +81,7 @@ def contrast(gains: Gains, weights: Floats) -> Contrast:
     spread = np.bincount(level, (per_item - mean[level]) ** 2, gains.levels) / np.maximum(count - 1, 1)
     by_level = spread / count
     item_variance = float(by_level.sum())
+    # With few seeds the difference of two noisy parts can come out far too small.
     total = max(item_variance + seed_variance - shared, item_variance / 2)
     wobble = float((by_level**2 / np.maximum(count - 1, 1)).sum()) + seed_variance**2 / max(seed_df, 1)
     df = total**2 / wobble if wobble > 0 else np.inf
