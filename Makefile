@@ -26,6 +26,7 @@ lint: $(READY)
 
 bench: $(READY) $(PEERS)
 	$(BIN)/python benchmarks/interval_coverage.py
+	$(BIN)/python benchmarks/interval_robustness.py
 	$(BIN)/python benchmarks/false_discoveries.py
 	$(BIN)/python benchmarks/attenuation.py
 	$(BIN)/python benchmarks/cross_recovery.py

@@ -4,6 +4,8 @@ import pytest
 
 from false_discoveries import wrong_calls
 from interval_coverage import coverage
+from interval_robustness import coverage as elsewhere
+from interval_robustness import plus_noise, random_walk, unequal
 
 
 @pytest.mark.slow
@@ -36,3 +38,10 @@ def test_block_bootstrap_covers_weak_dependence(rho, least):
 def test_few_calls_discover_what_is_not_there(regressor, rho):
     # 60 calls: 3 wrong ones are expected at the bar of 5 %, and more than 8 would come up once in 200 times.
     assert wrong_calls(regressor, rho, calls=60) <= 8 / 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [plus_noise, unequal, random_walk])
+@pytest.mark.parametrize("regressor", ["linear", "gam"])
+def test_default_interval_covers_where_it_was_not_chosen(make, regressor):
+    assert 0.92 <= elsewhere(make, 41, regressor, 0.5, runs=1000, seed=3) <= 0.99
