@@ -6,6 +6,8 @@ Every other room may import this one; it imports none of them.
 from breadth.errors import InputError
 from breadth.records.responses import Responses, read_answers, read_responses
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
+from breadth.records.store import RunStore, StudyStore, is_study
+from breadth.records.studies import StudyTables, read_study
 from breadth.records.tables import Table, check_target, read_table, write_table, write_whole
 from breadth.records.trajectories import Trajectories, read_trajectories
 
@@ -16,12 +18,17 @@ __all__ = [
     "SUBJECTS",
     "InputError",
     "Responses",
+    "RunStore",
+    "StudyStore",
+    "StudyTables",
     "Table",
     "Trajectories",
     "check_target",
     "conform",
+    "is_study",
     "read_answers",
     "read_responses",
+    "read_study",
     "read_table",
     "read_trajectories",
     "write_table",

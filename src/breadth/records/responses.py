@@ -15,6 +15,8 @@ import polars as pl
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.matrices import MISSING, read_arrays
 from breadth.records.schemas import KEY_COLUMNS, NO_SCORES
+from breadth.records.store import is_study
+from breadth.records.studies import read_study
 from breadth.records.tables import Table, read_table
 
 #: Columns of a wide table that may name the subject, in order of preference.
@@ -159,6 +161,8 @@ def read_answers(source: Any) -> Table:
     if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
         return read_table(source)
     folder = Path(source)
+    if is_study(folder):
+        return Table(read_study(folder).answers(), str(folder))
     paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".parquet", ".csv", ".jsonl", ".tsv")]
     tables = [read_table(path) for path in paths]
     frames = [table.frame for table in tables if {"item", "correct"} <= set(table.frame.columns)]

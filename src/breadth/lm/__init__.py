@@ -1,0 +1,1 @@
+"""Language models: loading, scoring by pattern, choice or generation, and fine-tuning. Needs the ``lm`` extra."""

@@ -1,0 +1,78 @@
+"""A study's directory as the three tables: responses, subjects, items."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from breadth.errors import InputError
+from breadth.records.schemas import SUBJECTS
+from breadth.records.store import StudyStore, is_study
+
+#: What of a run's description belongs to every one of its subjects.
+SUBJECT_KEYS = ("model", "train_set", "shots", "seed", "train_level", "strategy", "method")
+
+_SUBJECT_TYPES: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
+_RESPONSE_TYPES = {
+    "subject": pl.String,
+    "testset": pl.String,
+    "item": pl.String,
+    "correct": pl.Float64,
+    "margin": pl.Float64,
+    "answer": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class StudyTables:
+    """Everything a study has answered so far. ``responses`` also names the test set of each item."""
+
+    responses: pl.DataFrame
+    subjects: pl.DataFrame
+    items: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+
+    def answers(self) -> pl.DataFrame:
+        """One long table of single answers with who and what, as the verbs read it."""
+        described = [name for name in ("level", "difficulty") if name in self.items.columns]
+        keys = [name for name in self.subjects.columns if self.subjects[name].null_count() < self.subjects.height]
+        frame = self.responses.drop("answer").join(self.subjects.select(keys), on="subject", how="left")
+        return frame.join(self.items.select("item", *described), on="item", how="left") if described else frame
+
+
+def read_study(source: str | os.PathLike[str]) -> StudyTables:
+    """Read a study's directory; damaged parts are set aside and named in the warnings."""
+    folder = Path(source)
+    if not is_study(folder):
+        raise InputError(
+            f"{folder}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
+        )
+    store = StudyStore(folder)
+    items = [store.read_items(name) for name in store.testsets()]
+    subjects: list[dict[str, object]] = []
+    parts: list[pl.DataFrame] = []
+    warnings: list[str] = []
+    for run in store.runs():
+        spec = run.spec()
+        for step, path in run.parts().items():
+            part = run.read_part(path)
+            if part is None:
+                continue
+            subject = f"{run.name}/{step}"
+            subjects.append(
+                {"subject": subject, "run": run.name, "step": step, **{k: spec.get(k) for k in SUBJECT_KEYS}}
+            )
+            parts.append(part.with_columns(pl.lit(subject).alias("subject")))
+        warnings += run.warnings
+    if not parts:
+        raise InputError(f"{folder}: no checkpoint has been evaluated yet; start or continue with `breadth run`")
+    responses = pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in _RESPONSE_TYPES.items())
+    return StudyTables(
+        responses,
+        pl.DataFrame(subjects, schema=_SUBJECT_TYPES, orient="row"),
+        pl.concat(items, how="diagonal_relaxed"),
+        tuple(warnings),
+    )
