@@ -1,0 +1,139 @@
+"""Asking a model every item of every test set: prepared once, asked at every checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+import torch
+
+from breadth.datasets.tasks import Choice, Generate, Pattern, Task
+from breadth.lm.batches import CPU_TOKENS, GPU_TOKENS, Batch, make_batch, plan_batches
+from breadth.lm.body import Body
+from breadth.lm.choices import choice_query, choice_results
+from breadth.lm.generation import generate_texts, generation_results
+from breadth.lm.patterns import Answers, encode_answers, pattern_query, pattern_results
+from breadth.lm.prompts import encode_prompts
+from breadth.lm.queries import Query
+
+#: Called with the number of items that were just answered.
+Progress = Callable[[int], None]
+
+
+class TestSet(Protocol):
+    """A test set as the registry loads it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def task(self) -> Task:
+        """What is asked."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Its items."""
+
+
+@dataclass
+class Paper:
+    """A test set made ready for one model: prompts encoded, sequences batched, trunk states kept where they help."""
+
+    name: str
+    task: Task
+    items: pl.DataFrame
+    prompts: list[list[int]]
+    query: Query | None
+    answers: Answers | None
+    batches: list[Batch] = field(default_factory=list)
+    shortened: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all batches with their padding: what the trunk states of this set would take."""
+        return sum(batch.ids.numel() for batch in self.batches)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know about how this set is asked."""
+        said = list(self.answers.notes) if self.answers else []
+        if self.shortened:
+            said.append(f"{self.shortened} of {self.items.height} prompts were too long; their {self.task.shorten} was cut")
+        return [f"{self.name}: {note}" for note in said]
+
+
+def prepare(language_model: Any, testset: TestSet, *, context: int, before: str = "") -> Paper:
+    """Encode a test set's prompts and plan its batches."""
+    tokenizer, task, items = language_model.tokenizer, testset.task, testset.frame
+    prompts = encode_prompts(tokenizer, task, items, context=context, bos=language_model.bos, before=before)
+    answers: Answers | None = None
+    query: Query | None = None
+    if isinstance(task, Pattern):
+        answers = encode_answers(tokenizer, task)
+        query = pattern_query(answers, prompts.ids)
+    elif isinstance(task, Choice):
+        query = choice_query(tokenizer, task, items, prompts.ids)
+    paper = Paper(testset.name, task, items, prompts.ids, query, answers, shortened=prompts.shortened)
+    if query is not None:
+        plan = plan_batches([len(sequence) for sequence in query.sequences], tokens_per_batch(language_model))
+        paper.batches = [make_batch(query.sequences, index, language_model.device) for index in plan]
+    return paper
+
+
+def tokens_per_batch(language_model: Any) -> int:
+    """How many tokens a batch holds on the model's device."""
+    return CPU_TOKENS if torch.device(language_model.device).type == "cpu" else GPU_TOKENS
+
+
+def keep_trunk(body: Body, papers: Sequence[Paper], progress: Progress | None = None) -> None:
+    """Compute what the trunk makes of every item, once, and keep it with the batches."""
+    for paper in papers:
+        for batch in paper.batches:
+            if batch.states is None:
+                batch.states = body.trunk(batch)
+            if progress:
+                progress(len(batch.index))
+
+
+def examine(language_model: Any, body: Body, papers: Sequence[Paper], progress: Progress | None = None) -> pl.DataFrame:
+    """Answers of the model to every item of every set: testset, item, correct, margin, answer."""
+    was_training = body.model.training
+    body.model.eval()
+    try:
+        frames = [_examine_one(language_model, body, paper, progress) for paper in papers]
+    finally:
+        body.model.train(was_training)
+    return pl.concat(frames)
+
+
+def _examine_one(language_model: Any, body: Body, paper: Paper, progress: Progress | None) -> pl.DataFrame:
+    if isinstance(paper.task, Generate):
+        texts = generate_texts(language_model, paper.prompts, paper.task, 8 * tokens_per_batch(language_model))
+        results = generation_results(paper.task, paper.items, texts)
+        if progress:
+            progress(paper.items.height)
+    else:
+        scores = _scores(body, paper, progress)
+        if isinstance(paper.task, Pattern):
+            assert paper.answers is not None
+            results = pattern_results(paper.answers, scores, paper.items["label"].to_list())
+        else:
+            results = choice_results(paper.task, paper.items, scores.ravel())
+    return paper.items.select("testset", "item").hstack(results)
+
+
+def _scores(body: Body, paper: Paper, progress: Progress | None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    assert paper.query is not None
+    per_item = len(paper.query.sequences) / max(paper.items.height, 1)
+    rows: dict[int, Any] = {}
+    with torch.inference_mode():
+        for batch in paper.batches:
+            found = paper.query.read(body, batch, body.features(batch)).cpu().double().numpy()
+            rows.update(zip(batch.index, found, strict=True))
+            if progress:
+                progress(round(len(batch.index) / per_item))
+    return np.stack([rows[i] for i in range(len(rows))])

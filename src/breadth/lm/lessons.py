@@ -1,0 +1,97 @@
+"""Training examples as sequences with a loss: on the answer among the answers, or on the completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from breadth.datasets.tasks import Choice, Generate, Pattern
+from breadth.errors import InputError
+from breadth.lm.batches import Batch, make_batch, pad_states, plan_batches
+from breadth.lm.body import Body
+from breadth.lm.examination import TestSet, tokens_per_batch
+from breadth.lm.choices import choice_query
+from breadth.lm.patterns import encode_answers, pattern_query
+from breadth.lm.prompts import completion_of, encode_prompts, encode_text
+from breadth.lm.queries import Continuations, LastToken, Query, continuations
+
+Loss = Literal["answers", "completion"]
+
+
+@dataclass
+class Lesson:
+    """Training examples of one run. ``owned`` lists the sequences of each example, ``right`` its right answer."""
+
+    query: Query
+    owned: list[list[int]]
+    right: list[int]
+    loss: Loss
+    device: Any
+    states: list[torch.Tensor] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.owned)
+
+    def keep_trunk(self, body: Body, tokens: int) -> None:
+        """Compute the trunk's states of every example once."""
+        lengths = [len(sequence) for sequence in self.query.sequences]
+        found: dict[int, torch.Tensor] = {}
+        for index in plan_batches(lengths, tokens):
+            states = body.trunk(make_batch(self.query.sequences, index, self.device))
+            for row, i in enumerate(index):
+                found[i] = states[row, : lengths[i]].clone()
+        self.states = [found[i] for i in range(len(lengths))]
+
+    def loss_of(self, body: Body, examples: list[int]) -> torch.Tensor:
+        """Mean loss over some examples (over their completion tokens, for ``completion``)."""
+        index = [i for example in examples for i in self.owned[example]]
+        batch = make_batch(self.query.sequences, index, self.device)
+        if self.states:
+            batch.states = pad_states([self.states[i] for i in index])
+        out = self.query.read(body, batch, body.features(batch))
+        if self.loss == "completion":
+            assert isinstance(self.query, Continuations)
+            return -out.sum() / sum(len(self.query.targets[i]) for i in index)
+        right = torch.tensor([self.right[example] for example in examples], device=out.device)
+        return torch.nn.functional.cross_entropy(self._compared(out, batch, examples), right)
+
+    def _compared(self, out: torch.Tensor, batch: Batch, examples: list[int]) -> torch.Tensor:
+        """Scores [examples, answers]; an example with fewer answers is filled with what never wins."""
+        if isinstance(self.query, LastToken):
+            return out
+        parts = torch.split(out[:, 0], [len(self.owned[example]) for example in examples])
+        return torch.nn.utils.rnn.pad_sequence(list(parts), batch_first=True, padding_value=-torch.inf)
+
+
+def make_lesson(language_model: Any, examples: TestSet, loss: Loss, *, context: int) -> Lesson:
+    """Encode training examples for a loss."""
+    tokenizer, task, items = language_model.tokenizer, examples.task, examples.frame
+    rows = list(items.iter_rows(named=True))
+    endings = [encode_text(tokenizer, completion_of(task, row)) for row in rows] if loss == "completion" else []
+    if endings and isinstance(task, Generate) and tokenizer.eos_token_id is not None:
+        endings = [[*ending, tokenizer.eos_token_id] for ending in endings]
+    reserve = max([8, *(len(ending) for ending in endings)])
+    prompts = encode_prompts(tokenizer, task, items, context=context, bos=language_model.bos, reserve=reserve).ids
+    if loss == "completion":
+        each = [[i] for i in range(len(rows))]
+        return Lesson(continuations(prompts, endings), each, [0] * len(rows), loss, language_model.device)
+    if isinstance(task, Pattern):
+        answers = encode_answers(tokenizer, task)
+        query = pattern_query(answers, prompts)
+        right = [answers.labels.index(row["label"]) for row in rows]
+        sizes = [len(answers.labels) if answers.whole else 1] * len(rows)
+    elif isinstance(task, Choice):
+        query = choice_query(tokenizer, task, items, prompts)
+        right = [row["option_labels"].index(row["label"]) for row in rows]
+        sizes = [len(row["options"]) for row in rows]
+    else:
+        raise InputError(f"{examples.name}: is answered by writing, so there are no answers to compare; use loss: completion")
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    owned = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=True)]
+    return Lesson(query, owned, right, loss, language_model.device)
+
+
+__all__ = ["Lesson", "Loss", "make_lesson", "tokens_per_batch"]
