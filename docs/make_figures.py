@@ -17,6 +17,13 @@ from breadth.report.page import write_figure
 
 FIGURES = Path(__file__).parent / "figures"
 
+#: The ten models of docs/gsm8k.md.
+TEN = [
+    "EleutherAI/pythia-12b", "lmsys/vicuna-13b-v1.5", "google/gemma-7b-it", "mistralai/Mistral-7B-v0.1",
+    "meta-llama/Llama-2-70b-hf", "microsoft/phi-2", "upstage/SOLAR-10.7B-Instruct-v1.0", "Qwen/Qwen-72B",
+    "microsoft/Phi-3-medium-4k-instruct", "meta-llama/Meta-Llama-3-70B-Instruct",
+]  # fmt: skip
+
 
 def main() -> None:
     FIGURES.mkdir(exist_ok=True)
@@ -30,8 +37,11 @@ def main() -> None:
             facets="ln_*,le_*,sn_*,se_*,cn_*,ce_*",
         )
         print(write_figure(berts.figure(), FIGURES / "berts.png", "berts"))
-        gsm8k = breadth.calibrate(data / "responses" / "gsm8k_leaderboard.npz", model="2pl")
+        answers = data / "responses" / "gsm8k_leaderboard.npz"
+        gsm8k = breadth.calibrate(answers, model="2pl")
         print(write_figure(gsm8k.figure(), FIGURES / "gsm8k.png", "gsm8k"))
+        ten = breadth.profile(answers, gsm8k, TEN)
+        print(write_figure(ten.figure(), FIGURES / "gsm8k_profile.png", "ten models on GSM8K"))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,15 @@ class InputError(ValueError):
 def unknown_column(name: str, columns: Iterable[str], where: str, role: str) -> InputError:
     """Say that ``name`` is not there, which names are near, and which there are."""
     there = list(columns)
-    lowered = {column.lower(): column for column in reversed(there)}
-    near = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
-    hint = f" Did you mean {listed(lowered[key] for key in near)}?" if near else ""
+    hint = did_you_mean([name], there, cutoff=0.5)
     return InputError(f"{where}: there is no column {name!r} ({role}).{hint} Columns: {listed(there, most=40)}")
+
+
+def did_you_mean(names: Iterable[str], there: Iterable[str], cutoff: float = 0.6) -> str:
+    """A question to put behind a message, with the names in ``there`` nearest to ``names``; empty if none is near."""
+    lowered = {name.lower(): name for name in reversed(list(there))}
+    near = [key for name in names for key in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=cutoff)]
+    return f" Did you mean {listed(lowered[key] for key in dict.fromkeys(near))}?" if near else ""
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:

@@ -3,6 +3,7 @@ import pytest
 
 import breadth
 from breadth.datasets import simulate_answers
+from breadth.report.calibration import COLOURS, accuracy_by_level
 from breadth.report.difficulty_findings import Checks, calibration_findings
 from breadth.report.page import write_figure
 
@@ -29,6 +30,17 @@ def test_chosen_items_and_subjects_are_shown(result, tmp_path):
     assert {row["subject"] for row in profile} == {"10"}
     assert all(row["ci_low"] <= row["accuracy"] <= row["ci_high"] for row in profile)
     assert write_figure(chart, tmp_path / "f.png", "x").stat().st_size > 10_000
+
+
+def test_more_subjects_than_colours_get_a_panel_each(result, tmp_path):
+    few, many = ([str(k) for k in range(count)] for count in (len(COLOURS), len(COLOURS) + 1))
+    coloured = accuracy_by_level(result.accuracy_by_level(few)).to_dict()
+    assert "facet" not in coloured
+    panels = accuracy_by_level(result.accuracy_by_level(many)).to_dict()
+    assert panels["facet"]["sort"] == many
+    (cells,) = panels["datasets"].values()
+    assert {row["subject"] for row in cells} == set(many)
+    assert write_figure(result.figure(subjects=many), tmp_path / "f.svg", "x").stat().st_size > 10_000
 
 
 def test_findings_follow_the_checks(result):

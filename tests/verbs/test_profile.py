@@ -65,6 +65,8 @@ def test_items_outside_the_calibration_are_left_out(data, calibration):
     assert found.levels["n"].sum() == (data.matrix[1] >= 0).sum()
     with pytest.raises(InputError, match="no subject nobody"):
         breadth.profile(data, calibration, "nobody")
+    with pytest.raises(InputError, match=r"no subject M199x\. Did you mean m199"):
+        breadth.profile(data, calibration, "m3,M199x")
 
 
 def test_identical_subjects_do_not_differ(calibration, data):

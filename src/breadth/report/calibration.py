@@ -11,6 +11,14 @@ import polars as pl
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"]
 ABILITY, DIFFICULTY = "#0072B2", "#D55E00"
 WIDTH = 620
+LEVEL_TITLE = "difficulty level (0 is the easiest)"
+TOOLTIP = [
+    "subject:N",
+    "level:O",
+    "n:Q",
+    alt.Tooltip("accuracy:Q", format=".2f"),
+    alt.Tooltip("expected:Q", format=".2f"),
+]
 
 
 def calibration_figure(
@@ -126,23 +134,21 @@ def item_curves(curves: pl.DataFrame, observed: pl.DataFrame) -> Any:
 
 
 def accuracy_by_level(profiles: pl.DataFrame) -> Any:
-    """Accuracy of subjects per difficulty level with a 95 % interval, and what their ability leads one to expect."""
+    """Accuracy of subjects per difficulty level with a 95 % interval, and what their ability leads one to expect.
+
+    A colour per subject, or a panel per subject where there are more of them than colours that can be told apart.
+    """
     order = list(dict.fromkeys(profiles["subject"]))
     cells = profiles.drop_nulls("accuracy")
+    if len(order) > len(COLOURS):
+        return _accuracy_panels(cells, order)
     base = alt.Chart(alt.InlineData(values=cells.to_dicts())).encode(
-        x=alt.X("level:O", title="difficulty level (0 is the easiest)", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("level:O", title=LEVEL_TITLE, axis=alt.Axis(labelAngle=0)),
         color=alt.Color("subject:N", sort=order, scale=alt.Scale(range=COLOURS), legend=alt.Legend(title="subject")),
         xOffset=alt.XOffset("subject:N", sort=order),
     )
-    tooltip = [
-        "subject:N",
-        "level:O",
-        "n:Q",
-        alt.Tooltip("accuracy:Q", format=".2f"),
-        alt.Tooltip("expected:Q", format=".2f"),
-    ]
     y = alt.Scale(domain=[0, 1])
-    dots = base.mark_circle(size=55).encode(y=alt.Y("accuracy:Q", title="accuracy", scale=y), tooltip=tooltip)
+    dots = base.mark_circle(size=55).encode(y=alt.Y("accuracy:Q", title="accuracy", scale=y), tooltip=TOOLTIP)
     bars = base.mark_rule().encode(y=alt.Y("ci_low:Q", scale=y), y2="ci_high:Q")
     ticks = base.mark_tick(thickness=2, size=9, opacity=0.7).encode(y=alt.Y("expected:Q", scale=y))
     title = alt.TitleParams(
@@ -150,6 +156,41 @@ def accuracy_by_level(profiles: pl.DataFrame) -> Any:
         subtitle="Dots with 95% intervals: observed. Dashes: what the subject's one ability leads one to expect.",
     )
     return alt.layer(bars, ticks, dots).properties(width=WIDTH, height=260, title=title)
+
+
+def _accuracy_panels(cells: pl.DataFrame, order: list[str]) -> Any:
+    """A small panel per subject, in rows of five, all on the same axes."""
+    base = alt.Chart().encode(
+        x=alt.X("level:O", title=None, axis=alt.Axis(labelAngle=0, ticks=False, domain=False)),
+    )
+    axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format="%", ticks=False, domain=False, labelOverlap=False)
+    # A little room beyond 0 and 1, or dots there would stick out of their panel.
+    y: dict[str, Any] = {"title": "accuracy", "scale": alt.Scale(domain=[-0.04, 1.04], nice=False), "axis": axis}
+    line = base.mark_line(color="#999999", strokeWidth=1.5).encode(y=alt.Y("expected:Q", **y))
+    bars = base.mark_rule(color=ABILITY, strokeWidth=1.5).encode(y=alt.Y("ci_low:Q", **y), y2="ci_high:Q")
+    dots = base.mark_circle(size=34, color=ABILITY, opacity=1).encode(y=alt.Y("accuracy:Q", **y), tooltip=TOOLTIP)
+    # Owner and model on lines of their own: together they are wider than a panel.
+    header = alt.Header(
+        labelExpr="split(datum.label, '/')",
+        labelFontSize=11,
+        labelAnchor="start",
+        labelLimit=160,
+        title=LEVEL_TITLE,
+        titleOrient="bottom",
+        titleFontSize=12,
+        titleFontWeight="normal",
+    )
+    title = alt.TitleParams(
+        "Accuracy by difficulty",
+        subtitle="Blue dots with 95% intervals: observed. Grey line: what the subject's one ability leads one to "
+        "expect.",
+    )
+    return (
+        alt.layer(line, bars, dots, data=alt.InlineData(values=cells.to_dicts()))
+        .properties(width=150, height=140)
+        .facet(facet=alt.Facet("subject:N", sort=order, header=header), columns=5, spacing=16)
+        .properties(title=title)
+    )
 
 
 def _histogram(values: pl.Series, edges: list[float], bins: int = 50) -> list[dict[str, float]]:

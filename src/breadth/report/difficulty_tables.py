@@ -153,7 +153,10 @@ def histogram_table(histogram: pl.DataFrame, width: int = WIDTH) -> Table:
 
 
 def profile_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
-    """A row per subject, a column per level: accuracy in per cent, and half the width of its interval if it fits."""
+    """A row per subject, a column per level: accuracy in per cent, and half the width of its 95 % interval.
+
+    With more levels than fit otherwise, the interval stands below the accuracy.
+    """
     names = [str(level) for level in levels["level"].unique().sort()]
     roomy = len(names) <= 6
     table = make_table("Accuracy by difficulty level (0 is the easiest), in per cent", ["subject"], [], width)
@@ -162,7 +165,7 @@ def profile_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
         table.add_column(name, justify="right", no_wrap=True, min_width=6 if roomy else 3)
     for part in levels.partition_by("subject", maintain_order=True):
         cells = {str(row["level"]): row for row in part.iter_rows(named=True)}
-        table.add_row(Text(part["subject"][0]), *(Text(_accuracy(cells.get(name), roomy)) for name in names))
+        table.add_row(Text(part["subject"][0]), *(_accuracy(cells.get(name), " " if roomy else "\n") for name in names))
     return table
 
 
@@ -183,11 +186,11 @@ def differences_table(differences: pl.DataFrame, width: int = WIDTH) -> Table:
     return table
 
 
-def _accuracy(row: dict[str, float] | None, with_interval: bool) -> str:
+def _accuracy(row: dict[str, float] | None, between: str) -> Text:
     if row is None or row["accuracy"] is None:
-        return "-"
-    text = f"{100 * row['accuracy']:.0f}"
-    return f"{text} ±{50 * (row['ci_high'] - row['ci_low']):.0f}" if with_interval else text
+        return Text("-")
+    reach = f"±{50 * (row['ci_high'] - row['ci_low']):.0f}"
+    return Text.assemble(f"{100 * row['accuracy']:.0f}", between, (reach, "dim"))
 
 
 def gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:

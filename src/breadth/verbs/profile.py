@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import special
 
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, did_you_mean, listed
 from breadth.records import Responses, read_responses
 from breadth.stats import benjamini_hochberg
 from breadth.stats.intervals import LEVEL
@@ -89,7 +89,10 @@ def _split(subjects: str | Sequence[str], data: Responses) -> list[str]:
         names += [entry] if entry in data.subjects else [part.strip() for part in entry.split(",") if part.strip()]
     unknown = [name for name in names if name not in data.subjects]
     if unknown:
-        raise InputError(f"{data.name}: there is no subject {listed(unknown)}. Subjects: {listed(data.subjects, 5)}")
+        hint = did_you_mean(unknown, data.subjects)
+        raise InputError(
+            f"{data.name}: there is no subject {listed(unknown)}.{hint} Subjects: {listed(data.subjects, 5)}"
+        )
     return list(dict.fromkeys(names))
 
 
