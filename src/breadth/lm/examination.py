@@ -62,7 +62,9 @@ class Paper:
         """What a user should know about how this set is asked."""
         said = list(self.answers.notes) if self.answers else []
         if self.shortened:
-            said.append(f"{self.shortened} of {self.items.height} prompts were too long; their {self.task.shorten} was cut")
+            said.append(
+                f"{self.shortened} of {self.items.height} prompts were too long; their {self.task.shorten} was cut"
+            )
         return [f"{self.name}: {note}" for note in said]
 
 

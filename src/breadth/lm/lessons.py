@@ -9,7 +9,7 @@ import torch
 
 from breadth.datasets.tasks import Choice, Generate, Pattern
 from breadth.errors import InputError
-from breadth.lm.batches import Batch, make_batch, pad_states, plan_batches
+from breadth.lm.batches import make_batch, pad_states, plan_batches
 from breadth.lm.body import Body
 from breadth.lm.examination import TestSet, tokens_per_batch
 from breadth.lm.choices import choice_query
@@ -29,36 +29,48 @@ class Lesson:
     right: list[int]
     loss: Loss
     device: Any
+    tokens: int
     states: list[torch.Tensor] = field(default_factory=list)
 
     def __len__(self) -> int:
         """Number of examples."""
         return len(self.owned)
 
-    def keep_trunk(self, body: Body, tokens: int) -> None:
+    def parts(self, examples: list[int], most: int | None) -> list[list[int]]:
+        """Cut a step's examples into parts of like length that fit the device; the gradients are added up."""
+        sizes = [sum(len(self.query.sequences[i]) for i in self.owned[example]) for example in examples]
+        parts = [[examples[k] for k in part] for part in plan_batches(sizes, self.tokens)]
+        return [part[k : k + most] for part in parts for k in range(0, len(part), most)] if most else parts
+
+    def keep_trunk(self, body: Body) -> None:
         """Compute the trunk's states of every example once."""
         lengths = [len(sequence) for sequence in self.query.sequences]
         found: dict[int, torch.Tensor] = {}
-        for index in plan_batches(lengths, tokens):
+        for index in plan_batches(lengths, self.tokens):
             states = body.trunk(make_batch(self.query.sequences, index, self.device))
             for row, i in enumerate(index):
                 found[i] = states[row, : lengths[i]].clone()
         self.states = [found[i] for i in range(len(lengths))]
 
+    def weight_of(self, examples: list[int]) -> int:
+        """What the loss of some examples is divided by: their number, or that of their completion tokens."""
+        if isinstance(self.query, Continuations) and self.loss == "completion":
+            return sum(len(self.query.targets[i]) for example in examples for i in self.owned[example])
+        return len(examples)
+
     def loss_of(self, body: Body, examples: list[int]) -> torch.Tensor:
-        """Mean loss over some examples (over their completion tokens, for ``completion``)."""
+        """Sum of the loss over some examples: of the right answer among the answers, or of the completion."""
         index = [i for example in examples for i in self.owned[example]]
         batch = make_batch(self.query.sequences, index, self.device)
         if self.states:
             batch.states = pad_states([self.states[i] for i in index])
         out = self.query.read(body, batch, body.features(batch))
         if self.loss == "completion":
-            assert isinstance(self.query, Continuations)
-            return -out.sum() / sum(len(self.query.targets[i]) for i in index)
+            return -out.sum()
         right = torch.tensor([self.right[example] for example in examples], device=out.device)
-        return torch.nn.functional.cross_entropy(self._compared(out, batch, examples), right)
+        return torch.nn.functional.cross_entropy(self._compared(out, examples), right, reduction="sum")
 
-    def _compared(self, out: torch.Tensor, batch: Batch, examples: list[int]) -> torch.Tensor:
+    def _compared(self, out: torch.Tensor, examples: list[int]) -> torch.Tensor:
         """Scores [examples, answers]; an example with fewer answers is filled with what never wins."""
         if isinstance(self.query, LastToken):
             return out
@@ -69,6 +81,7 @@ class Lesson:
 def make_lesson(language_model: Any, examples: TestSet, loss: Loss, *, context: int) -> Lesson:
     """Encode training examples for a loss."""
     tokenizer, task, items = language_model.tokenizer, examples.task, examples.frame
+    tokens = tokens_per_batch(language_model)
     rows = list(items.iter_rows(named=True))
     endings = [encode_text(tokenizer, completion_of(task, row)) for row in rows] if loss == "completion" else []
     if endings and isinstance(task, Generate) and tokenizer.eos_token_id is not None:
@@ -77,7 +90,7 @@ def make_lesson(language_model: Any, examples: TestSet, loss: Loss, *, context: 
     prompts = encode_prompts(tokenizer, task, items, context=context, bos=language_model.bos, reserve=reserve).ids
     if loss == "completion":
         each = [[i] for i in range(len(rows))]
-        return Lesson(continuations(prompts, endings), each, [0] * len(rows), loss, language_model.device)
+        return Lesson(continuations(prompts, endings), each, [0] * len(rows), loss, language_model.device, tokens)
     if isinstance(task, Pattern):
         answers = encode_answers(tokenizer, task)
         query = pattern_query(answers, prompts)
@@ -88,10 +101,9 @@ def make_lesson(language_model: Any, examples: TestSet, loss: Loss, *, context: 
         right = [row["option_labels"].index(row["label"]) for row in rows]
         sizes = [len(row["options"]) for row in rows]
     else:
-        raise InputError(f"{examples.name}: is answered by writing, so there are no answers to compare; use loss: completion")
+        raise InputError(
+            f"{examples.name}: is answered by writing, so there are no answers to compare; use loss: completion"
+        )
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     owned = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=True)]
-    return Lesson(query, owned, right, loss, language_model.device)
-
-
-__all__ = ["Lesson", "Loss", "make_lesson", "tokens_per_batch"]
+    return Lesson(query, owned, right, loss, language_model.device, tokens)

@@ -30,7 +30,14 @@ def encode_text(tokenizer: Any, text: str, bos: bool = False) -> list[int]:
 
 
 def encode_prompts(
-    tokenizer: Any, task: Task, items: pl.DataFrame, *, context: int, bos: bool = False, reserve: int = 8, before: str = ""
+    tokenizer: Any,
+    task: Task,
+    items: pl.DataFrame,
+    *,
+    context: int,
+    bos: bool = False,
+    reserve: int = 8,
+    before: str = "",
 ) -> Prompts:
     """Fill the task's template for every item and encode it, in at most ``context`` tokens less ``reserve``.
 
@@ -104,7 +111,18 @@ def _shortened(
                 return ids
             keep -= max(1, len(ids) - room)
     allowed = f"even without its {field}" if field else "and no field may be shortened (`shorten`)"
-    raise InputError(f"item {item!r}: its prompt has {length} tokens, room is for {room}, {allowed}; raise recipe.context")
+    raise InputError(
+        f"item {item!r}: its prompt has {length} tokens, room is for {room}, {allowed}; raise recipe.context"
+    )
 
 
-__all__ = ["Choice", "Generate", "Pattern", "Prompts", "completion_of", "encode_prompts", "encode_text", "examples_text"]
+__all__ = [
+    "Choice",
+    "Generate",
+    "Pattern",
+    "Prompts",
+    "completion_of",
+    "encode_prompts",
+    "encode_text",
+    "examples_text",
+]

@@ -51,7 +51,9 @@ class Continuations:
         each = torch.cat(
             [
                 -torch.nn.functional.cross_entropy(
-                    body.logits(picked[k : k + ROWS]), target[k : k + ROWS].to(body.head.weight.device), reduction="none"
+                    body.logits(picked[k : k + ROWS]),
+                    target[k : k + ROWS].to(body.head.weight.device),
+                    reduction="none",
                 )
                 for k in range(0, len(wanted), ROWS)
             ]

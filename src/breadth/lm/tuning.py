@@ -34,7 +34,9 @@ class TuningRecipe(Protocol):
 class Tuner:
     """Trains the trainable weights of a model on a lesson."""
 
-    def __init__(self, body: Body, lesson: Lesson, recipe: Any, seed: int, steps: int, keep_order: bool = False) -> None:
+    def __init__(
+        self, body: Body, lesson: Lesson, recipe: Any, seed: int, steps: int, keep_order: bool = False
+    ) -> None:
         self.body, self.lesson, self.recipe = body, lesson, recipe
         self.seed, self.steps, self.keep_order = seed, steps, keep_order
         self.step = 0
@@ -47,15 +49,15 @@ class Tuner:
         torch.manual_seed(stream(self.seed, 1, self.step))
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.lr * rate(self.step, self.steps, self.recipe.schedule, self.recipe.warmup)
-        size = self.recipe.micro_batch or len(examples)
-        total = 0.0
-        for k in range(0, len(examples), size):
-            part = examples[k : k + size]
-            loss = self.lesson.loss_of(self.body, part) * (len(part) / len(examples))
+        total, whole = 0.0, self.lesson.weight_of(examples)
+        for part in self.lesson.parts(examples, self.recipe.micro_batch):
+            loss = self.lesson.loss_of(self.body, part) / whole
             loss.backward()
             total += float(loss.detach())
         if not math.isfinite(total):
-            raise InputError(f"step {self.step}: the loss is {total}; lower recipe.lr, or train in float32 (recipe.dtype)")
+            raise InputError(
+                f"step {self.step}: the loss is {total}; lower recipe.lr, or train in float32 (recipe.dtype)"
+            )
         if self.recipe.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.weights.values(), self.recipe.clip)
         self.optimiser.step()
