@@ -74,7 +74,7 @@ def studies_command() -> None:
     """
     from breadth.study.shipped import describe_studies
 
-    _show(describe_studies(), "Studies", {"name": 24, "models": 12, "description": 45}, ["runs"])
+    _show(describe_studies(), "Studies", {"name": 24, "description": 50}, ["models", "runs"])
 
 
 def _show(frame: pl.DataFrame, title: str, widths: dict[str, int], numbers: list[str]) -> None:

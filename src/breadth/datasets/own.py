@@ -64,7 +64,8 @@ def load_own(
     check_task(task, name)
     column = options or ("options" if kind == "choice" else None)
     reading = Reading(
-        name, shift, task, columns=dict(fields or {}), label=label, labels=None if labels is None else {key: to for key, to in labels.items()},
+        name, shift, task, columns=dict(fields or {}), label=label,
+        labels=None if labels is None else dict(labels.items()),
         item=item, prepare=None if column is None else lambda table: _with_options(table, column, label),
         explicit=True,
     )  # fmt: skip

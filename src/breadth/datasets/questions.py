@@ -17,11 +17,12 @@ _NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d+)?"
 #: The number after the last ####; in a text without one, the last number (a minus after a digit is not a sign).
 NUMBER = rf"(?s)\A(?:.*####\s*\$?|(?!.*####\s*\$?-?\d).*(?<![\d.,])(?<![\s=($]-))({_NUMBER})"
 
-# Braces may nest four deep, which is more than the answers of MATH need; \boxed 5$ without braces is allowed.
+# Braces may nest four deep, which is more than the answers of MATH need; \boxed 5$ without braces is allowed. The
+# length is bounded because a model may write anything, and the search must not take long on it.
 _INNER = r"\{(?:\\.|[^{}\\])*\}"
 for _ in range(3):
     _INNER = rf"\{{(?:\\.|[^{{}}\\]|{_INNER})*\}}"
-BOXED = rf"(?s)\\(?:boxed|fbox)\s*\{{?((?:\\.|[^{{}}$\\]|{_INNER})+)(?=[}}$])"
+BOXED = rf"(?s)\\(?:boxed|fbox)\s*\{{?((?:\\.|[^{{}}$\\]|{_INNER}){{1,400}})(?=[}}$])"
 _LETTER = r"(?i:answer is):?\s*\(?([A-J])\b"
 _AFTER_ANSWER = r"(?i:answer is):?[ \t]*(\S[^\n]*?)\.?[ \t]*(?:\n|\Z)"
 
