@@ -117,10 +117,12 @@ def _hashed(frame: pl.DataFrame, reading: Reading) -> tuple[pl.DataFrame, list[s
     items = [f"{reading.name}-{_hash(row)}" for row in texts]
     frame = _in_order(frame.with_columns(pl.Series("item", items, dtype=pl.String)), reading)
     agreed = frame.filter(pl.col("label").n_unique().over("item") == 1)
-    single = agreed.unique("item", keep="first", maintain_order=True).sort("item")
+    # A text that stands in two splits is kept in both: the split decides whether it is trained on or tested.
+    key = [name for name in ("item", "split") if name in frame.columns]
+    single = agreed.unique(key, keep="first", maintain_order=True).sort(key)
     return single, [
-        *_dropped(frame.height - agreed.height, "that have the same text and different labels"),
-        *_dropped(agreed.height - single.height, "that repeat another one"),
+        *_dropped(frame.height - agreed.height, "with the same text and different labels"),
+        *_dropped(agreed.height - single.height, "with the text and label of another one"),
     ]
 
 
@@ -158,4 +160,5 @@ def _in_order(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
 
 
 def _dropped(count: int, which: str) -> list[str]:
-    return [f"{count:,} items {which} were dropped"] if count else []
+    items, were = ("item", "was") if count == 1 else ("items", "were")
+    return [f"{count:,} {items} {which} {were} dropped"] if count else []

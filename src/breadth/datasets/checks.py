@@ -62,7 +62,7 @@ def check_texts(table: Table, fields: Iterable[str]) -> None:
 def _refuse(table: Table, column: str, wrong: pl.Series, complaint: str) -> None:
     if wrong.any():
         others = int(wrong.sum()) - 1
-        more = f" ({others} more such rows)" if others else ""
+        more = f" ({others} more such {'row' if others == 1 else 'rows'})" if others else ""
         raise InputError(f"{table.place(int(wrong.arg_max() or 0), column)}: {complaint}{more}")
 
 

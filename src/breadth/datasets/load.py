@@ -90,11 +90,12 @@ def find_file(name: str, data: str | os.PathLike[str] | None = None) -> Path | N
 
 def finish(reading: Reading, parts: Parts, split: str, source: str, notes: list[str], where: str) -> Loaded:
     """Take test items that repeat a train item away, check what is left, and hand out the part asked for."""
-    test = without(parts.test, parts.train, reading.texts)
-    shared = parts.test.height - test.height
+    train, whole = (side.unique("item", keep="first", maintain_order=True) for side in (parts.train, parts.test))
+    test = without(whole, train, reading.texts)
+    shared = whole.height - test.height
     if shared and split != "train":
-        notes = [*notes, f"{shared:,} test items whose texts are in the train part were dropped"]
-    chosen = {"test": test, "train": parts.train, "all": pl.concat([parts.train, test])}[split].sort("item")
+        notes = [*notes, f"{shared:,} of the test part, whose texts are in the train part, dropped"]
+    chosen = {"test": test, "train": train, "all": pl.concat([train, test])}[split].sort("item")
     if not chosen.height:
         raise InputError(f"{where}: no item is left for {split}; it needs more rows, or a train file apart from it")
     check_labels(chosen["label"], reading.task, where)
