@@ -62,7 +62,7 @@ def models_command() -> None:
     """
     from breadth.lm.models import describe_models
 
-    widths = {"name": 22, "licence": 12, "source": 22, "available": 20}
+    widths = {"name": 13, "licence": 14, "source": 26, "available": 23}
     _show(describe_models(), "Models", widths, ["parameters"])
 
 
@@ -74,7 +74,7 @@ def studies_command() -> None:
     """
     from breadth.study.shipped import describe_studies
 
-    _show(describe_studies(), "Studies", {"name": 24, "description": 50}, ["models", "runs"])
+    _show(describe_studies(), "Studies", {"name": 20, "description": 57}, ["models", "runs"])
 
 
 def _show(frame: pl.DataFrame, title: str, widths: dict[str, int], numbers: list[str]) -> None:

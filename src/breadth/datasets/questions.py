@@ -174,7 +174,7 @@ QUESTIONS = (
             "{narrative}\n\nQuestion: {question}\n{choices}\nAnswer:",
             continuation="text", normalise=True, shorten="narrative",
         ),
-        "CC BY 4.0", 756, "TAUR-Lab/MuSR", test_split="murder_mysteries+object_placements+team_allocation",
+        "as on the Hub", 756, "TAUR-Lab/MuSR", test_split="murder_mysteries+object_placements+team_allocation",
         prepare=_soft_reasoning,
     ),
 )  # fmt: skip
