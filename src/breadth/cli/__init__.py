@@ -17,6 +17,7 @@ from breadth.cli.cross import cross_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty_vs import difficulty_vs_command
 from breadth.cli.levels import levels_command
+from breadth.cli.ls import ls_app
 from breadth.cli.profile import profile_command
 from breadth.cli.sample import sample_command
 from breadth.errors import InputError
@@ -40,6 +41,7 @@ app.command("sample")(sample_command)
 app.command("cross")(cross_command)
 app.command("difficulty-vs")(difficulty_vs_command)
 app.command("demo")(demo_command)
+app.add_typer(ls_app, name="ls")
 
 
 def _show_version(wanted: bool) -> None:
