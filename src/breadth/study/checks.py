@@ -29,12 +29,13 @@ def model_problems(study: Study, base: Path) -> Iterator[Problem]:
         if entry.name in models or (_HUB_ID.match(entry.name) and not is_path):
             pass
         elif is_path and not any(folder.is_dir() for folder in folders):
-            yield Problem(("models", k), f"there is no directory {entry.name!r}")
+            yield Problem(("models", k), f"there is no directory {entry.name!r}", (("models", k, "name"),))
         elif not is_path:
             yield Problem(
                 ("models", k),
                 f"there is no model {entry.name!r}.{did_you_mean(entry.name, models)} Embedded models: "
                 f"{listed(models)}; others by Hub id (owner/name) or the path of a directory",
+                (("models", k, "name"),),
             )
         try:
             merge_recipe(study.recipe, entry.recipe)
@@ -134,7 +135,7 @@ def _difficulty_problems(train: Train) -> Iterator[Problem]:
         given = [key for key in ("column", "calibration", "study") if getattr(train.difficulty, key) is not None]
         if len(given) != 1:
             what = f"{' and '.join(given)} are given; keep one" if given else "say column, calibration or study"
-            yield Problem(("train", "difficulty"), what)
+            yield Problem(("train", "difficulty"), what, (("train", "difficulty"),))
         elif train.difficulty.hard_is == "low" and given != ["column"]:
             yield Problem(("train", "difficulty", "hard_is"), f"is for column; {given[0]} has its own direction")
     if train.train_levels is not None and train.levels is None:
@@ -145,7 +146,9 @@ def _difficulty_problems(train: Train) -> Iterator[Problem]:
         if outside:
             last = train.levels - 1
             yield Problem(
-                ("train", "train_levels"), f"{quoted(outside)}: levels are 0 to {last}", (("train", "levels"),)
+                ("train", "train_levels"),
+                f"there is no level {quoted(outside)}; levels are 0 to {last}",
+                (("train", "levels"),),
             )
         if twice:
             yield Problem(("train", "train_levels"), f"{quoted(twice)} stands there more than once; keep one")
@@ -159,10 +162,11 @@ def wording_problems(study: Study, known: dict[str, KnownSet]) -> Iterator[Probl
     patterns = {name: task for name, task in tasks.items() if isinstance(task, Pattern)}
     if study.answers is not None:
         yield from answer_problems(("answers",), study.answers)
-        for name, task in patterns.items():
+        for name, task in patterns.items() if len(study.answers) > 1 else ():
             missing = [label for label in task.labels if label not in study.answers]
             if missing:
-                yield Problem(("answers",), f"no answer for {quoted(missing)}, a label of {name}")
+                message = f"no answer for {quoted(missing)}, which {name} has as a label"
+                yield Problem(("answers",), message, (("answers",),))
                 break
     if study.pattern is not None:
         try:
@@ -184,7 +188,7 @@ def wording_problems(study: Study, known: dict[str, KnownSet]) -> Iterator[Probl
 def answer_problems(place: Place, answers: dict[str, str]) -> Iterator[Problem]:
     """Answer words that are empty, too few, or the same for two labels."""
     if len(answers) < 2:
-        yield Problem(place, "needs at least two labels with their answers")
+        yield Problem(place, "needs at least two labels with their answers", (place,))
     empty = [label for label, words in answers.items() if not words.strip()]
     if empty:
         yield Problem((*place, empty[0]), "the answer is empty")
@@ -243,8 +247,9 @@ def _task(study: Study, name: str, known: dict[str, KnownSet]) -> Task | None:
 def _names(place: Place, names: Sequence[str], there: Sequence[str]) -> Iterator[Problem]:
     for k, name in enumerate(names):
         if name not in there:
-            message = f"there is no data set {name!r}.{did_you_mean(name, there)} Data sets: {listed(there, most=40)}"
-            yield Problem((*place, k), message, (("sets",),))
+            hint = did_you_mean(name, there) or f" Data sets: {listed(there, most=40)}"
+            message = f"there is no data set {name!r}.{hint}"
+            yield Problem((*place, k), message, (("sets", name),))
     twice = repeated(names)
     if twice:
         yield Problem(place, f"{quoted(twice)} stands there more than once; keep one")

@@ -38,7 +38,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
-    if _same(old, new):
+    if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
@@ -72,11 +72,6 @@ def _list_differences(path: str, old: list[Any], new: list[Any]) -> Iterator[str
         first, second = keys
         if first != second:
             yield f"{path}: {_shown(first)} -> {_shown(second)}"
-
-
-def _same(old: Any, new: Any) -> bool:
-    # 1 equals True in Python, but not in a study file.
-    return bool(old == new) and isinstance(old, bool) == isinstance(new, bool)
 
 
 def _shown(value: Any) -> str:

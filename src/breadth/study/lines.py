@@ -19,7 +19,7 @@ from breadth.study.problems import Place, Problem, key_path
 MOST_VALUES = 100_000
 
 _FLOAT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
-_PLAIN = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_PLAIN = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool", "null"))
 
 
 class StudyLoader(yaml.SafeLoader):
@@ -116,10 +116,10 @@ class _Walk:
         if id(node) in above or self.seen > MOST_VALUES:
             what = "an alias that holds itself" if id(node) in above else f"more than {MOST_VALUES:,} values"
             raise yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
         if node.tag not in _PLAIN:
             raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} has no meaning here", problem_mark=node.start_mark)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
         above = (*above, id(node))
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, (*place, k), above) for k, each in enumerate(node.value)]

@@ -9,6 +9,9 @@ from typing import NamedTuple
 #: Where something stands: keys and positions from the top of the file.
 Place = tuple[str | int, ...]
 
+#: Takes the place of a wrong name while the rest of a file is checked.
+STAND_IN = "?"
+
 
 class Problem(NamedTuple):
     """One thing that is wrong (or, as a warning, worth knowing) and where.
@@ -43,9 +46,13 @@ def key_path(place: Place) -> str:
     return ".".join(part for part in place if isinstance(part, str))
 
 
-def touches(place: Place, broken: Iterable[Place]) -> bool:
-    """Whether a place is, holds or lies in one that is broken."""
-    return any(place[: len(each)] == each or each[: len(place)] == place for each in broken)
+def is_void(problem: Problem, broken: Iterable[Place]) -> bool:
+    """Whether a problem lies in a place that is broken anyway, or was concluded from one that is or holds one."""
+    places = list(broken)
+    inside = any(problem.place[: len(each)] == each for each in places)
+    return inside or any(
+        need[: len(each)] == each or each[: len(need)] == need for need in problem.needs for each in places
+    )
 
 
 def quoted(names: Iterable[object]) -> str:
@@ -54,5 +61,5 @@ def quoted(names: Iterable[object]) -> str:
 
 
 def repeated(values: Sequence[object]) -> list[object]:
-    """Values that come more than once, each once, in order."""
-    return list(dict.fromkeys(value for k, value in enumerate(values) if value in values[:k]))
+    """Values that come more than once, each once, in order; stand-ins for wrong values do not count."""
+    return list(dict.fromkeys(value for k, value in enumerate(values) if value in values[:k] and value != STAND_IN))

@@ -23,7 +23,7 @@ from breadth.study.checks import (
 from breadth.study.known import known_sets
 from breadth.study.lines import Document, read_document
 from breadth.study.own_sets import own_set_problems
-from breadth.study.problems import Place, Problem, did_you_mean, touches
+from breadth.study.problems import STAND_IN, Place, Problem, did_you_mean, is_void
 from breadth.study.schema import Study
 from breadth.study.shipped import shipped_studies
 from breadth.study.wording import plain_problems
@@ -31,12 +31,12 @@ from breadth.study.wording import plain_problems
 #: What stands in for a required value that is missing or wrong while the rest of the file is checked.
 _STAND_INS: dict[str, Any] = {
     "name": "unknown",
-    "models": ["?"],
+    "models": [STAND_IN],
     "recipe": {},
-    "evaluate": {"on": ["?"]},
-    "on": ["?"],
-    "set": ["?"],
-    "file": "?",
+    "evaluate": {"on": [STAND_IN]},
+    "on": [STAND_IN],
+    "set": [STAND_IN],
+    "file": STAND_IN,
 }
 
 
@@ -96,7 +96,7 @@ def parse_study(text: str, path: Path, base: Path) -> StudyFile:
             *wording_problems(study, known),
             *own_set_problems(study, known, base),
         ]
-        problems += [each for each in found if not any(touches(place, broken) for place in (each.place, *each.needs))]
+        problems += [each for each in found if not is_void(each, broken)]
         warnings = list(study_warnings(study, known, base))
     if problems or study is None:
         raise InputError(_report(path, document, problems))
@@ -158,7 +158,7 @@ def _mend(value: Any, place: Place) -> None:
             del parent[str(key)]
             return
         if isinstance(parent, list) and place[depth - 1] in ("on", "set", "models") and isinstance(key, int):
-            parent[key] = "?"
+            parent[key] = STAND_IN
             return
 
 

@@ -63,6 +63,8 @@ def determining_keys(recipe: Recipe) -> dict[str, Any]:
     because the masks are drawn part by part.
     """
     values = recipe.model_dump(mode="json")
+    if isinstance(recipe.targets, list):
+        values["targets"] = sorted(set(recipe.targets))
     if recipe.method not in TRAINED:
         return {key: values[key] for key in (*_ASKING, *(["examples"] if recipe.method == "few-shot" else []))}
     dropped = recipe.method == "lora" and recipe.dropout > 0

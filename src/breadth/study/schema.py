@@ -73,7 +73,7 @@ class Recipe(Section):
         "lora", description="low-rank adapters, all weights, or no training without or with examples in the prompt"
     )
     rank: int = Field(8, ge=1, description="rank of the adapters (lora)")
-    alpha: float = Field(32, gt=0, description="scale of the adapters: their output is multiplied by alpha / rank")
+    alpha: float = Field(32.0, gt=0, description="scale of the adapters: their output is multiplied by alpha / rank")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of adapter inputs dropped in training (lora)")
     targets: Annotated[Literal["attention", "mlp", "all"] | list[str], BeforeValidator(_targets)] = Field(
         "attention", description="modules that get adapters: attention, mlp, all, or a list of module names (lora)"

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from breadth.errors import listed
 from breadth.study.problems import Place, Problem, did_you_mean
 from breadth.study.schema import Difficulty, Evaluate, ModelEntry, OwnSet, Recipe, Section, Study, Train
 
@@ -96,8 +97,9 @@ def _description(place: Place) -> str:
 def _unknown_key(place: Place) -> str:
     key, section = str(place[-1]), section_of(place)
     keys = list(section.model_fields) if section else []
+    # `model` is nearer to `models` than to anything else; `epochs` at the top was meant for another section.
     hint = did_you_mean(key, keys)
     if not hint:
         homes = [".".join(path) for path, each in SECTIONS.items() if path and key in each.model_fields]
         hint = f" It belongs under {homes[0]}." if homes else ""
-    return f"there is no such key.{hint} Keys here: {', '.join(keys)}"
+    return f"there is no such key.{hint or f' Keys here: {listed(keys, most=30)}'}"
