@@ -1,5 +1,7 @@
 import pytest
 
+from breadth.study import expand, resolved_yaml
+
 HEAD = """\
 name: s
 models: smollm2-135m
@@ -95,6 +97,20 @@ def test_kinds_that_are_sound(study):
 
 def test_no_training_on_test_items(problems, study):
     text = HEAD.replace("set: plain", "set: mine") + GOOD
-    (found,) = problems(text)
-    assert found.startswith("line 3, train.set: sets.mine has no train_file")
+    for method in ("{epochs: 1}", "{method: few-shot}"):
+        (found,) = problems(text.replace("{epochs: 1}", method))
+        assert found.startswith("line 3, train.set: sets.mine has no train_file")
     assert study(text + "    train_file: mine.csv\n").study.train.set == ["mine"]
+
+
+def test_a_resolved_study_makes_the_same_runs(study):
+    text = (
+        HEAD
+        + GOOD
+        + "    train_file: mine.csv\n  more: {file: mine.csv, kind: generate, pattern: '{claim}', metric: number}\n"
+    )
+    for method in ("{epochs: 1}", "{method: few-shot}"):
+        file = study(text.replace("set: plain, shots: 32", "set: mine").replace("{epochs: 1}", method))
+        again = study(resolved_yaml(file.study))
+        assert [run.name for run in expand(again)] == [run.name for run in expand(file)]
+        assert len(again.warnings) == len(file.warnings)

@@ -107,6 +107,7 @@ def training_problems(study: Study, known: dict[str, KnownSet]) -> Iterator[Prob
         if twice:
             yield Problem(("train", key), f"{quoted(twice)} stands there more than once; keep one")
     yield from _difficulty_problems(train)
+    used = any(recipe.method != "zero-shot" for _, recipe in recipes_by_model(study))
     losses = {recipe.loss for _, recipe in recipes_by_model(study) if recipe.method in TRAINED}
     for k, name in enumerate(train.set):
         task = _task(study, name, known)
@@ -117,7 +118,7 @@ def training_problems(study: Study, known: dict[str, KnownSet]) -> Iterator[Prob
                 (("recipe", "loss"), ("recipe", "method"), ("sets", name, "kind")),
             )
         own = study.sets.get(name)
-        if own is not None and own.train_file is None and train.difficulty is None and losses:
+        if own is not None and own.train_file is None and train.difficulty is None and used:
             yield Problem(
                 ("train", "set", k), f"sets.{name} has no train_file, and items of the test file are not trained on"
             )
@@ -215,7 +216,8 @@ def study_warnings(study: Study, known: dict[str, KnownSet], base: Path) -> Iter
             path = getattr(train.difficulty, key)
             if path is not None and not (base / Path(path).expanduser()).exists():
                 yield Problem(("train", "difficulty", key), f"{path} is not there yet; `breadth run` will need it")
-    if train is not None and "shots" in train.model_fields_set and not trained:
+    usual = Train.model_fields["shots"].get_default(call_default_factory=True)
+    if train is not None and train.shots != usual and not trained:
         yield Problem(("train", "shots"), "is not used: nothing is trained, and recipe.examples counts the examples")
     tasks = [_task(study, name, known) for name in used_sets(study)]
     for key in ("pattern", "answers"):

@@ -37,6 +37,13 @@ class StudyDumper(yaml.SafeDumper):
         return True
 
 
+def _write_text(dumper: StudyDumper, text: str) -> yaml.ScalarNode:
+    # YAML takes these for line breaks and would fold them into blanks outside double quotation marks.
+    style = '"' if any(character in text for character in "\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+StudyDumper.add_representer(str, _write_text)
 StudyLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), "tTfF")
 StudyLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(~|null|Null|NULL|)$"), ["~", "n", "N", ""])
 StudyLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?[0-9]+$"), "-+0123456789")

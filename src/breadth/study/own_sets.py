@@ -45,7 +45,8 @@ def own_set_problems(study: Study, known: dict[str, KnownSet], base: Path) -> It
 def _kind_problems(own: OwnSet, study: Study, place: Place) -> Iterator[Problem]:
     needs = ((*place, "kind"),)
     for key, kind in _ONLY_FOR.items():
-        if key in own.model_fields_set and own.kind != kind:
+        # A resolved study names every key, so what counts is that a value is not the default.
+        if own.kind != kind and getattr(own, key) != OwnSet.model_fields[key].default:
             yield Problem((*place, key), f"is for kind {kind}, and this set is of kind {own.kind}", needs)
     if own.pattern is None and not (own.kind == "pattern" and study.pattern is not None):
         yield Problem((*place, "pattern"), f"is missing: kind {own.kind} needs the prompt", needs)

@@ -26,7 +26,8 @@ def resolve_task(name: str, study: Study, known: dict[str, KnownSet]) -> Task:
         return own_task(own, study)
     task = known[name].task
     if isinstance(task, Pattern):
-        answers = tuple(study.answers.items()) if study.answers else task.answers
+        # One list of answers may serve sets with different labels; each takes its own.
+        answers = tuple((label, study.answers[label]) for label in task.labels) if study.answers else task.answers
         if study.pattern is None:
             return dataclasses.replace(task, answers=answers)
         return Pattern(study.pattern, answers, task.shorten if f"{{{task.shorten}}}" in study.pattern else None)
