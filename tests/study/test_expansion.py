@@ -147,6 +147,13 @@ def test_a_models_own_recipe(study, names):
     assert not set(names(text)[12:]) & set(names(BASE))
 
 
+def test_one_model_may_stay_untrained(study):
+    text = BASE.replace("facebook/opt-2.7b", "{name: facebook/opt-2.7b, recipe: {method: zero-shot}}")
+    runs = expand(study(text))
+    assert [run.method for run in runs] == ["lora"] * 12 + ["zero-shot"]
+    assert runs[-1].checkpoints() == [0]
+
+
 def test_own_files_count_by_content(study, tmp_path):
     text = BASE.replace("negation]", "mine]") + (
         "sets:\n  mine: {file: FILE, pattern: '{claim}?', answers: {1: ' Yes', 0: ' No'}}\n"

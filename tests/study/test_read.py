@@ -82,7 +82,9 @@ def test_nested_aliases_do_not_fill_the_memory(study):
             "line 3, models.recipe.rank: 0 is too small; it must be 1",
         ),
         ("name: s\nmodels:\n- {recipe: {rank: 1}}\n", "line 3, models.name: is missing"),
-        ("name: s\nmodels:\n- a/b\n- 7\n", "line 4, models: 7 is not keys with values"),
+        ("name: s\nmodels: a/b\nsets: [a]\n", "line 3, sets: needs keys with values, as sets: {key: value}, not ['a']"),
+        ("name: s\nmodels: a/b\nsets: {x: y.csv}\n", "line 3, sets.x: needs keys with values (file, shift, fields"),
+        ("name: s\nmodels:\n- a/b\n- 7\n", "line 4, models: a model is a name, or {name: ..., recipe: {...}}, not 7"),
         (f"{HEAD}recpie: {{}}\n", "line 3, recpie: there is no such key. Did you mean recipe?"),
         (f"{HEAD}epochs: 3\n", "line 3, epochs: there is no such key. It belongs under recipe."),
         (f"{HEAD}zzz: 3\n", "line 3, zzz: there is no such key. Keys here: name, description"),
@@ -126,13 +128,17 @@ def test_head(problems, text, expected):
         ("{epochs: 1, lr: fast}", "recipe.lr: 'fast' is not a number"),
         ("{epochs: 1, lr: .inf}", "recipe.lr: inf is not a finite number"),
         ("{epochs: 1, rank: 2.5}", "recipe.rank: 2.5 is not a whole number"),
+        ("{epochs: 1, rank: true}", "recipe.rank: true and false are no numbers and no texts"),
         ("{epochs: 1, dropout: 1}", "recipe.dropout: 1 is too large; it must be below 1"),
         ("{epochs: 1, warmup: 2}", "recipe.warmup: 2 is too large; it must be 1 or less"),
         ("{epochs: 0}", "recipe.epochs: 0 is too small; it must be above 0"),
         ("{epochs: 1, betas: [0.9, 1.5]}", "recipe.betas: 1.5 is too large; it must be below 1"),
         ("{epochs: 1, betas: 0.9}", "recipe.betas: 0.9 is not a list"),
         ("{epochs: 1, dtype: null}", "recipe.dtype: None is none of auto, float32"),
-        ("lora", "recipe: 'lora' is not keys with values"),
+        (
+            "lora",
+            "recipe: needs keys with values (method, rank, alpha, dropout, targets, layers, ... (24 in all)), not",
+        ),
     ],
 )
 def test_recipe(problems, recipe, expected):
@@ -165,6 +171,7 @@ def test_checkpoints_need_training(problems):
         ("{set: plain, shots: [8, 8]}", "train.shots: 8 stands there more than once"),
         ("{set: plain, seeds: -1}", "train.seeds: -1 is too small; it must be 0 or more"),
         ("{set: plain, seeds: [1, 1]}", "train.seeds: 1 stands there more than once"),
+        ("{set: plain, seeds: [true]}", "train.seeds: true and false are no numbers"),
         ("{set: plain, levels: 5}", "train.levels: needs train.difficulty"),
         ("{set: plain, strategies: [easy]}", "train.strategies: needs train.difficulty"),
         ("{set: plain, order: rising}", "train.order: needs train.difficulty"),
@@ -188,7 +195,7 @@ def test_checkpoints_need_training(problems):
         ),
         ("{set: plain, difficulty: {column: a}, levels: 3, train_levels: []}", "train.train_levels: is empty"),
         ("{set: plain, difficulty: {column: a}, levels: 1}", "train.levels: 1 is too small; it must be 2 or more"),
-        ("3", "train: 3 is not keys with values"),
+        ("3", "train: needs keys with values (set, shots, seeds, difficulty"),
     ],
 )
 def test_train(problems, train, expected):

@@ -18,8 +18,13 @@ _ADAPTERS = ("rank", "alpha", "dropout", "targets")
 
 
 def merge_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """A recipe with a model's own keys in it; a model's ``steps`` replaces the study's ``epochs``, and the reverse."""
+    """A recipe with a model's own keys in it.
+
+    A model's ``steps`` replaces the study's ``epochs``, and the reverse; a method that trains nothing needs neither.
+    """
     values = recipe.model_dump(exclude_unset=True)
+    if changes.get("method", "lora") not in TRAINED:
+        values |= {"steps": None, "epochs": None}
     for one, other in (("steps", "epochs"), ("epochs", "steps")):
         if changes.get(one) is not None and other not in changes:
             values.pop(other, None)

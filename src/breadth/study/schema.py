@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from breadth.errors import InputError
 from breadth.records.schemas import SHIFTS
@@ -64,6 +64,16 @@ class Section(BaseModel):
     """A part of a study file: no unknown keys, nothing changed after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers_are_no_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
+        """Python takes true for 1; in a study file that is a slip."""
+        values = value if isinstance(value, list) and info.field_name != "models" else [value]
+        wanted = cls.model_fields[str(info.field_name)].annotation is bool
+        if not wanted and any(isinstance(each, bool) for each in values):
+            raise InputError("true and false are no numbers and no texts; put a word in quotation marks")
+        return value
 
 
 class Recipe(Section):

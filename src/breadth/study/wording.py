@@ -37,9 +37,6 @@ _KINDS = {
     "string_type": "a text",
     "list_type": "a list",
     "tuple_type": "a list",
-    "dict_type": "keys with values",
-    "model_type": "keys with values",
-    "model_attributes_type": "keys with values",
 }
 
 
@@ -72,15 +69,29 @@ def _message(kind: str, place: Place, error: Mapping[str, Any]) -> str:
             f"{value!r} may hold only letters, digits, dots, dashes and underscores, and begins with a letter or digit"
         ),
         "value_error": lambda: str(context["error"]),
+        "model_type": lambda: _no_section(place, value),
+        "model_attributes_type": lambda: _no_section(place, value),
+        "dict_type": lambda: f"needs keys with values, as {place[-1]}: {{key: value}}, not {_shown(value)}",
     }
     if kind in fixed:
         return fixed[kind]()
     if kind in _NUMBERS:
         return f"{value!r} {_NUMBERS[kind].format(**context)}"
-    shown = "nothing" if value is None else repr(value)
-    shown = shown if len(shown) < 60 else "this"
     wanted = next((words for prefix, words in _KINDS.items() if kind.startswith(prefix)), None)
-    return f"{shown} does not fit: {error['msg']}" if wanted is None else f"{shown} is not {wanted}"
+    return f"{_shown(value)} does not fit: {error['msg']}" if wanted is None else f"{_shown(value)} is not {wanted}"
+
+
+def _shown(value: Any) -> str:
+    shown = "nothing" if value is None else repr(value)
+    return shown if len(shown) < 60 else "what stands here"
+
+
+def _no_section(place: Place, value: Any) -> str:
+    if place[0] == "models":
+        return f"a model is a name, or {{name: ..., recipe: {{...}}}}, not {_shown(value)}"
+    section = section_of((*place, "key"))
+    keys = list(section.model_fields) if section else []
+    return f"needs keys with values ({listed(keys, most=6)}), not {_shown(value)}"
 
 
 def _no_choice(value: Any, expected: str) -> str:
