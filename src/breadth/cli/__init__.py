@@ -20,6 +20,7 @@ from breadth.cli.levels import levels_command
 from breadth.cli.ls import ls_app
 from breadth.cli.profile import profile_command
 from breadth.cli.sample import sample_command
+from breadth.cli.validate import validate_command
 from breadth.errors import InputError
 
 __all__ = ["app", "main"]
@@ -40,6 +41,7 @@ app.command("profile")(profile_command)
 app.command("sample")(sample_command)
 app.command("cross")(cross_command)
 app.command("difficulty-vs")(difficulty_vs_command)
+app.command("validate")(validate_command)
 app.command("demo")(demo_command)
 app.add_typer(ls_app, name="ls")
 

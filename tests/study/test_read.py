@@ -1,0 +1,326 @@
+import contextlib
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadth.errors import InputError
+from breadth.study import expand, parse_study, read_study_file
+
+HEAD = "name: s\nmodels: smollm2-135m\n"
+TRAIN = "train: {set: plain, shots: 32}\n"
+RECIPE = "recipe: {epochs: 1}\n"
+EVALUATE = "evaluate: {on: [plain, negation]}\n"
+
+
+def test_a_good_file(study):
+    found = study()
+    assert found.name == "good"
+    assert found.study.train.shots == [32]
+    assert found.study.models[0].name == "smollm2-135m"
+    assert found.warnings == ()
+
+
+def test_words_are_words(study):
+    text = HEAD + TRAIN + RECIPE + EVALUATE + "answers: {entailment: ' Yes', not_entailment: No}\ndescription: on\n"
+    found = study(text).study
+    assert found.answers == {"entailment": " Yes", "not_entailment": "No"}
+    assert found.description == "on"
+    assert study(HEAD + TRAIN + "recipe: {epochs: 1, lr: 1e-3}\n" + EVALUATE).study.recipe.lr == 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x\nmodels: [a, b\nrecipe: {}\n", r"s.yaml: line 3, column 7: is not YAML .*began in line 2"),
+        ("name: x\n\tmodels: [a]\n", r"line 2, column 1: .*indent with blanks, not tabs"),
+        ("name: x\npattern: a: b\n", r"line 2, column 11: .*quotation marks"),
+        ("name: x\nmodels: &a [*a]\n", r"line 2, column 9: .*alias that holds itself"),
+        ("name: !!python/object:os.system x\n", r"line 1, column 7: .*has no meaning here"),
+        ("name: !!set {x}\n", r"line 1, column 7: .*has no meaning here"),
+        ("name: x\n? [a]\n: b\n", r"line 2, column 3: .*a key is one word"),
+        ("name: x\nb: \x01\n", r"line 2: holds a control character"),
+        ("- a\n", "is not a study file"),
+        ("only words", "is not a study file"),
+        ("# nothing\n", "is empty"),
+        ("name: x\n---\nname: y\n", "line 2, column 1: is not YAML"),
+        ("a: [" + "[" * 5000 + "]" * 5000 + "]", "nested too deeply"),
+        ("name: x\ndescription: !!int abc\n", "line 2, column 14: .*cannot be read"),
+    ],
+)
+def test_no_yaml(study, text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        study(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_nested_aliases_do_not_fill_the_memory(study):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 9)]
+    with pytest.raises(InputError, match="more than 100,000 values"):
+        study("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: a b\nmodels: smollm2-135m\n", "line 1, name: 'a b' may hold only"),
+        ("name: s\nmodels: []\n", "line 2, models: is empty"),
+        (
+            "name: s\nmodels: smolm2-135m\n",
+            "line 2, models: there is no model 'smolm2-135m'. Did you mean smollm2-135m?",
+        ),
+        ("name: s\nmodels:\n- smollm2-135m\n- ./nowhere\n", "line 4, models: there is no directory './nowhere'"),
+        ("name: s\nmodels:\n- smollm2-135m\n- smollm2-135m\n", "line 2, models: 'smollm2-135m' stands there more than"),
+        (
+            "name: s\nmodels:\n- a/b\n- name: c/d\n  recipe:\n    lrr: 1\n",
+            "line 6, models.recipe.lrr: there is no such key. Did you mean lr?",
+        ),
+        (
+            "name: s\nmodels:\n- {name: a/b, recipe: {rank: 0}}\n",
+            "line 3, models.recipe.rank: 0 is too small; it must be 1",
+        ),
+        ("name: s\nmodels:\n- {recipe: {rank: 1}}\n", "line 3, models.name: is missing"),
+        ("name: s\nmodels: a/b\nsets: [a]\n", "line 3, sets: needs keys with values, as sets: {key: value}, not ['a']"),
+        ("name: s\nmodels: a/b\nsets: {x: y.csv}\n", "line 3, sets.x: needs keys with values (file, shift, fields"),
+        ("name: s\nmodels:\n- a/b\n- 7\n", "line 4, models: a model is a name, or {name: ..., recipe: {...}}, not 7"),
+        (f"{HEAD}recpie: {{}}\n", "line 3, recpie: there is no such key. Did you mean recipe?"),
+        (f"{HEAD}epochs: 3\n", "line 3, epochs: there is no such key. It belongs under recipe."),
+        (f"{HEAD}zzz: 3\n", "line 3, zzz: there is no such key. Keys here: name, description"),
+        (f"{HEAD}pattern: no field\n", "line 3, pattern: has no field in braces"),
+        (f"{HEAD}pattern: '{{premis}} is'\n", "line 3, pattern: plain has no field 'premis'. Did you mean premise?"),
+        (f"{HEAD}pattern: '{{premise'\n", "line 3, pattern: pattern '{premise': expected '}'"),
+        (f"{HEAD}answers: {{entailment: Yes}}\n", "line 3, answers: needs at least two labels"),
+        (f"{HEAD}answers: {{a: Yes, b: No}}\n", "line 3, answers: no answer for 'entailment', 'not_entailment'"),
+        (
+            f"{HEAD}answers:\n  entailment: Yes\n  not_entailment: ' '\n",
+            "line 5, answers.not_entailment: the answer is",
+        ),
+        (
+            f"{HEAD}answers: {{entailment: Yes, not_entailment: 'Yes '}}\n",
+            "line 3, answers: two labels have the answer 'Yes'",
+        ),
+    ],
+)
+def test_head(problems, text, expected):
+    (found,) = problems(text + TRAIN + RECIPE + EVALUATE)
+    assert found.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        ("{epochs: 1, steps: 2}", "recipe.steps: method lora: both epochs and steps are given"),
+        ("{method: full}", "recipe.method: method full: give epochs or steps"),
+        ("{method: zero-shot, steps: 3}", "recipe.steps: method zero-shot trains nothing; leave out steps"),
+        ("{method: few-shot, epochs: 3}", "recipe.epochs: method few-shot trains nothing"),
+        ("{epochs: 1, batch: 8, micro_batch: 3}", "recipe.micro_batch: 3 does not divide batch 8"),
+        (
+            "{epochs: 1, method: lra}",
+            "recipe.method: 'lra' is none of lora, full, zero-shot, few-shot. Did you mean lora?",
+        ),
+        (
+            "{epochs: 1, targets: atention}",
+            "recipe.targets: 'atention' is none of attention, mlp, all. Did you mean att",
+        ),
+        ("{epochs: 1, layers: 0}", "recipe.layers: 0 is neither the word all nor a number"),
+        ("{epochs: 1, lr: fast}", "recipe.lr: 'fast' is not a number"),
+        ("{epochs: 1, lr: .inf}", "recipe.lr: inf is not a finite number"),
+        ("{epochs: 1, rank: 2.5}", "recipe.rank: 2.5 is not a whole number"),
+        ("{epochs: 1, rank: true}", "recipe.rank: true and false are no numbers and no texts"),
+        ("{epochs: 1, dropout: 1}", "recipe.dropout: 1 is too large; it must be below 1"),
+        ("{epochs: 1, warmup: 2}", "recipe.warmup: 2 is too large; it must be 1 or less"),
+        ("{epochs: 0}", "recipe.epochs: 0 is too small; it must be above 0"),
+        ("{epochs: 1, betas: [0.9, 1.5]}", "recipe.betas: 1.5 is too large; it must be below 1"),
+        ("{epochs: 1, betas: 0.9}", "recipe.betas: 0.9 is not a list"),
+        ("{epochs: 1, dtype: null}", "recipe.dtype: None is none of auto, float32"),
+        (
+            "lora",
+            "recipe: needs keys with values (method, rank, alpha, dropout, targets, layers, ... (24 in all)), not",
+        ),
+    ],
+)
+def test_recipe(problems, recipe, expected):
+    (found,) = problems(f"{HEAD}{TRAIN}{EVALUATE}recipe: {recipe}\n")
+    assert found.startswith(f"line 5, {expected}")
+
+
+def test_training_needs_examples(problems):
+    assert problems(HEAD + RECIPE + EVALUATE) == [
+        "line 1, train: is missing: method lora needs examples, as train: {set: plain, shots: 128}"
+    ]
+    (found,) = problems(HEAD + "recipe: {method: few-shot}\n" + EVALUATE)
+    assert found.startswith("line 1, train: is missing: few-shot takes its examples")
+
+
+def test_checkpoints_need_training(problems):
+    text = HEAD + "recipe: {method: zero-shot}\nevaluate:\n  on: plain\n  every: 4\n"
+    (found,) = problems(text)
+    assert found.startswith("line 6, evaluate.every: nothing is trained")
+
+
+@pytest.mark.parametrize(
+    ("train", "expected"),
+    [
+        ("{set: plane}", "train.set: there is no data set 'plane'. Did you mean plain?"),
+        ("{set: [plain, plain]}", "train.set: 'plain' stands there more than once"),
+        ("{shots: 3}", "train.set: is missing (data set or sets"),
+        ("{set: gsm8k}", "train.set: gsm8k is of kind generate, which loss answers cannot train on"),
+        ("{set: plain, shots: [8, 0]}", "train.shots: 0 is too small; it must be 1 or more"),
+        ("{set: plain, shots: [8, 8]}", "train.shots: 8 stands there more than once"),
+        ("{set: plain, seeds: -1}", "train.seeds: -1 is too small; it must be 0 or more"),
+        ("{set: plain, seeds: [1, 1]}", "train.seeds: 1 stands there more than once"),
+        ("{set: plain, seeds: [true]}", "train.seeds: true and false are no numbers"),
+        ("{set: plain, levels: 5}", "train.levels: needs train.difficulty"),
+        ("{set: plain, strategies: [easy]}", "train.strategies: needs train.difficulty"),
+        ("{set: plain, order: rising}", "train.order: needs train.difficulty"),
+        (
+            "{set: plain, strategies: [spirl]}",
+            "train.strategies: 'spirl' is none of easy, hard, middle, full, centred, "
+            "spiral, curriculum, anti-curriculum. Did you mean spiral?",
+        ),
+        ("{set: plain, difficulty: {}}", "train.difficulty: say column, calibration or study"),
+        ("{set: plain, difficulty: {column: a, study: b}}", "train.difficulty: column and study are given; keep one"),
+        ("{set: plain, difficulty: {study: b, hard_is: low}}", "train.difficulty.hard_is: is for column"),
+        ("{set: plain, difficulty: {column: 3}}", "train.difficulty.column: 3 is not a text"),
+        ("{set: plain, train_levels: [0]}", "train.train_levels: needs train.levels"),
+        (
+            "{set: plain, difficulty: {column: a}, levels: 3, train_levels: [0, 3]}",
+            "train.train_levels: there is no level 3; levels are 0 to 2",
+        ),
+        (
+            "{set: plain, difficulty: {column: a}, levels: 3, train_levels: [1, 1]}",
+            "train.train_levels: 1 stands there",
+        ),
+        ("{set: plain, difficulty: {column: a}, levels: 3, train_levels: []}", "train.train_levels: is empty"),
+        ("{set: plain, difficulty: {column: a}, levels: 1}", "train.levels: 1 is too small; it must be 2 or more"),
+        ("3", "train: needs keys with values (set, shots, seeds, difficulty"),
+    ],
+)
+def test_train(problems, train, expected):
+    (found,) = problems(f"{HEAD}{RECIPE}{EVALUATE}train: {train}\n")
+    assert found.startswith(f"line 5, {expected}")
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "expected"),
+    [
+        ("{on: [plain, negaton]}", "evaluate.on: there is no data set 'negaton'. Did you mean negation?"),
+        ("{on: [plain, qqqqqqq]}", "evaluate.on: there is no data set 'qqqqqqq'. Data sets: "),
+        ("{on: [plain, plain]}", "evaluate.on: 'plain' stands there more than once"),
+        ("{on: plain, every: 0}", "evaluate.every: 0 is too small"),
+        ("{on: plain, items: 1}", "evaluate.items: 1 is too small; it must be 2 or more"),
+        ("{every: 3}", "evaluate.on: is missing"),
+        ("{on: [plain, 3]}", "evaluate.on: 3 is not a text"),
+    ],
+)
+def test_evaluate(problems, evaluate, expected):
+    (found,) = problems(f"{HEAD}{RECIPE}{TRAIN}evaluate: {evaluate}\n")
+    assert found.startswith(f"line 5, {expected}")
+
+
+def test_the_same_key_twice(problems):
+    text = HEAD + TRAIN + EVALUATE + "recipe:\n  epochs: 1\n  rank: 4\n  epochs: 2\nname: t\n"
+    assert problems(text) == [
+        "line 8, recipe.epochs: stands here for a second time (first in line 6); keep one",
+        "line 9, name: stands here for a second time (first in line 1); keep one",
+    ]
+
+
+def test_everything_at_once(problems):
+    found = problems(
+        "models: [smolm2-135m, {nam: x}]\n"
+        "train:\n  set: [plane, 3]\n  levels: 4\n"
+        "recipe:\n  method: lora\n  lr: fast\n  epochs: -1\n  micro_batch: 5\n"
+        "evaluate:\n  on: [snlii]\n"
+        "sets:\n  snli: {kind: choice, pattern: '{q}'}\n"
+    )
+    assert [line.split(":")[0] for line in found] == [
+        "line 1, name", "line 1, models.name", "line 1, models.nam", "line 1, models", "line 3, train.set",
+        "line 3, train.set", "line 4, train.levels", "line 7, recipe.lr", "line 8, recipe.epochs",
+        "line 9, recipe.micro_batch", "line 11, evaluate.on", "line 13, sets.snli.file", "line 13, sets.snli",
+        "line 13, sets.snli.options",
+    ]  # fmt: skip
+
+
+def test_a_wrong_value_is_not_reported_again_as_missing(problems):
+    assert problems(f"{HEAD}{TRAIN}{EVALUATE}recipe: {{steps: -1}}\n") == [
+        "line 5, recipe.steps: -1 is too small; it must be 1 or more"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            "evaluate: {on: negation}",
+            "evaluate.on: plain is trained on but not evaluated: there is no in-domain control",
+        ),
+        ("evaluate: {on: plain, every: 50}", "evaluate.every: no run has more than 2 steps"),
+        (
+            "evaluate: {on: plain}\nanswers: {entailment: Yes, not_entailment: ' No'}",
+            "answers.entailment: 'Yes' does not",
+        ),
+    ],
+)
+def test_warnings(study, change, expected):
+    (found,) = study(f"{HEAD}{TRAIN}{RECIPE}{change}\n").warnings
+    assert expected in found
+    assert found.startswith("line ")
+
+
+def test_warnings_about_what_is_not_used(study):
+    text = HEAD + "train: {set: gsm8k, shots: 3}\nrecipe: {method: few-shot}\nevaluate: {on: gsm8k}\npattern: '{a}'\n"
+    assert [line.split(":")[0] for line in study(text).warnings] == ["line 3, train.shots", "line 6, pattern"]
+
+
+def test_a_calibration_that_is_not_there_yet(study, tmp_path):
+    text = HEAD + RECIPE + EVALUATE + "train: {set: plain, levels: 3, difficulty: {calibration: c.csv}}\n"
+    (warning,) = study(text).warnings
+    assert warning == "line 5, train.difficulty.calibration: c.csv is not there yet; `breadth run` will need it"
+    (tmp_path / "c.csv").write_text("item,difficulty\na,1\n")
+    assert study(text).warnings == ()
+
+
+def test_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(HEAD + TRAIN + RECIPE + EVALUATE)
+    assert read_study_file("s.yaml").base == read_study_file(tmp_path / "s.yaml").base.relative_to(tmp_path)
+    with pytest.raises(InputError, match=r"nor does breadth come with a study of that name\. Did you mean small\?"):
+        read_study_file("smal")
+    with pytest.raises(InputError, match=r"Did you mean s\.yaml\?"):
+        read_study_file("ss.yaml")
+    with pytest.raises(InputError, match="is a directory"):
+        read_study_file(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes("name: é".encode("latin-1"))
+    with pytest.raises(InputError, match="not text in UTF-8"):
+        read_study_file("latin.yaml")
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text(max_size=5)
+        | st.sampled_from(["plain", "all"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["name", "models", "recipe", "train", "set", "on", "sets", "file", "evaluate", "answers", "x"]
+                ),
+                inner,
+                max_size=6,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_value_gives_a_traceback(tmp_path_factory, value):
+    """Whatever stands in a file, the answer is a study or an InputError with a line for every problem."""
+    folder = tmp_path_factory.getbasetemp()
+    with contextlib.suppress(InputError):
+        expand(parse_study(yaml.safe_dump(value, allow_unicode=True), folder / "s.yaml", folder))
