@@ -16,6 +16,7 @@ from breadth.cli.correlate import correlate_command
 from breadth.cli.cross import cross_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty_vs import difficulty_vs_command
+from breadth.cli.get import get_command
 from breadth.cli.levels import levels_command
 from breadth.cli.profile import profile_command
 from breadth.cli.sample import sample_command
@@ -40,6 +41,7 @@ app.command("sample")(sample_command)
 app.command("cross")(cross_command)
 app.command("difficulty-vs")(difficulty_vs_command)
 app.command("demo")(demo_command)
+app.command("get")(get_command)
 
 
 def _show_version(wanted: bool) -> None:
