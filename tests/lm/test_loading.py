@@ -221,7 +221,7 @@ def test_without_the_extra():
 def test_smollm2_knows_a_little(smollm2, capfd):
     lm = load_model("smollm2-135m", device="cpu")
     assert not lm.bos
-    assert next_word(lm, "The capital of France is") == " Paris"
+    assert next_word(lm, "The opposite of hot is") == " cold"
     assert lm.model.get_input_embeddings().weight is lm.model.get_output_embeddings().weight
     assert capfd.readouterr().err == ""
 
@@ -229,11 +229,19 @@ def test_smollm2_knows_a_little(smollm2, capfd):
 def test_gemma3_knows_a_little(gemma3):
     lm = load_model("gemma3-270m", device="cpu")
     assert lm.bos
-    ids = lm.encode("The capital of France is")
+    text = "In the twelfth century the bishop granted the town market rights, and merchants began to trade in salt."
+    ids = lm.encode(text)
     assert ids[0] == lm.tokenizer.bos_token_id == 2
     assert ids.count(2) == 1
-    assert ids == lm.tokenizer("The capital of France is")["input_ids"]
-    assert next_word(lm, "The capital of France is") == " Paris"
+    assert ids == lm.tokenizer(text)["input_ids"]
+    # Without BOS this model is far worse at plain English (2.4 and 4.9 nats a token on a paragraph).
+    assert loss(lm, ids) < loss(lm, ids[1:]) - 1
+    assert next_word(lm, "The opposite of hot is") == " cold"
+
+
+def loss(lm, ids):
+    with torch.no_grad():
+        return lm.model(input_ids=torch.tensor([ids]), labels=torch.tensor([ids])).loss.item()
 
 
 def next_word(lm, prompt):

@@ -23,6 +23,7 @@ def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) ->
     require_lm("torch", "transformers", "gguf")
     import torch
     import transformers
+    from safetensors import SafetensorError
 
     tokenizers: Any = transformers.AutoTokenizer
     models: Any = transformers.AutoModelForCausalLM
@@ -49,7 +50,11 @@ def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) ->
             del model.config.quantization_config
         progress("writing the weights", 0, 1)
         # One file whatever its size, so that a model is one name and one size to check.
-        model.save_pretrained(str(folder), max_shard_size="100GB")
+        try:
+            model.save_pretrained(str(folder), max_shard_size="100GB")
+        except SafetensorError as error:
+            # A full disk, said by a library that does not use the system's own exception.
+            raise OSError(str(error)) from error
 
 
 @contextmanager

@@ -48,9 +48,9 @@ def locate(name: str) -> tuple[str, str]:
         state = "in the cache" if fault_of(folder) is None else f"to be fetched: breadth get {name}"
         return str(folder), f"{name}: embedded model, {state}"
     path = Path(name).expanduser()
-    if path.is_dir():
+    if name and path.is_dir():
         return str(path), f"{name}: local directory"
-    if path.exists():
+    if name and path.exists():
         raise InputError(f"{name}: is a file; give the directory that holds config.json and the weights")
     if name.startswith((".", "/", "~")) or not _HUB_ID.match(name):
         raise InputError(
@@ -140,7 +140,7 @@ def _load_tokenizer(source: str, local_only: bool) -> Any:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
             empty = not tokenizer("word", add_special_tokens=False)["input_ids"]
-    except _LOAD_ERRORS as error:
+    except _load_errors(local_only) as error:
         raise InputError(f"{source}: its tokenizer cannot be loaded ({first_line(error)})") from error
     if empty:
         raise InputError(f"{source}: its tokenizer gives no tokens; its files are missing or damaged")
@@ -164,7 +164,7 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
                 output_loading_info=True,
                 **placement.arguments,
             )
-    except (*_LOAD_ERRORS, RuntimeError, SafetensorError) as error:
+    except (*_load_errors(local_only), RuntimeError, SafetensorError) as error:
         if "out of memory" in str(error):
             raise InputError(
                 f"{source}: does not fit into the memory of the GPU; use a smaller model, quantise, or device: cpu"
@@ -181,7 +181,11 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
     return model
 
 
-_LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
+def _load_errors(local_only: bool) -> tuple[type[Exception], ...]:
+    """What a model's damaged files raise; over a network, whatever its libraries raise as well."""
+    if not local_only:
+        return (Exception,)
+    return (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
 
 
 def _adds_bos(tokenizer: Any) -> bool:
