@@ -16,6 +16,7 @@ from breadth.cli.correlate import correlate_command
 from breadth.cli.cross import cross_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty_vs import difficulty_vs_command
+from breadth.cli.get import get_command
 from breadth.cli.levels import levels_command
 from breadth.cli.ls import ls_app
 from breadth.cli.profile import profile_command
@@ -44,6 +45,7 @@ app.command("difficulty-vs")(difficulty_vs_command)
 app.command("validate")(validate_command)
 app.command("demo")(demo_command)
 app.add_typer(ls_app, name="ls")
+app.command("get")(get_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,7 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from breadth.report.terminal import WIDTH
 
@@ -41,3 +48,22 @@ def group_progress(label: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def stage_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show one bar that passes through stages, with an estimate for each; a damaged cache stays on the screen."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+        stages = [""]
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage != stages[-1]:
+                stages.append(stage)
+                if "damaged" in stage:
+                    errors.print(stage, markup=False, highlight=False, soft_wrap=True)
+                bar.reset(task, description=stage, total=total if total > 1 else None)
+            bar.update(task, completed=done, total=total if total > 1 else None)
+
+        yield show

