@@ -4,7 +4,7 @@ Imports ``stats`` only; calibration itself is in ``irt``.
 """
 
 from breadth.difficulty.cross import Break, Contrast, Gains, breaking_point, cell_weights, contrast, distance_weights
-from breadth.difficulty.levels import Levels, assign_levels, level_edges
+from breadth.difficulty.levels import Levels, assign_levels, cut_levels, level_edges
 from breadth.difficulty.measures import RankCorrelation, rank_correlation, text_measures
 from breadth.difficulty.sampling import STRATEGIES, DifficultySampler, Order, Strategy, sample_items
 from breadth.difficulty.stability import Stability, level_stability

@@ -66,3 +66,35 @@ def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
         np.where(infinite, level, high),
         np.where(missing, np.nan, np.where(infinite, 1.0, certainty)),
     )
+
+
+def cut_levels(difficulty: Floats, n: int) -> npt.NDArray[np.intp]:
+    """Put items into n levels of as equal size as ties allow; -1 where an item has no difficulty.
+
+    Items of equal difficulty always share a level. A difficulty that holds at least one level's share of the items
+    (say, all that every model solves) becomes a level of its own, and the rest is cut evenly into the others. Without
+    ties sizes differ by at most one. There are fewer than n levels where there are fewer difficulties.
+
+    >>> cut_levels(np.array([0.0, 0, 0, 0, 1, 2, 3, 4]), 3).tolist()
+    [0, 0, 0, 0, 1, 1, 2, 2]
+    """
+    level = np.full(len(difficulty), -1, dtype=np.intp)
+    known = np.flatnonzero(~np.isnan(difficulty))
+    values, inverse, counts = np.unique(difficulty[known], return_inverse=True, return_counts=True)
+    alone = np.zeros(len(values), dtype=bool)
+    left = n
+    while left > 1:
+        heavy = ~alone & (counts * left > counts[~alone].sum())
+        if not heavy.any() or heavy.sum() == (~alone).sum():
+            break
+        alone[np.argmax(np.where(heavy, counts, 0))] = True
+        left -= 1
+    cut = np.zeros(len(values))
+    shared = ~alone
+    middle = np.cumsum(counts * shared) - counts * shared / 2
+    cut[shared] = np.floor(middle[shared] * left / counts[shared].sum())
+    # A value that stands alone begins a level, and so does what follows it.
+    starts = np.ones(len(values), dtype=bool)
+    starts[1:] = alone[1:] | alone[:-1] | (cut[1:] != cut[:-1])
+    level[known] = (np.cumsum(starts) - 1)[inverse]
+    return level

@@ -103,13 +103,8 @@ def keep_trunk(body: Body, papers: Sequence[Paper], progress: Progress | None = 
 
 def examine(language_model: Any, body: Body, papers: Sequence[Paper], progress: Progress | None = None) -> pl.DataFrame:
     """Answers of the model to every item of every set: testset, item, correct, margin, answer."""
-    was_training = body.model.training
     body.model.eval()
-    try:
-        frames = [_examine_one(language_model, body, paper, progress) for paper in papers]
-    finally:
-        body.model.train(was_training)
-    return pl.concat(frames)
+    return pl.concat([_examine_one(language_model, body, paper, progress) for paper in papers])
 
 
 def _examine_one(language_model: Any, body: Body, paper: Paper, progress: Progress | None) -> pl.DataFrame:

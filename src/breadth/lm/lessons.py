@@ -36,6 +36,10 @@ class Lesson:
         """Number of examples."""
         return len(self.owned)
 
+    def count_tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(len(sequence) for sequence in self.query.sequences)
+
     def parts(self, examples: list[int], most: int | None) -> list[list[int]]:
         """Cut a step's examples into parts of like length that fit the device; the gradients are added up."""
         sizes = [sum(len(self.query.sequences[i]) for i in self.owned[example]) for example in examples]

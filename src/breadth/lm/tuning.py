@@ -7,28 +7,16 @@ dropout, learning rate) or part of ``state``: trained weights and the optimiser'
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from breadth.errors import InputError
+from breadth.lm.adapters import trainable
 from breadth.lm.body import Body
+from breadth.lm.layers import top_blocks
 from breadth.lm.lessons import Lesson
-
-
-class TuningRecipe(Protocol):
-    """What of a recipe the loop reads."""
-
-    optimiser: Any
-    lr: float
-    betas: tuple[float, float]
-    weight_decay: float
-    clip: float | None
-    schedule: Any
-    warmup: float
-    batch: int
-    micro_batch: int | None
 
 
 class Tuner:
@@ -40,12 +28,14 @@ class Tuner:
         self.body, self.lesson, self.recipe = body, lesson, recipe
         self.seed, self.steps, self.keep_order = seed, steps, keep_order
         self.step = 0
-        self.weights = {name: each for name, each in body.model.named_parameters() if each.requires_grad}
+        self.weights = trainable(body.model)
+        self.blocks = top_blocks(body.model, recipe.layers)
         self.optimiser = _optimiser(recipe, list(self.weights.values()))
 
     def advance(self) -> float:
         """Take one optimiser step; return the mean loss of its examples."""
         examples = example_positions(len(self.lesson), self.recipe.batch, self.step, self.seed, self.keep_order)
+        self._study_mode()
         torch.manual_seed(stream(self.seed, 1, self.step))
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.lr * rate(self.step, self.steps, self.recipe.schedule, self.recipe.warmup)
@@ -64,6 +54,13 @@ class Tuner:
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
         return total
+
+    def _study_mode(self) -> None:
+        """Dropout works where weights are adapted; what is frozen below answers as it always does."""
+        if not self.blocks[-1].training:
+            self.body.model.train(self.recipe.layers == "all")
+            for block in self.blocks:
+                block.train()
 
     def state(self) -> dict[str, torch.Tensor]:
         """Everything that training has changed, as named tensors."""

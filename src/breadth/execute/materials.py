@@ -1,0 +1,116 @@
+"""What a study asks and trains on: test sets drawn once for all runs, training examples drawn for each.
+
+Held out by construction: a set's train and test parts never share an item, and a test item whose text is in the pool
+that training draws from is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from breadth.datasets import Loaded, draw_items, draw_shots, load, load_own, without
+from breadth.datasets.tasks import Task, fields_of
+from breadth.difficulty import sample_items
+from breadth.errors import InputError
+from breadth.execute.halves import LevelHalves, split_levels
+from breadth.study import RunSpec, StudyFile
+from breadth.study.known import known_sets
+from breadth.study.scoring import resolve_task
+
+
+@dataclass(frozen=True)
+class Materials:
+    """Loads a study's data when it is first needed; ``data`` is a directory with files of registered sets."""
+
+    file: StudyFile
+    data: Path | None = None
+
+    @cached_property
+    def testsets(self) -> dict[str, Loaded]:
+        """Items to evaluate on, by set: the same for every run and checkpoint."""
+        evaluate = self.file.study.evaluate
+        return {name: self._testset(name) for name in evaluate.on}
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the data, and how it was split."""
+        found = [f"{name}: {note}" for name, testset in self.testsets.items() for note in testset.notes]
+        return (*found, *(f"{name}: {note}" for name, halves in self._halves.items() for note in halves.notes))
+
+    def training(self, run: RunSpec) -> Loaded:
+        """The training examples of a run, in the order in which they come (or the examples of its prompt)."""
+        assert run.train_set is not None and run.shots is not None and run.seed is not None
+        name, task = run.train_set, run.tasks[run.train_set]
+        if name in self._halves:
+            return Loaded(name, "in-domain", task, self._by_difficulty(run, self._halves[name]), "")
+        pool = self._pools[name]
+        return replace(pool, task=task, frame=draw_shots(pool.frame, run.shots, run.seed))
+
+    def keeps_order(self, run: RunSpec) -> bool:
+        """Whether every epoch passes over the examples in the given order."""
+        train = self.file.study.train
+        order = train.order if train else None
+        return run.strategy in ("spiral", "curriculum", "anti-curriculum") if order is None else order != "shuffled"
+
+    @cached_property
+    def _pools(self) -> dict[str, Loaded]:
+        train = self.file.study.train
+        return {name: self._load(name, "train") for name in (train.set if train and train.difficulty is None else [])}
+
+    @cached_property
+    def _halves(self) -> dict[str, LevelHalves]:
+        train = self.file.study.train
+        if train is None or train.difficulty is None:
+            return {}
+        return {
+            name: split_levels(self._load(name, "all"), train, self.file.base, self.file.study.evaluate.seed)
+            for name in train.set
+        }
+
+    def _testset(self, name: str) -> Loaded:
+        evaluate = self.file.study.evaluate
+        if name in self._halves:
+            halves = self._halves[name]
+            return Loaded(name, "in-domain", self._task(name), halves.draw(evaluate.items, evaluate.seed), "", ())
+        loaded = self._load(name, "test")
+        frame = loaded.frame
+        for pool in (*(pool.frame for pool in self._pools.values()), *(h.train for h in self._halves.values())):
+            texts = [text for text in fields_of(loaded.task.template) if text in frame.columns and text in pool.columns]
+            frame = without(frame, pool, texts) if texts else frame
+        if not frame.height:
+            raise InputError(f"{name}: every test item is also a training item, so none is left to test on")
+        return replace(loaded, frame=draw_items(frame, evaluate.items, evaluate.seed))
+
+    def _load(self, name: str, split: Any) -> Loaded:
+        study = self.file.study
+        own = study.sets.get(name)
+        if own is None:
+            loaded = load(name, split, self.data)
+        else:
+            values = own.model_dump()
+            for key in ("file", "train_file"):
+                values[key] = None if values[key] is None else str(self.file.base / Path(values[key]).expanduser())
+            values["pattern"], values["answers"] = own.pattern or study.pattern, own.answers or study.answers
+            loaded = load_own(name, **values, split=split)
+        trained = bool(study.train and name in study.train.set)
+        shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
+        return replace(loaded, shift=shift, task=self._task(name), frame=loaded.frame.with_columns(shift=pl.lit(shift)))
+
+    def _task(self, name: str) -> Task:
+        return resolve_task(name, self.file.study, known_sets())
+
+    def _by_difficulty(self, run: RunSpec, halves: LevelHalves) -> pl.DataFrame:
+        assert run.shots is not None and run.seed is not None
+        if run.train_level is not None:
+            return halves.shots(run.train_level, run.shots, run.seed)
+        difficulty = np.asarray(halves.train["difficulty"].to_numpy(), dtype=np.float64)
+        train = self.file.study.train
+        strategy: Any = run.strategy or "full"
+        positions = sample_items(difficulty, run.shots, strategy, train.order if train else None, run.seed)
+        return halves.train[positions.tolist()]
