@@ -17,8 +17,8 @@ Progress = Callable[[str, int, int], None]
 def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) -> None:
     """Write ``config.json``, ``model.safetensors`` and the tokenizer's files for a GGUF file into ``folder``.
 
-    Weights are dequantised once, so that loading later takes less than a second and fine-tuning works. Where the
-    model needs its BOS token in front of every prompt, the saved tokenizer puts it there.
+    Weights are dequantised once, so that loading later need not do it, and fine-tuning works. Where the model needs
+    its BOS token in front of every prompt, the saved tokenizer puts it there.
     """
     require_lm("torch", "transformers", "gguf")
     import torch
