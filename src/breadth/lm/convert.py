@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,9 +61,8 @@ def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) ->
 @contextmanager
 def _counted_tensors(progress: Progress) -> Iterator[None]:
     """Report tensors as they are dequantised; transformers would draw a bar of its own over ours."""
-    import transformers.modeling_gguf_pytorch_utils
-
-    reader: Any = transformers.modeling_gguf_pytorch_utils
+    # By its path: transformers fills its namespace lazily, and this module is not always in it.
+    reader: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
 
     def counted(tensors: Iterable[Any], **_: Any) -> Iterator[Any]:
         everything = list(tensors)
