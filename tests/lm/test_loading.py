@@ -133,8 +133,10 @@ def test_no_tokenizer(copy):
     assert "has no tokenizer" in refusal(copy)
 
 
-def test_broken_tokenizer(copy):
-    (copy / "tokenizer.json").write_text('{"version": "1.0"}')
+@pytest.mark.parametrize("change", [{}, {"model": {"type": "Other"}}, {"pre_tokenizer": 7}])
+def test_broken_tokenizer(copy, change):
+    path = copy / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change if change else {"version": "1.0"}))
     assert "tokenizer cannot be loaded" in refusal(copy)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,8 @@ Progress = Callable[[str, int, int], None]
 def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) -> None:
     """Write ``config.json``, ``model.safetensors`` and the tokenizer's files for a GGUF file into ``folder``.
 
-    Weights are dequantised once, so that loading later takes less than a second and fine-tuning works. Where the
-    model needs its BOS token in front of every prompt, the saved tokenizer puts it there.
+    Weights are dequantised once, so that loading later need not do it, and fine-tuning works. Where the model needs
+    its BOS token in front of every prompt, the saved tokenizer puts it there.
     """
     require_lm("torch", "transformers", "gguf")
     import torch
@@ -60,9 +61,8 @@ def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) ->
 @contextmanager
 def _counted_tensors(progress: Progress) -> Iterator[None]:
     """Report tensors as they are dequantised; transformers would draw a bar of its own over ours."""
-    import transformers.modeling_gguf_pytorch_utils
-
-    reader: Any = transformers.modeling_gguf_pytorch_utils
+    # By its path: transformers fills its namespace lazily, and this module is not always in it.
+    reader: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
 
     def counted(tensors: Iterable[Any], **_: Any) -> Iterator[Any]:
         everything = list(tensors)

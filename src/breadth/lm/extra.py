@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 import warnings
@@ -24,11 +25,8 @@ def require_lm(*modules: str) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep advice, warnings and progress bars of transformers and the Hub off the terminal; errors still raise."""
-    import huggingface_hub.utils
-    import transformers.utils.logging
-
-    hub: Any = huggingface_hub.utils
-    transformers_logging: Any = transformers.utils.logging
+    hub: Any = importlib.import_module("huggingface_hub.utils")
+    transformers_logging: Any = importlib.import_module("transformers.utils.logging")
 
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     hub_bars_off = hub.are_progress_bars_disabled()

@@ -140,7 +140,7 @@ def _load_tokenizer(source: str, local_only: bool) -> Any:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
             empty = not tokenizer("word", add_special_tokens=False)["input_ids"]
-    except _load_errors(local_only) as error:
+    except Exception as error:  # the tokenizers library raises nothing more precise
         raise InputError(f"{source}: its tokenizer cannot be loaded ({first_line(error)})") from error
     if empty:
         raise InputError(f"{source}: its tokenizer gives no tokens; its files are missing or damaged")
@@ -149,7 +149,6 @@ def _load_tokenizer(source: str, local_only: bool) -> Any:
 
 def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
     import transformers
-    from safetensors import SafetensorError
 
     models: Any = transformers.AutoModelForCausalLM
 
@@ -164,7 +163,7 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
                 output_loading_info=True,
                 **placement.arguments,
             )
-    except (*_load_errors(local_only), RuntimeError, SafetensorError) as error:
+    except _load_errors(local_only) as error:
         if "out of memory" in str(error):
             raise InputError(
                 f"{source}: does not fit into the memory of the GPU; use a smaller model, quantise, or device: cpu"
@@ -183,9 +182,11 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
 
 def _load_errors(local_only: bool) -> tuple[type[Exception], ...]:
     """What a model's damaged files raise; over a network, whatever its libraries raise as well."""
+    from safetensors import SafetensorError
+
     if not local_only:
         return (Exception,)
-    return (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)
+    return (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
 
 def _adds_bos(tokenizer: Any) -> bool:
