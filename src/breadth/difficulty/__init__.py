@@ -24,6 +24,7 @@ __all__ = [
     "breaking_point",
     "cell_weights",
     "contrast",
+    "cut_levels",
     "distance_weights",
     "level_edges",
     "level_stability",

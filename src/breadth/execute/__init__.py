@@ -1,1 +1,5 @@
-"""Carrying out a study: the plan, what is left of it, and the loop that does it."""
+"""Carrying out a study: its data, the plan and what it costs, and the loop that does what is left of it.
+
+Imports ``study``, ``lm``, ``datasets``, ``difficulty`` and ``records``; the verb ``run`` imports it.
+
+"""

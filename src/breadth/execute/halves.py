@@ -79,10 +79,12 @@ def split_levels(pool: Loaded, train: Train, base: Path, seed: int) -> LevelHalv
     small = [k for k in range(wanted) if frame.filter(pl.col("level") == k).height < 4]
     if small:
         raise InputError(
-            f"{pool.name}: level {listed(small)} has too few items to be cut into a train and a test half; "
+            f"{pool.name}: level {listed(map(str, small))} has too few items to be cut into a train and a test half; "
             "ask for fewer levels"
         )
-    notes.append(f"{wanted} levels, each cut into a train and a test half; items to train on: {listed(counts, 100)}")
+    notes.append(
+        f"{wanted} levels, each cut into a train and a test half; items to train on: {listed(map(str, counts), 100)}"
+    )
     return LevelHalves(pool.name, halves[0], halves[1], tuple(notes))
 
 
@@ -92,7 +94,8 @@ def _difficulty(pool: Loaded, train: Train, base: Path) -> tuple[npt.NDArray[np.
     if source.column is not None:
         if source.column not in pool.frame.columns:
             raise InputError(
-                f"{pool.name}: has no column {source.column!r} for the difficulty. Columns: {listed(pool.frame.columns, 40)}"
+                f"{pool.name}: has no column {source.column!r} to take the difficulty from. "
+                f"Columns: {listed(pool.frame.columns, 40)}"
             )
         values = pool.frame[source.column].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
         return (values if source.hard_is == "high" else -values), []

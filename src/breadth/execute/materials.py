@@ -45,12 +45,12 @@ class Materials:
 
     def training(self, run: RunSpec) -> Loaded:
         """The training examples of a run, in the order in which they come (or the examples of its prompt)."""
-        assert run.train_set is not None and run.shots is not None and run.seed is not None
-        name, task = run.train_set, run.tasks[run.train_set]
+        name, shots, seed = run.train_set or "", run.shots or 0, run.seed or 0
+        task = run.tasks[name]
         if name in self._halves:
-            return Loaded(name, "in-domain", task, self._by_difficulty(run, self._halves[name]), "")
+            return Loaded(name, "in-domain", task, self._by_difficulty(run, shots, seed), "")
         pool = self._pools[name]
-        return replace(pool, task=task, frame=draw_shots(pool.frame, run.shots, run.seed))
+        return replace(pool, task=task, frame=draw_shots(pool.frame, shots, seed))
 
     def keeps_order(self, run: RunSpec) -> bool:
         """Whether every epoch passes over the examples in the given order."""
@@ -105,12 +105,13 @@ class Materials:
     def _task(self, name: str) -> Task:
         return resolve_task(name, self.file.study, known_sets())
 
-    def _by_difficulty(self, run: RunSpec, halves: LevelHalves) -> pl.DataFrame:
-        assert run.shots is not None and run.seed is not None
+    def _by_difficulty(self, run: RunSpec, shots: int, seed: int) -> pl.DataFrame:
+        halves = self._halves[run.train_set or ""]
         if run.train_level is not None:
-            return halves.shots(run.train_level, run.shots, run.seed)
+            return halves.shots(run.train_level, shots, seed)
         difficulty = np.asarray(halves.train["difficulty"].to_numpy(), dtype=np.float64)
         train = self.file.study.train
         strategy: Any = run.strategy or "full"
-        positions = sample_items(difficulty, run.shots, strategy, train.order if train else None, run.seed)
-        return halves.train[positions.tolist()]
+        positions = sample_items(difficulty, shots, strategy, train.order if train else None, seed)
+        drawn: pl.DataFrame = halves.train[positions.tolist()]
+        return drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +64,16 @@ def open_session(run: RunSpec, materials: Materials, kept: Kept, watcher: Watche
             loaded.model, rank=recipe.rank, alpha=recipe.alpha, dropout=recipe.dropout, targets=recipe.targets,
             layers=recipe.layers, seed=seed,
         )  # fmt: skip
-        loaded = _with_model(loaded, model)
+        loaded = replace(loaded, model=model)
     elif recipe.method == "full":
         unfreeze(loaded.model, recipe.layers)
     trained = recipe.method in ("lora", "full")
     top = recipe.layers if trained and isinstance(recipe.layers, int) and recipe.trunk != "off" else None
     body = Body(loaded.model, top)
-    before = examples_text(run.tasks[run.train_set], materials.training(run).frame) if _few_shot(run) else ""
+    before = ""
+    if recipe.method == "few-shot":
+        examples = materials.training(run)
+        before = examples_text(examples.task, examples.frame)
     key = f"{start_key(run)} {top} {before}"
     if kept.key != key:
         testsets = [materials.testsets[name] for name in run.evaluate.on]
@@ -128,16 +131,6 @@ def work_of(run: RunSpec, materials: Materials, missing: list[int]) -> Work:
     every = run.checkpoints()
     start = max([step for step in every if step < min(missing, default=every[-1] + 1)], default=0)
     return Work(run.total_steps(), items * len(every), start, items * (len(every) - len(missing)))
-
-
-def _few_shot(run: RunSpec) -> bool:
-    return run.method == "few-shot" and run.train_set is not None
-
-
-def _with_model(loaded: LanguageModel, model: Any) -> LanguageModel:
-    from dataclasses import replace
-
-    return replace(loaded, model=model)
 
 
 def _keep_or_not(run: RunSpec, body: Body, papers: list[Paper], lesson: Lesson, watcher: Watcher) -> str:

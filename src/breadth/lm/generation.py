@@ -1,4 +1,4 @@
-"""Scoring by generation: the model writes greedily, an answer is extracted from the text and compared with the label."""
+"""Scoring by generation: the model writes greedily, an answer is extracted and compared with the label."""
 
 from __future__ import annotations
 

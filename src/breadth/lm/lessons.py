@@ -11,8 +11,8 @@ from breadth.datasets.tasks import Choice, Generate, Pattern
 from breadth.errors import InputError
 from breadth.lm.batches import make_batch, pad_states, plan_batches
 from breadth.lm.body import Body
-from breadth.lm.examination import TestSet, tokens_per_batch
 from breadth.lm.choices import choice_query
+from breadth.lm.examination import TestSet, tokens_per_batch
 from breadth.lm.patterns import encode_answers, pattern_query
 from breadth.lm.prompts import completion_of, encode_prompts, encode_text
 from breadth.lm.queries import Continuations, LastToken, Query, continuations

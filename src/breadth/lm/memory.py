@@ -20,5 +20,5 @@ def available_memory() -> int:
 def trunk_bytes(body: Body, tokens: int) -> int:
     """Bytes that the trunk's states of so many tokens take."""
     weight = body.head.weight
-    width: int = body.model.config.get_text_config().hidden_size
-    return tokens * width * weight.element_size()
+    size: int = tokens * body.model.config.get_text_config().hidden_size * weight.element_size()
+    return size

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from breadth.datasets.tasks import Choice, Generate, Pattern, Task, fields_of
+from breadth.datasets.tasks import Choice, Pattern, Task, fields_of
 from breadth.errors import InputError, listed
 
 #: What stands between the examples of a few-shot prompt.
@@ -48,8 +48,8 @@ def encode_prompts(
     missing = [name for name in fields if name not in items.columns and name != "choices"]
     if missing:
         raise InputError(
-            f"test set {_name_of(items)}: the pattern uses {listed(f'{{{name}}}' for name in missing)}, which is no column "
-            f"of the data. Columns: {listed(items.columns, 40)}"
+            f"test set {_name_of(items)}: the pattern uses {listed(f'{{{name}}}' for name in missing)}, which is no "
+            f"column of the data. Columns: {listed(items.columns, 40)}"
         )
     rows = [_fields(row, fields) for row in items.iter_rows(named=True)]
     texts = [before + task.template.format(**row) for row in rows]
@@ -114,15 +114,3 @@ def _shortened(
     raise InputError(
         f"item {item!r}: its prompt has {length} tokens, room is for {room}, {allowed}; raise recipe.context"
     )
-
-
-__all__ = [
-    "Choice",
-    "Generate",
-    "Pattern",
-    "Prompts",
-    "completion_of",
-    "encode_prompts",
-    "encode_text",
-    "examples_text",
-]

@@ -39,7 +39,9 @@ class Continuations:
 
     def read(self, body: Body, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
         """Log-probability [sequences, 1] of each continuation."""
-        rows, places, wanted = [], [], []
+        rows: list[int] = []
+        places: list[int] = []
+        wanted: list[int] = []
         for row, i in enumerate(batch.index):
             size, length = len(self.targets[i]), len(self.sequences[i])
             rows += [row] * size

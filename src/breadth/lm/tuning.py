@@ -20,7 +20,10 @@ from breadth.lm.lessons import Lesson
 
 
 class Tuner:
-    """Trains the trainable weights of a model on a lesson."""
+    """Trains the trainable weights of a model on a lesson.
+
+    ``keep_order``: every epoch passes over the examples in the order given.
+    """
 
     def __init__(
         self, body: Body, lesson: Lesson, recipe: Any, seed: int, steps: int, keep_order: bool = False
@@ -42,7 +45,7 @@ class Tuner:
         total, whole = 0.0, self.lesson.weight_of(examples)
         for part in self.lesson.parts(examples, self.recipe.micro_batch):
             loss = self.lesson.loss_of(self.body, part) / whole
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         if not math.isfinite(total):
             raise InputError(
