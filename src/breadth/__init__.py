@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         difficulty_vs,
         levels,
         profile,
+        run,
         sample,
     )
 
@@ -44,6 +45,7 @@ __all__ = [
     "difficulty_vs",
     "levels",
     "profile",
+    "run",
     "sample",
 ]
 

@@ -20,6 +20,7 @@ from breadth.cli.get import get_command
 from breadth.cli.levels import levels_command
 from breadth.cli.ls import ls_app
 from breadth.cli.profile import profile_command
+from breadth.cli.run import run_command
 from breadth.cli.sample import sample_command
 from breadth.cli.validate import validate_command
 from breadth.errors import InputError
@@ -34,6 +35,7 @@ app = typer.Typer(
     help="Measure how broadly a language model generalises, and how far one result carries over to another.\n\n"
     "Example: `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html`",
 )
+app.command("run")(run_command)
 app.command("correlate")(correlate_command)
 app.command("calibrate")(calibrate_command)
 app.command("ability")(ability_command)

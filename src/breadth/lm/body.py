@@ -70,11 +70,11 @@ class Body:
         self._softcap = getattr(model.config, "final_logit_softcapping", None)
         self._scale = getattr(model.config, "logit_scale", None)
         self._parent, self._attribute, layers = decoder_layers(model)
+        self.layers = layers
         self.top = top
         cut = 0 if top is None else len(layers) - top
         self.cut = cut > 0
         if self.cut:
-            self._layers = layers
             self._inject = _Inject(layers[0])
             self._record = _Record(layers[cut])
             below, above = list(layers[:cut]), list(layers[cut:])
@@ -88,7 +88,7 @@ class Body:
         try:
             yield
         finally:
-            setattr(self._parent, self._attribute, self._layers)
+            setattr(self._parent, self._attribute, self.layers)
 
     def _run(self, ids: torch.Tensor) -> torch.Tensor:
         hidden: torch.Tensor = self.base(input_ids=ids, use_cache=False).last_hidden_state

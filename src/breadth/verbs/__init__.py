@@ -8,6 +8,7 @@ from breadth.verbs.calibration import Calibration
 from breadth.verbs.correlate import Correlation, correlate
 from breadth.verbs.cross import Cross, cross
 from breadth.verbs.profile import Profile, profile
+from breadth.verbs.run import run
 from breadth.verbs.sample import Sample, sample
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "difficulty_vs",
     "levels",
     "profile",
+    "run",
     "sample",
 ]
