@@ -83,8 +83,12 @@ def show_plan(plan: Plan, name: str, folder: Path) -> None:
 
     methods = {each.run.method for each in plan.runs}
     groups = Counter(
-        (f"{each.run.model}{'' if len(methods) == 1 else ', ' + each.run.method}", each.run.train_set or "-")
-        + (each.run.total_steps(), each.checkpoints)
+        (
+            f"{each.run.model}{'' if len(methods) == 1 else ', ' + each.run.method}",
+            each.run.train_set or "-",
+            each.run.total_steps(),
+            each.checkpoints,
+        )
         for each in plan.runs
     )
     title = f"Study {name} ({', '.join(sorted(methods))}), in {folder}"
