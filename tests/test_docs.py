@@ -73,7 +73,7 @@ def test_commands_print_what_the_page_shows(page, tmp_path, request):
     for name in REAL:
         if Path(name).name in text:
             shutil.copy(request.getfixturevalue("shared_data") / name, tmp_path)
-    run("breadth demo --into .", tmp_path)
+    run("breadth demo --simulated --into .", tmp_path)
     fresh = BLOCK.sub(lambda match: renewed(match, tmp_path), text)
     if os.environ.get("BREADTH_UPDATE_DOCS"):
         page.write_text(fresh)

@@ -1,4 +1,4 @@
-"""Every set that has a name: eight inference sets, six question sets, eleven generated ones."""
+"""Every set that has a name: eight inference sets, six question sets, twelve generated ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A generated natural-language-inference suite: eleven test sets, any seed, no download.
+"""A generated natural-language-inference suite: twelve test sets, any seed, no download.
 
 Labels are true by construction. All words and templates are written here; ``sets`` lists the sets, a module per set
 holds its template families, and ``assembly`` puts items together. Imports only ``errors``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from breadth.datasets.suite import (
     chains,
     coreference,
+    everyday,
     negation,
     numbers,
     paraphrase,
@@ -23,6 +24,7 @@ _PLAIN = tuple(
 )
 
 SETS: dict[str, TestSet] = {
+    "everyday": TestSet("one fact said again in other words, or its opposite", "in-domain", everyday.FAMILIES),
     "plain": TestSet("everyday events and facts in plain words", "in-domain", _PLAIN),
     "science": TestSet("the same kinds of inference on invented science facts", "domain", science.FAMILIES),
     "formal": TestSet("the items of plain in a formal register", "style", _PLAIN, style="formal"),
@@ -49,4 +51,5 @@ STREAMS = {
     "paraphrase": 7,
     "coreference": 8,
     "chains": 9,
+    "everyday": 10,
 }

@@ -1,0 +1,148 @@
+"""One everyday fact, and the same said in other words or its opposite.
+
+Every line is a contrast: what somebody did and another way to say it, then the opposite and another way to say that.
+A premise takes one side; the hypothesis says that side again, or the other. So each sentence goes with either label
+equally often, and only the two together decide. Unlike the other sets, this one needs no more than knowing words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from breadth.datasets.suite.draw import Draw, Pool, pool
+from breadth.datasets.suite.grammar import sentence
+from breadth.datasets.suite.items import Family, Sketch, sketch
+from breadth.datasets.suite.vocabulary import DAYS, TOWNS, person
+
+
+class Side(NamedTuple):
+    """What is told of somebody, and what says the same."""
+
+    told: str
+    again: str
+
+
+class Contrast(NamedTuple):
+    """Two sides that cannot both be true."""
+
+    first: Side
+    second: Side
+
+
+def _contrasts(text: str) -> Pool[Contrast]:
+    rows = [[part.strip() for part in line.split("|")] for line in text.strip().splitlines()]
+    return pool(Contrast(Side(*row[:2]), Side(*row[2:])) for row in rows)
+
+
+#: told | the same again | told of the opposite | that again
+MOODS = _contrasts("""
+burst out laughing | was amused | burst into tears | was upset
+grinned from ear to ear | was delighted | wept all evening | was miserable
+shouted at everyone in sight | was furious | stayed perfectly calm | was relaxed
+trembled with fear | was scared | showed no fear at all | was brave
+yawned again and again | was tired | felt full of energy | was wide awake
+could hardly wait for the trip | was excited about the trip | dreaded the trip | was worried about the trip
+loved every minute of the film | enjoyed the film | hated every minute of the film | disliked the film
+praised the new teacher | liked the teacher | complained about the new teacher | was against the teacher
+smiled at the neighbours | was friendly to the neighbours | yelled at the neighbours | was rude to the neighbours
+found the lecture fascinating | was interested in the lecture | slept through the lecture | was bored by the lecture
+was proud of the result | was pleased with the result | was ashamed of the result | was unhappy with the result
+trusted the guide completely | believed the guide | suspected the guide of lying | doubted the guide
+""")
+CONTESTS = _contrasts("""
+won the race | came first in the race | came in after all the others | was beaten in the race
+passed the exam | succeeded in the exam | failed the exam | did badly in the exam
+was chosen for the team | got a place in the team | was left out of the team | did not make the team
+broke the club record | did better than anyone before | came nowhere near the club record | did worse than others before
+solved the puzzle | found the answer to the puzzle | gave up on the puzzle | never found the answer to the puzzle
+caught the last bus | was in time for the bus | missed the last bus | was too late for the bus
+reached the summit | made it to the top of the mountain | turned back half way up | never saw the top of the mountain
+got the job | was hired | was turned down for the job | was rejected
+remembered the password | still knew the password | forgot the password | could not recall the password
+kept the promise | did as promised | broke the promise | did not do as promised
+paid the whole bill | owed nothing | left without paying | owed money
+finished the book | read to the last page | put the book away half read | never got to the last page
+""")
+HABITS = _contrasts("""
+never eats meat | is a vegetarian | has steak for dinner every night | eats a lot of meat
+gets up before sunrise | is an early riser | stays in bed until noon | sleeps late
+gives money to every beggar | is generous | keeps every penny | is mean with money
+talks without stopping | is talkative | hardly ever says a word | is quiet
+runs ten miles every day | is very fit | gets out of breath on the stairs | is badly out of shape
+washes the floor every day | keeps a clean house | has not cleaned the floor for months | lives in a dirty house
+tells the truth whatever happens | is honest | tells lies all the time | is dishonest
+knows how to repair anything | is good with tools | cannot even hold a hammer | is clumsy with tools
+drives far too fast | is a reckless driver | always keeps to the speed limit | is a careful driver
+lives all alone | has nobody else at home | shares a house with five friends | lives with others
+owns three castles | is rich | cannot afford shoes | is poor
+is the tallest in the class | is taller than the others | is the smallest in the class | is shorter than the others
+""")
+CHANGES = _contrasts("""
+bought a farm | became the owner of a farm | sold the farm | gave up owning a farm
+moved abroad | left the country | came home from abroad | returned to the country
+got married | found a husband or a wife | got divorced | ended a marriage
+put on a thick coat | dressed warmly | took off the coat | wore less than before
+switched the light on | made the room bright | switched the light off | made the room dark
+filled the bathtub | let water into the bathtub | emptied the bathtub | let the water out of the bathtub
+fell ill | became sick | got over the illness | became healthy
+broke the vase | damaged the vase | mended the vase | repaired the vase
+opened all the windows | let fresh air in | shut all the windows | kept the air out
+started smoking | took up a bad habit | stopped smoking | gave up a bad habit
+set the dog free | released the dog | tied the dog up | kept the dog from running away
+borrowed a large sum | went into debt | paid back every loan | got out of debt
+""")
+PLACES = _contrasts("""
+spent the day in bed | stayed at home | spent the day on the beach | was out of the house
+went up to the roof | climbed to the top of the house | went down to the cellar | was below the ground
+sat down on a bench | took a seat | stood by the door all evening | remained standing
+swam across the lake | was in the water | lay on the dry grass | was on land
+slept in a tent | spent the night outdoors | slept in a hotel | spent the night indoors
+worked in the fields | worked outside | worked in a small office | worked inside
+flew over the mountains | travelled by air | walked over the mountains | travelled on foot
+arrived before all the others | was early | arrived after all the others | was late
+waited in the rain | got wet | waited under a roof | stayed dry
+sat next to the stove | was near the fire | sat far away from the stove | was nowhere near the fire
+entered the shop | went in | walked out of the shop | went out
+rode through the desert | was in a hot and dry place | rode through deep snow | was in a cold place
+""")
+THINGS_TOLD = _contrasts("""
+has a car that is brand new | owns a new car | has a car that is fifty years old | owns an old car
+carried a suitcase full of bricks | carried something heavy | carried a bag of feathers | carried something light
+drank a cup of boiling tea | had a hot drink | drank a glass of iced water | had a cold drink
+wore a scarf as white as snow | had a white scarf on | wore a scarf as black as coal | had a black scarf on
+paid a fortune for a painting | bought an expensive painting | got a painting for a penny | bought a cheap painting
+walked along a road without end | took a long road | walked along a very short path | took a short path
+lifted a stone as big as a house | moved something huge | lifted a grain of sand | moved something tiny
+heard a deafening bang | heard a loud noise | heard a faint whisper | heard a soft sound
+slept on a mattress like a cloud | had a soft bed | slept on bare stones | had a hard bed
+crossed a very wide river | crossed a broad river | crossed a tiny stream | crossed a narrow stream
+ate a lemon without sugar | ate something sour | ate a spoon of honey | ate something sweet
+did a sum that a child can do | did something easy | did a sum that had puzzled experts | did something difficult
+""")
+
+
+def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
+    def write(draw: Draw, follows: bool) -> Sketch:
+        """Tell one side of a contrast; say the same again, or the other side."""
+        who, contrast = person(draw), draw.word(contrasts)
+        town, day = draw.word(TOWNS), draw.one(DAYS)
+        told, other = contrast if draw.flip() else (contrast.second, contrast.first)
+        said = told if follows else other
+        scenes = (
+            (f"{who}, who comes from {town}, {told.told}", f"People in {town} say that {who} {told.told}")
+            if now
+            else (f"last {day} in {town}, {who} {told.told}", f"{who} {told.told} last {day}, as we heard in {town}")
+        )
+        return sketch(sentence(draw.one(scenes)), sentence(f"{who} {said.again}"))
+
+    return Family(name, write)
+
+
+FAMILIES = (
+    _family("mood", MOODS),
+    _family("contest", CONTESTS),
+    _family("habit", HABITS, now=True),
+    _family("step", CHANGES),
+    _family("place", PLACES),
+    _family("thing", THINGS_TOLD, now=True),
+)
