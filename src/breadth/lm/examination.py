@@ -129,7 +129,7 @@ def _scores(body: Body, paper: Paper, progress: Progress | None) -> np.ndarray[A
     rows: dict[int, Any] = {}
     with torch.inference_mode():
         for batch in paper.batches:
-            found = paper.query.read(body, batch, body.features(batch)).cpu().double().numpy()
+            found = paper.query.ask(body, batch).cpu().double().numpy()
             rows.update(zip(batch.index, found, strict=True))
             if progress:
                 progress(round(len(batch.index) / per_item))

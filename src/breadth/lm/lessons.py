@@ -68,7 +68,7 @@ class Lesson:
         batch = make_batch(self.query.sequences, index, self.device)
         if self.states:
             batch.states = pad_states([self.states[i] for i in index])
-        out = self.query.read(body, batch, body.features(batch))
+        out = self.query.ask(body, batch)
         if self.loss == "completion":
             return -out.sum()
         right = torch.tensor([self.right[example] for example in examples], device=out.device)
