@@ -80,7 +80,7 @@ def test_items_that_are_no_choice(tiny):
     one = ITEMS[:1].with_columns(options=pl.lit(["x"]), option_labels=pl.lit(["A"]), label=pl.lit("A"))
     with pytest.raises(InputError, match="item 'q-0': 1 options with labels A, the right one being 'A'"):
         encode_options(tokenizer, task, one)
-    with pytest.raises(InputError, match="item 'q-0'.*the right one being 'Z'"):
+    with pytest.raises(InputError, match=r"item 'q-0'.*the right one being 'Z'"):
         encode_options(tokenizer, task, ITEMS.with_columns(label=pl.lit("Z")))
     with pytest.raises(InputError, match="needs the column 'options'; columns: item"):
         encode_options(tokenizer, task, ITEMS.drop("options"))

@@ -48,7 +48,8 @@ def test_answers_of_several_tokens_are_read_whole(tiny, words):
     found = scores(model, answers, prompts).reshape(2, len(words))
     for row, prompt in enumerate(prompts):
         for k, ids in enumerate(answers.tokens):
-            chances = model.model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0].double().log_softmax(-1)
+            with torch.inference_mode():
+                chances = model.model(input_ids=torch.tensor([[*prompt, *ids]])).logits[0].double().log_softmax(-1)
             whole = sum(float(chances[len(prompt) - 1 + j, token]) for j, token in enumerate(ids))
             assert found[row, k] == pytest.approx(whole, abs=1e-4)
 
