@@ -1,9 +1,12 @@
+import itertools
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.difficulty import assign_levels, level_edges
+from breadth.difficulty import assign_levels, cut_levels, level_edges
 
 
 @given(st.lists(st.floats(-5, 5), min_size=20, max_size=200, unique=True), st.integers(2, 10))
@@ -52,3 +55,57 @@ def test_missing_and_infinite_difficulties():
 def test_ties_share_a_level():
     found = assign_levels(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0]), np.zeros(6), 3)
     assert len(set(found.level[:4])) == 1
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=120, unique=True), st.integers(1, 12))
+def test_levels_cut_without_ties_are_of_one_size(values, n):
+    level = cut_levels(np.array(values), n)
+    sizes = np.bincount(level)
+    assert len(sizes) == min(n, len(values))
+    assert sizes.max() - sizes.min() <= 1
+
+
+@given(st.lists(st.integers(0, 8) | st.just(math.nan), min_size=1, max_size=120), st.integers(1, 12))
+def test_levels_cut_with_ties(values, n):
+    difficulty = np.array(values, dtype=np.float64)
+    level = cut_levels(difficulty, n)
+    known = ~np.isnan(difficulty)
+    assert np.all((level == -1) == ~known)
+    order = np.argsort(difficulty[known], kind="stable")
+    ranked, own = difficulty[known][order], level[known][order]
+    assert np.all(np.diff(own) >= 0)
+    assert np.all((np.diff(own) == 0) | (np.diff(ranked) > 0))
+    different = len(np.unique(ranked))
+    assert sorted(set(own.tolist())) == list(range(len(set(own.tolist()))))
+    assert len(set(own.tolist())) == min(n, different)
+    # The rows may come in any order.
+    turned = cut_levels(difficulty[::-1].copy(), n)
+    assert np.array_equal(turned[::-1], level)
+
+
+@pytest.mark.parametrize("heavy", [0.0, 1.0, 9.0])
+def test_a_difficulty_of_many_items_is_a_level_of_its_own(heavy):
+    rest = np.linspace(0.1, 8.9, 60)
+    difficulty = np.concatenate([np.full(40, heavy), rest[np.abs(rest - heavy) > 1e-9]])
+    level = cut_levels(difficulty, 4)
+    alone = level[0]
+    assert np.all((level == alone) == (difficulty == heavy))
+    assert level.max() >= 3
+
+
+def test_infinite_difficulties_are_cut():
+    assert cut_levels(np.array([-np.inf, -np.inf, 0.0, 1.0, np.inf, np.inf]), 3).tolist() == [0, 0, 1, 1, 2, 2]
+    assert cut_levels(np.array([]), 3).tolist() == []
+    assert cut_levels(np.array([np.nan]), 3).tolist() == [-1]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 6))
+def test_no_other_cut_is_more_even(counts, n):
+    difficulty = np.repeat(np.arange(len(counts), dtype=np.float64), counts)
+    squares = int((np.bincount(cut_levels(difficulty, n)) ** 2).sum())
+    groups = min(n, len(counts))
+    every = [
+        sum(sum(counts[a:b]) ** 2 for a, b in itertools.pairwise((0, *edges, len(counts))))
+        for edges in itertools.combinations(range(1, len(counts)), groups - 1)
+    ]
+    assert squares == min(every)

@@ -39,6 +39,22 @@ def tiny_model_dir(tmp_path_factory):
     return write_tiny_model(tmp_path_factory.mktemp("tiny") / "llama")
 
 
+@pytest.fixture(scope="session")
+def tiny_folders(tmp_path_factory):
+    """Directories of tiny models, one per family."""
+    from breadth.lm.tiny import FAMILIES, write_tiny_model
+
+    return {family: write_tiny_model(tmp_path_factory.mktemp("tiny") / family, family) for family in FAMILIES}
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folders):
+    """Load a tiny model of a family, afresh every time."""
+    from breadth.lm.loading import load_model
+
+    return lambda family="llama": load_model(str(tiny_folders[family]), dtype="float32", device="cpu")
+
+
 def write_gguf(path):
     """A tiny Llama as a GGUF file, with the tokenizer of the tiny models in it."""
     import gguf

@@ -71,9 +71,10 @@ def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
 def cut_levels(difficulty: Floats, n: int) -> npt.NDArray[np.intp]:
     """Put items into n levels of as equal size as ties allow; -1 where an item has no difficulty.
 
-    Items of equal difficulty always share a level. A difficulty that holds at least one level's share of the items
-    (say, all that every model solves) becomes a level of its own, and the rest is cut evenly into the others. Without
-    ties sizes differ by at most one. There are fewer than n levels where there are fewer difficulties.
+    Items of equal difficulty always share a level. Of all ways to cut, the one with the smallest sum of squared sizes
+    is taken: without ties sizes differ by at most one, and a difficulty that many items have (say, all that every
+    model solves) tends to become a level of its own. There are fewer than n levels only where there are fewer
+    difficulties.
 
     >>> cut_levels(np.array([0.0, 0, 0, 0, 1, 2, 3, 4]), 3).tolist()
     [0, 0, 0, 0, 1, 1, 2, 2]
@@ -81,20 +82,42 @@ def cut_levels(difficulty: Floats, n: int) -> npt.NDArray[np.intp]:
     level = np.full(len(difficulty), -1, dtype=np.intp)
     known = np.flatnonzero(~np.isnan(difficulty))
     values, inverse, counts = np.unique(difficulty[known], return_inverse=True, return_counts=True)
-    alone = np.zeros(len(values), dtype=bool)
-    left = n
-    while left > 1:
-        heavy = ~alone & (counts * left > counts[~alone].sum())
-        if not heavy.any() or heavy.sum() == (~alone).sum():
-            break
-        alone[np.argmax(np.where(heavy, counts, 0))] = True
-        left -= 1
-    cut = np.zeros(len(values))
-    shared = ~alone
-    middle = np.cumsum(counts * shared) - counts * shared / 2
-    cut[shared] = np.floor(middle[shared] * left / counts[shared].sum())
-    # A value that stands alone begins a level, and so does what follows it.
-    starts = np.ones(len(values), dtype=bool)
-    starts[1:] = alone[1:] | alone[:-1] | (cut[1:] != cut[:-1])
-    level[known] = (np.cumsum(starts) - 1)[inverse]
+    if len(values) == len(known):
+        cut = np.arange(len(values)) * min(n, len(values)) // max(len(values), 1)
+    else:
+        cut = _even_groups(counts, min(n, len(values)))
+    level[known] = cut[inverse]
     return level
+
+
+def _even_groups(counts: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.intp]:
+    """Group of every value, for n groups of neighbours with the smallest sum of squared sizes.
+
+    Dynamic programming over the groups. Where the last group of the best cut begins rises with where it ends, so the
+    beginnings for all ends are found by halving the range again and again.
+    """
+    size = len(counts)
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    best = ends**2
+    begins: list[npt.NDArray[np.intp]] = []
+    for groups in range(2, n + 1):
+        total, begin = np.zeros(size + 1, dtype=np.int64), np.zeros(size + 1, dtype=np.intp)
+        left = [(groups, size, groups - 1, size - 1)]
+        while left:
+            low, high, first, last = left.pop()
+            if low > high:
+                continue
+            end = (low + high) // 2
+            start = np.arange(first, min(last, end - 1) + 1)
+            cost = best[start] + (ends[end] - ends[start]) ** 2
+            at = int(cost.argmin())
+            total[end], begin[end] = cost[at], start[at]
+            left += [(low, end - 1, first, int(start[at])), (end + 1, high, int(start[at]), last)]
+        best = total
+        begins.append(begin)
+    group = np.zeros(size, dtype=np.intp)
+    end = size
+    for begin in reversed(begins):
+        end = int(begin[end])
+        group[end:] += 1
+    return group

@@ -11,6 +11,7 @@ import polars as pl
 
 from breadth.datasets import Loaded, draw_items, draw_shots
 from breadth.datasets.shots import places
+from breadth.datasets.tasks import Choice, Task, fields_of
 from breadth.difficulty import cut_levels
 from breadth.errors import InputError, listed
 from breadth.irt import Answers, fit_rasch
@@ -46,7 +47,7 @@ class LevelHalves:
         return draw_shots(pool, n, seed)
 
     def draw(self, n: int | None, seed: int) -> pl.DataFrame:
-        """Test items: as many of every level, ``n`` in all."""
+        """Test items: as many of every level, ``n`` in all, but at least two of each."""
         if n is None:
             return self.test.sort("item")
         each = max(2, n // len(self.levels))
@@ -62,20 +63,26 @@ def split_levels(pool: Loaded, train: Train, base: Path, seed: int) -> LevelHalv
     if unknown.height:
         notes.append(f"{unknown.height:,} of {frame.height:,} items have no difficulty and are left out")
         frame = frame.join(unknown.select("item"), on="item", how="anti")
+    if not frame.height:
+        raise InputError(f"{pool.name}: no item has a difficulty that is a number, so there are no levels")
     wanted = train.levels or DEFAULT_LEVELS
     level = cut_levels(frame["difficulty"].to_numpy(), wanted)
-    found = int(level.max()) + 1 if len(level) else 0
+    found = int(level.max()) + 1
     if found < wanted:
+        remedy = f"ask for {found} or fewer" if found > 1 else "take another measure of difficulty"
         raise InputError(
             f"{pool.name}: {frame.height:,} items have {frame['difficulty'].n_unique()} different difficulties, which "
-            f"makes {found} levels, not {wanted}; ask for {max(found, 2)} or fewer"
+            f"makes {found} levels, not {wanted}; {remedy}"
         )
     frame = frame.with_columns(pl.Series("level", level.astype(np.int64)))
-    frame = frame.with_columns(pl.Series("place", places(frame["item"].to_list(), f"halves {seed}")))
+    hashed = pl.Series("place", places(frame["item"].to_list(), f"halves {seed}"), dtype=pl.UInt64)
+    frame = frame.with_columns(hashed)
     rank, size = (pl.col("place").rank("ordinal").over("level"), pl.len().over("level"))
     frame = frame.with_columns((2 * rank <= size).alias("trained")).drop("place")
-    halves = [frame.filter(which).drop("trained").sort("item") for which in (pl.col("trained"), ~pl.col("trained"))]
-    counts = halves[0].group_by("level").len().sort("level")["len"].to_list()
+    trained, tested = (
+        frame.filter(which).drop("trained").sort("item") for which in (pl.col("trained"), ~pl.col("trained"))
+    )
+    counts = trained.group_by("level").len().sort("level")["len"].to_list()
     small = [k for k in range(wanted) if frame.filter(pl.col("level") == k).height < 4]
     if small:
         raise InputError(
@@ -85,7 +92,35 @@ def split_levels(pool: Loaded, train: Train, base: Path, seed: int) -> LevelHalv
     notes.append(
         f"{wanted} levels, each cut into a train and a test half; items to train on: {listed(map(str, counts), 100)}"
     )
-    return LevelHalves(pool.name, halves[0], halves[1], tuple(notes))
+    kept = held_out(tested, trained, pool.task)
+    if kept.height < tested.height:
+        notes.append(f"{tested.height - kept.height:,} test items, whose texts are those of train items, left out")
+    bare = sorted(set(range(wanted)) - set(kept["level"].to_list()))
+    if bare:
+        raise InputError(f"{pool.name}: level {listed(map(str, bare))} has no test item that is not also trained on")
+    return LevelHalves(pool.name, trained, kept, tuple(notes))
+
+
+def held_out(test: pl.DataFrame, train: pl.DataFrame, task: Task) -> pl.DataFrame:
+    """The test items that are no train items, neither by name nor by the texts that a prompt shows.
+
+    Spaces at the ends of a text are not shown, so they make no difference here.
+    """
+    shown = [*fields_of(task.template), *(["options"] if isinstance(task, Choice) else [])]
+    texts = [name for name in shown if name in test.columns and name in train.columns]
+    left = test.join(train.select("item"), on="item", how="anti", maintain_order="left")
+    if not texts:
+        return left
+
+    def key(name: str, frame: pl.DataFrame) -> pl.Expr:
+        column = pl.col(name).list.join("\0") if isinstance(frame.schema[name], pl.List) else pl.col(name)
+        return column.cast(pl.String).str.strip_chars().alias(name)
+
+    seen, own = (frame.select([key(name, frame) for name in texts]) for frame in (train, left))
+    own = own.with_row_index("__row")
+    rows = own.join(seen.unique(), on=texts, how="anti", maintain_order="left")["__row"]
+    kept: pl.DataFrame = left[rows.to_list()]
+    return kept
 
 
 def _difficulty(pool: Loaded, train: Train, base: Path) -> tuple[npt.NDArray[np.float64], list[str]]:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from breadth.datasets import Loaded, draw_items, draw_shots, load, load_own, without
-from breadth.datasets.tasks import Task, fields_of
+from breadth.datasets import Loaded, draw_items, draw_shots, load, load_own
+from breadth.datasets.tasks import Task
 from breadth.difficulty import sample_items
 from breadth.errors import InputError
-from breadth.execute.halves import LevelHalves, split_levels
+from breadth.execute.halves import LevelHalves, held_out, split_levels
 from breadth.study import RunSpec, StudyFile
 from breadth.study.known import known_sets
 from breadth.study.scoring import resolve_task
@@ -75,17 +75,23 @@ class Materials:
 
     def _testset(self, name: str) -> Loaded:
         evaluate = self.file.study.evaluate
-        if name in self._halves:
-            halves = self._halves[name]
-            return Loaded(name, "in-domain", self._task(name), halves.draw(evaluate.items, evaluate.seed), "", ())
-        loaded = self._load(name, "test")
+        halves = self._halves.get(name)
+        if halves is None:
+            loaded = self._load(name, "test")
+        else:
+            loaded = Loaded(name, "in-domain", self._task(name), halves.test, "", ())
         frame = loaded.frame
         for pool in (*(pool.frame for pool in self._pools.values()), *(h.train for h in self._halves.values())):
-            texts = [text for text in fields_of(loaded.task.template) if text in frame.columns and text in pool.columns]
-            frame = without(frame, pool, texts) if texts else frame
+            frame = held_out(frame, pool, loaded.task)
         if not frame.height:
             raise InputError(f"{name}: every test item is also a training item, so none is left to test on")
-        return replace(loaded, frame=draw_items(frame, evaluate.items, evaluate.seed))
+        gone = loaded.frame.height - frame.height
+        notes = (f"{gone:,} test items, whose texts are in the training data, left out",) if gone else ()
+        if halves is None:
+            drawn = draw_items(frame, evaluate.items, evaluate.seed)
+        else:
+            drawn = replace(halves, test=frame).draw(evaluate.items, evaluate.seed)
+        return replace(loaded, frame=drawn, notes=(*loaded.notes, *notes))
 
     def _load(self, name: str, split: Any) -> Loaded:
         study = self.file.study
@@ -96,7 +102,8 @@ class Materials:
             values = own.model_dump()
             for key in ("file", "train_file"):
                 values[key] = None if values[key] is None else str(self.file.base / Path(values[key]).expanduser())
-            values["pattern"], values["answers"] = own.pattern or study.pattern, own.answers or study.answers
+            if own.kind == "pattern":
+                values["pattern"], values["answers"] = own.pattern or study.pattern, own.answers or study.answers
             loaded = load_own(name, **values, split=split)
         trained = bool(study.train and name in study.train.set)
         shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
@@ -107,11 +114,13 @@ class Materials:
 
     def _by_difficulty(self, run: RunSpec, shots: int, seed: int) -> pl.DataFrame:
         halves = self._halves[run.train_set or ""]
+        order = self.file.study.train.order if self.file.study.train else None
+        pool, strategy = halves.train, run.strategy
         if run.train_level is not None:
-            return halves.shots(run.train_level, shots, seed)
-        difficulty = np.asarray(halves.train["difficulty"].to_numpy(), dtype=np.float64)
-        train = self.file.study.train
-        strategy: Any = run.strategy or "full"
-        positions = sample_items(difficulty, shots, strategy, train.order if train else None, seed)
-        drawn: pl.DataFrame = halves.train[positions.tolist()]
+            pool = halves.shots(run.train_level, shots, seed)
+            if order in (None, "shuffled"):
+                return pool
+        chosen: Any = strategy or "full"
+        difficulty = np.asarray(pool["difficulty"].to_numpy(), dtype=np.float64)
+        drawn: pl.DataFrame = pool[sample_items(difficulty, shots, chosen, order, seed).tolist()]
         return drawn

@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from breadth.lm.batches import Batch
-from breadth.lm.layers import base_model_of, decoder_layers, head_of
+from breadth.lm.batches import Batch, make_batch
+from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, head_of
+from breadth.lm.narrowing import Narrow, Places
 
 
 class _Stand(nn.Module):
@@ -67,10 +68,13 @@ class Body:
         self.model = model
         self.base = base_model_of(model)
         self.head = head_of(model)
-        self._softcap = getattr(model.config, "final_logit_softcapping", None)
-        self._scale = getattr(model.config, "logit_scale", None)
+        config = causal_model_of(model).config.get_text_config(decoder=True)
+        self._softcap = getattr(config, "final_logit_softcapping", None)
+        # Cohere multiplies by a scale, Granite divides by one.
+        self._scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
         self._parent, self._attribute, layers = decoder_layers(model)
         self.layers = layers
+        self._narrow = Narrow(layers[-1], config.hidden_size, self.head.weight.dtype)
         self.top = top
         cut = 0 if top is None else len(layers) - top
         self.cut = cut > 0
@@ -95,23 +99,28 @@ class Body:
         return hidden
 
     def trunk(self, batch: Batch) -> torch.Tensor:
-        """Hidden states [sequences, tokens, width] just below the cut."""
+        """Hidden states [sequences, tokens, width] just below the cut; nothing is dropped out."""
+        self.model.eval()
         with torch.no_grad(), self._with(self._lower):
             self._run(batch.ids)
         seen, self._record.seen = self._record.seen, None
         assert seen is not None
         return seen
 
-    def features(self, batch: Batch) -> torch.Tensor:
-        """Final hidden states [sequences, tokens, width]: through the top alone where the batch has trunk states."""
-        if batch.states is None:
-            return self._run(batch.ids)
-        self._inject.kept = batch.states
-        try:
-            with self._with(self._upper):
+    def features(self, batch: Batch, read: Places | None = None) -> torch.Tensor:
+        """Final hidden states [sequences, tokens, width]: through the top alone where the batch has trunk states.
+
+        With ``read`` only these places hold what they should: the last block's feed-forward part skips the others.
+        """
+        with self._narrow.to(read, batch.ids.shape):
+            if batch.states is None:
                 return self._run(batch.ids)
-        finally:
-            self._inject.kept = None
+            self._inject.kept = batch.states
+            try:
+                with self._with(self._upper):
+                    return self._run(batch.ids)
+            finally:
+                self._inject.kept = None
 
     def logits(self, hidden: torch.Tensor, tokens: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of some tokens (by default of all) for hidden states [..., width]: the head's own rows, no others."""
@@ -119,17 +128,31 @@ class Body:
         if tokens is not None:
             weight, bias = weight[tokens], None if bias is None else bias[tokens]
         out = nn.functional.linear(hidden.to(weight.device), weight, bias)
-        if self._scale is not None:
+        if self._scale != 1:
             out = out * self._scale
         if self._softcap is not None:
             out = torch.tanh(out / self._softcap) * self._softcap
         return out.float()
 
     def agrees(self, ids: list[int], tolerance: float = 1e-2) -> bool:
-        """Whether this reading of the model gives the logits that the model itself gives for one sequence."""
-        device = next(self.model.parameters()).device
-        row = torch.tensor([ids], device=device)
+        """Whether this reading of the model gives the logits that the model itself gives for one sequence.
+
+        Every way of reading it is tried: plain, through kept trunk states, and at the last token only. The last one
+        is given up where it differs; the others must agree.
+        """
+        batch = make_batch([ids], [0], next(self.model.parameters()).device)
+        self.model.eval()
         with torch.inference_mode():
-            own = self.model(input_ids=row, use_cache=False).logits[0, -1].float()
-            ours = self.logits(self._run(row)[0, -1])
-        return bool((own.to(ours.device) - ours).abs().max() <= tolerance * (1 + own.abs().max()))
+            own = self.model(input_ids=batch.ids, use_cache=False).logits[0, -1].float()
+
+            def same(read: Places | None = None) -> bool:
+                ours = self.logits(self.features(batch, read)[0, -1])
+                return bool((own.to(ours.device) - ours).abs().max() <= tolerance * (1 + own.abs().max()))
+
+            plain = same()
+            if self.cut:
+                batch.states = self.trunk(batch)
+                plain = plain and same()
+            if plain and not same(Places([0], [len(ids) - 1])):
+                self._narrow.give_up()
+            return plain

@@ -11,12 +11,14 @@ import polars as pl
 import torch
 
 from breadth.datasets.tasks import Choice, Generate, Pattern, Task
+from breadth.errors import InputError
 from breadth.lm.batches import CPU_TOKENS, GPU_TOKENS, Batch, make_batch, plan_batches
 from breadth.lm.body import Body
-from breadth.lm.choices import choice_query, choice_results
+from breadth.lm.choices import choice_query, choice_results, encode_options
 from breadth.lm.generation import generate_texts, generation_results
+from breadth.lm.layers import causal_model_of
 from breadth.lm.patterns import Answers, encode_answers, pattern_query, pattern_results
-from breadth.lm.prompts import encode_prompts
+from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.queries import Query
 
 #: Called with the number of items that were just answered.
@@ -71,19 +73,29 @@ class Paper:
 def prepare(language_model: Any, testset: TestSet, *, context: int, before: str = "") -> Paper:
     """Encode a test set's prompts and plan its batches."""
     tokenizer, task, items = language_model.tokenizer, testset.task, testset.frame
-    prompts = encode_prompts(tokenizer, task, items, context=context, bos=language_model.bos, before=before)
-    answers: Answers | None = None
+    answers = encode_answers(tokenizer, task) if isinstance(task, Pattern) else None
+    options = encode_options(tokenizer, task, items) if isinstance(task, Choice) else []
+    endings = [*(answers.tokens if answers else ()), *(ending for own in options for ending in own)]
+    longest = task.most_tokens if isinstance(task, Generate) else max(map(len, endings))
+    room = fitting_context(language_model, context, longest)
+    prompts = encode_prompts(tokenizer, task, items, context=room, bos=language_model.bos, before=before)
     query: Query | None = None
-    if isinstance(task, Pattern):
-        answers = encode_answers(tokenizer, task)
+    if answers is not None:
         query = pattern_query(answers, prompts.ids)
-    elif isinstance(task, Choice):
-        query = choice_query(tokenizer, task, items, prompts.ids)
+    elif options:
+        query = choice_query(options, prompts.ids)
     paper = Paper(testset.name, task, items, prompts.ids, query, answers, shortened=prompts.shortened)
     if query is not None:
         plan = plan_batches([len(sequence) for sequence in query.sequences], tokens_per_batch(language_model))
         paper.batches = [make_batch(query.sequences, index, language_model.device) for index in plan]
     return paper
+
+
+def fitting_context(language_model: Any, context: int, longest: int) -> int:
+    """The context asked for, or what the model's positions leave for prompts beside the longest ending."""
+    config = causal_model_of(language_model.model).config.get_text_config(decoder=True)
+    most: int = getattr(config, "max_position_embeddings", None) or context + longest
+    return min(context, most - longest + RESERVE)
 
 
 def tokens_per_batch(language_model: Any) -> int:
@@ -109,10 +121,9 @@ def examine(language_model: Any, body: Body, papers: Sequence[Paper], progress: 
 
 def _examine_one(language_model: Any, body: Body, paper: Paper, progress: Progress | None) -> pl.DataFrame:
     if isinstance(paper.task, Generate):
-        texts = generate_texts(language_model, paper.prompts, paper.task, 8 * tokens_per_batch(language_model))
+        tokens = 8 * tokens_per_batch(language_model)
+        texts = generate_texts(language_model, paper.prompts, paper.task, tokens, progress)
         results = generation_results(paper.task, paper.items, texts)
-        if progress:
-            progress(paper.items.height)
     else:
         scores = _scores(body, paper, progress)
         if isinstance(paper.task, Pattern):
@@ -125,12 +136,19 @@ def _examine_one(language_model: Any, body: Body, paper: Paper, progress: Progre
 
 def _scores(body: Body, paper: Paper, progress: Progress | None) -> np.ndarray[Any, np.dtype[np.float64]]:
     assert paper.query is not None
-    per_item = len(paper.query.sequences) / max(paper.items.height, 1)
+    count, items = len(paper.query.sequences), paper.items.height
     rows: dict[int, Any] = {}
     with torch.inference_mode():
         for batch in paper.batches:
-            found = paper.query.read(body, batch, body.features(batch)).cpu().double().numpy()
+            before = len(rows) * items // count
+            found = paper.query.ask(body, batch).cpu().double().numpy()
             rows.update(zip(batch.index, found, strict=True))
             if progress:
-                progress(round(len(batch.index) / per_item))
-    return np.stack([rows[i] for i in range(len(rows))])
+                progress(len(rows) * items // count - before)
+    scores = np.stack([rows[i] for i in range(count)])
+    if not np.isfinite(scores).all():
+        raise InputError(
+            f"{paper.name}: the model's answers are no numbers (infinite or NaN); use recipe.dtype float32, or lower "
+            "recipe.lr if it was trained"
+        )
+    return scores

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -14,7 +17,11 @@ from breadth.errors import InputError
 from breadth.lm.batches import plan_batches
 
 #: A number as people write it: sign, thousands separated by commas, decimals.
-NUMBER = r"[-+]?\$?\d[\d,]*(?:\.\d+)?"
+NUMBER = r"(?:(?<![\d.])[-+])?\$?\d[\d,]*(?:\.\d+)?"
+
+
+#: Most seconds for reading or comparing one formula.
+MATH_SECONDS = 5
 
 
 def extract_answer(text: str, expression: str) -> str | None:
@@ -66,12 +73,24 @@ def _same_formula(given: str, wanted: str) -> bool:
         from math_verify import parse, verify
     except ImportError as error:
         raise InputError("metric math needs math-verify; install with: pip install 'breadth[math]'") from error
-    sides = [parse(text if "$" in text or "\\boxed" in text else f"${text}$") for text in (wanted, given)]
-    return bool(verify(*sides))
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # what cannot be parsed is wrong, and no news
+    # Its limits on time need signals, which only the main thread may set.
+    limit = MATH_SECONDS if threading.current_thread() is threading.main_thread() else None
+    texts = [text if "$" in text or "\\boxed" in text else f"${text}$" for text in (wanted, given)]
+    return bool(verify(*(parse(text, parsing_timeout=limit) for text in texts), timeout_seconds=limit))
 
 
-def generate_texts(language_model: Any, prompts: list[list[int]], task: Generate, tokens: int) -> list[str]:
-    """Continue every prompt greedily, longest prompts first; cut at the first stop string."""
+def generate_texts(
+    language_model: Any,
+    prompts: list[list[int]],
+    task: Generate,
+    tokens: int,
+    progress: Callable[[int], None] | None = None,
+) -> list[str]:
+    """Continue every prompt greedily, longest prompts first; cut at the first stop string.
+
+    Nothing of what a model's makers recommend for sampling applies: every token is the most likely one.
+    """
     model, tokenizer = language_model.model, language_model.tokenizer
     device = next(model.parameters()).device
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
@@ -89,6 +108,11 @@ def generate_texts(language_model: Any, prompts: list[list[int]], task: Generate
                 attention_mask=mask.to(device),
                 max_new_tokens=task.most_tokens,
                 do_sample=False,
+                num_beams=1,
+                temperature=1.0,
+                top_p=1.0,
+                top_k=50,
+                repetition_penalty=1.0,
                 pad_token_id=padding,
                 **({"stop_strings": list(task.stop), "tokenizer": tokenizer} if task.stop else {}),
             )
@@ -96,6 +120,8 @@ def generate_texts(language_model: Any, prompts: list[list[int]], task: Generate
             text = tokenizer.decode(out[row, width:], skip_special_tokens=True)
             ends = [text.index(stop) for stop in task.stop if stop in text]
             texts[i] = text[: min(ends)] if ends else text
+        if progress:
+            progress(len(index))
     return texts
 
 

@@ -105,6 +105,17 @@ def lora_targets(model: Any, targets: str | Sequence[str] = "attention", layers:
     return [full for full, short, _ in found if any(_ends_with(short, name) for name in names)]
 
 
+def feed_forward_of(block: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
+    """What a block has beside attention: children with linear modules in them, and linear modules of its own."""
+    modules, linear = [], []
+    for name, child in block.named_children():
+        if _is_linear(child):
+            linear.append(child)
+        elif any(True for _ in _linear_inside(child)) and not _is_attention(name, child) and not _is_block(child):
+            modules.append(child)
+    return modules, linear
+
+
 def _known(found: Sequence[tuple[str, str, bool]]) -> str:
     return listed(dict.fromkeys(short for _, short, _ in found), most=20)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -11,10 +12,10 @@ from breadth.datasets.tasks import Choice, Generate, Pattern
 from breadth.errors import InputError
 from breadth.lm.batches import make_batch, pad_states, plan_batches
 from breadth.lm.body import Body
-from breadth.lm.choices import choice_query
-from breadth.lm.examination import TestSet, tokens_per_batch
+from breadth.lm.choices import choice_query, encode_options
+from breadth.lm.examination import TestSet, fitting_context, tokens_per_batch
 from breadth.lm.patterns import encode_answers, pattern_query
-from breadth.lm.prompts import completion_of, encode_prompts, encode_text
+from breadth.lm.prompts import RESERVE, completion_of, encode_endings, encode_prompts
 from breadth.lm.queries import Continuations, LastToken, Query, continuations
 
 Loss = Literal["answers", "completion"]
@@ -68,7 +69,7 @@ class Lesson:
         batch = make_batch(self.query.sequences, index, self.device)
         if self.states:
             batch.states = pad_states([self.states[i] for i in index])
-        out = self.query.read(body, batch, body.features(batch))
+        out = self.query.ask(body, batch)
         if self.loss == "completion":
             return -out.sum()
         right = torch.tensor([self.right[example] for example in examples], device=out.device)
@@ -87,27 +88,34 @@ def make_lesson(language_model: Any, examples: TestSet, loss: Loss, *, context: 
     tokenizer, task, items = language_model.tokenizer, examples.task, examples.frame
     tokens = tokens_per_batch(language_model)
     rows = list(items.iter_rows(named=True))
-    endings = [encode_text(tokenizer, completion_of(task, row)) for row in rows] if loss == "completion" else []
-    if endings and isinstance(task, Generate) and tokenizer.eos_token_id is not None:
-        endings = [[*ending, tokenizer.eos_token_id] for ending in endings]
-    reserve = max([8, *(len(ending) for ending in endings)])
-    prompts = encode_prompts(tokenizer, task, items, context=context, bos=language_model.bos, reserve=reserve).ids
+    answers = encode_answers(tokenizer, task) if isinstance(task, Pattern) else None
+    options = encode_options(tokenizer, task, items) if isinstance(task, Choice) else []
+    if loss == "completion":
+        endings = encode_endings(tokenizer, [completion_of(task, row) for row in rows])
+        if isinstance(task, Generate) and tokenizer.eos_token_id is not None:
+            endings = [[*ending, tokenizer.eos_token_id] for ending in endings]
+        reserve = [max(RESERVE, len(ending)) for ending in endings]
+        room = fitting_context(language_model, context, RESERVE)
+    else:
+        reserve = [RESERVE] * len(rows)
+        compared = [*(answers.tokens if answers else ()), *(ending for own in options for ending in own)]
+        room = fitting_context(language_model, context, max(map(len, compared), default=RESERVE))
+    prompts = encode_prompts(tokenizer, task, items, context=room, bos=language_model.bos, reserve=reserve).ids
     if loss == "completion":
         each = [[i] for i in range(len(rows))]
         return Lesson(continuations(prompts, endings), each, [0] * len(rows), loss, language_model.device, tokens)
-    if isinstance(task, Pattern):
-        answers = encode_answers(tokenizer, task)
-        query = pattern_query(answers, prompts)
+    if answers is not None:
+        query: Query = pattern_query(answers, prompts)
         right = [answers.labels.index(row["label"]) for row in rows]
         sizes = [len(answers.labels) if answers.whole else 1] * len(rows)
-    elif isinstance(task, Choice):
-        query = choice_query(tokenizer, task, items, prompts)
+    elif options:
+        query = choice_query(options, prompts)
         right = [row["option_labels"].index(row["label"]) for row in rows]
         sizes = [len(row["options"]) for row in rows]
     else:
         raise InputError(
             f"{examples.name}: is answered by writing, so there are no answers to compare; use loss: completion"
         )
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    owned = [list(range(start, start + size)) for start, size in zip(starts, sizes, strict=True)]
+    ends = accumulate(sizes)
+    owned = [list(range(end - size, end)) for end, size in zip(ends, sizes, strict=True)]
     return Lesson(query, owned, right, loss, language_model.device, tokens)

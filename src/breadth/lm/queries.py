@@ -8,6 +8,7 @@ import torch
 
 from breadth.lm.batches import Batch
 from breadth.lm.body import Body
+from breadth.lm.narrowing import Places
 
 #: Rows of hidden states whose logits over the whole vocabulary are computed at once.
 ROWS = 64
@@ -20,16 +21,19 @@ class LastToken:
     sequences: list[list[int]]
     tokens: list[int]
 
-    def read(self, body: Body, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
+    def places(self, batch: Batch) -> Places:
+        """Where a batch is read: at the last token of each prompt."""
+        return Places(list(range(len(batch.index))), [len(self.sequences[i]) - 1 for i in batch.index])
+
+    def ask(self, body: Body, batch: Batch) -> torch.Tensor:
         """Logits [sequences, tokens] at the last token of each prompt."""
-        rows = torch.arange(len(batch.index), device=hidden.device)
-        last = hidden[rows, batch.lengths.to(hidden.device) - 1]
+        last = _read(body, batch, self.places(batch))
         return body.logits(last, torch.tensor(self.tokens, device=body.head.weight.device))
 
 
 @dataclass(frozen=True)
 class Continuations:
-    """Read whole continuations: the last ``sizes[i]`` positions of sequence i predict ``targets[i]``.
+    """Read whole continuations: the last so many positions of sequence i predict ``targets[i]``.
 
     A sequence is prompt and continuation without its last token, which predicts nothing.
     """
@@ -37,31 +41,38 @@ class Continuations:
     sequences: list[list[int]]
     targets: list[list[int]]
 
-    def read(self, body: Body, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
-        """Log-probability [sequences, 1] of each continuation."""
+    def places(self, batch: Batch) -> Places:
+        """Where a batch is read: at every token that predicts one of a continuation, sequence by sequence."""
         rows: list[int] = []
-        places: list[int] = []
-        wanted: list[int] = []
+        tokens: list[int] = []
         for row, i in enumerate(batch.index):
             size, length = len(self.targets[i]), len(self.sequences[i])
             rows += [row] * size
-            places += range(length - size, length)
-            wanted += self.targets[i]
-        owner = torch.tensor(rows, device=hidden.device)
-        picked = hidden[owner, torch.tensor(places, device=hidden.device)]
-        target = torch.tensor(wanted, device=hidden.device)
+            tokens += range(length - size, length)
+        return Places(rows, tokens)
+
+    def ask(self, body: Body, batch: Batch) -> torch.Tensor:
+        """Log-probability [sequences, 1] of each continuation."""
+        places = self.places(batch)
+        picked = _read(body, batch, places)
+        device = body.head.weight.device
+        target = torch.tensor([token for i in batch.index for token in self.targets[i]], device=device)
         each = torch.cat(
             [
                 -torch.nn.functional.cross_entropy(
-                    body.logits(picked[k : k + ROWS]),
-                    target[k : k + ROWS].to(body.head.weight.device),
-                    reduction="none",
+                    body.logits(picked[k : k + ROWS]), target[k : k + ROWS], reduction="none"
                 )
-                for k in range(0, len(wanted), ROWS)
+                for k in range(0, len(target), ROWS)
             ]
         )
-        total = torch.zeros(len(batch.index), dtype=each.dtype, device=each.device)
-        return total.index_add(0, owner.to(each.device), each)[:, None]
+        total = torch.zeros(len(batch.index), dtype=each.dtype, device=device)
+        return total.index_add(0, torch.tensor(places.rows, device=device), each)[:, None]
+
+
+def _read(body: Body, batch: Batch, places: Places) -> torch.Tensor:
+    """Final hidden states [places, width]."""
+    hidden = body.features(batch, places)
+    return hidden[torch.tensor(places.rows, device=hidden.device), torch.tensor(places.tokens, device=hidden.device)]
 
 
 Query = LastToken | Continuations

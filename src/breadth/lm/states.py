@@ -23,6 +23,7 @@ def saved_states(folder: Path) -> dict[int, Path]:
 
 def write_state(folder: Path, step: int, tensors: dict[str, torch.Tensor]) -> Path:
     """Write a state, then delete the older ones: at every instant a whole one is there."""
+    folder.mkdir(parents=True, exist_ok=True)
     older = saved_states(folder)
     content = save(tensors)
     path = folder / f"state-{step:06d}.{checksum(content)}.safetensors"

@@ -66,7 +66,7 @@ class Tuner:
                 block.train()
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Everything that training has changed, as named tensors."""
+        """Everything that training has changed, as named tensors; on a CPU they share memory with the weights."""
         found = {"step": torch.tensor(self.step)}
         for name, weight in self.weights.items():
             found[f"weight/{name}"] = weight.detach().cpu().contiguous()
