@@ -19,6 +19,7 @@ from breadth.datasets.tasks import Task
 from breadth.difficulty import sample_items
 from breadth.errors import InputError
 from breadth.execute.halves import LevelHalves, held_out, split_levels
+from breadth.records import read_table
 from breadth.study import RunSpec, StudyFile
 from breadth.study.known import known_sets
 from breadth.study.scoring import resolve_task
@@ -102,6 +103,8 @@ class Materials:
             values = own.model_dump()
             for key in ("file", "train_file"):
                 values[key] = None if values[key] is None else str(self.file.base / Path(values[key]).expanduser())
+            if split == "test" and own.train_file is None and "split" not in read_table(values["file"]).frame.columns:
+                split = "all"  # nothing is trained on this file, so no half of it need be kept for that
             if own.kind == "pattern":
                 values["pattern"], values["answers"] = own.pattern or study.pattern, own.answers or study.answers
             loaded = load_own(name, **values, split=split)
