@@ -33,6 +33,7 @@ bench: $(READY) $(PEERS)
 	$(BIN)/python benchmarks/correlate_speed.py
 	$(BIN)/python benchmarks/correlate_scale.py
 	$(BIN)/python benchmarks/irt_coverage.py
+	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/irt.py scale
 	$(BIN)/python benchmarks/irt.py peers --python .venv-peers/bin/python
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         profile,
         run,
         sample,
+        view,
+        write_report,
     )
 
 __version__ = "0.1.0"
@@ -47,6 +49,8 @@ __all__ = [
     "profile",
     "run",
     "sample",
+    "view",
+    "write_report",
 ]
 
 

@@ -20,9 +20,11 @@ from breadth.cli.get import get_command
 from breadth.cli.levels import levels_command
 from breadth.cli.ls import ls_app
 from breadth.cli.profile import profile_command
+from breadth.cli.report import report_command
 from breadth.cli.run import run_command
 from breadth.cli.sample import sample_command
 from breadth.cli.validate import validate_command
+from breadth.cli.view import view_command
 from breadth.errors import InputError
 
 __all__ = ["app", "main"]
@@ -44,6 +46,8 @@ app.command("profile")(profile_command)
 app.command("sample")(sample_command)
 app.command("cross")(cross_command)
 app.command("difficulty-vs")(difficulty_vs_command)
+app.command("report")(report_command)
+app.command("view")(view_command)
 app.command("validate")(validate_command)
 app.command("demo")(demo_command)
 app.add_typer(ls_app, name="ls")

@@ -17,6 +17,7 @@ from breadth.datasets.simulated import (
     simulate_answers,
     simulate_scores,
 )
+from breadth.datasets.simulated_study import SimulatedStudy, simulate_study
 from breadth.datasets.suite import SETS, generate
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "AnswerTruth",
     "Entry",
     "Loaded",
+    "SimulatedStudy",
     "autoregressive",
     "control_series",
     "describe_datasets",
@@ -36,5 +38,6 @@ __all__ = [
     "load_own",
     "simulate_answers",
     "simulate_scores",
+    "simulate_study",
     "without",
 ]

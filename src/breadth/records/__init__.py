@@ -8,6 +8,7 @@ from breadth.records.responses import Responses, read_answers, read_responses
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
 from breadth.records.store import RunStore, StudyStore, is_study
 from breadth.records.studies import StudyTables, read_study
+from breadth.records.study_matrix import StudyMatrix, read_matrix, read_sound
 from breadth.records.tables import Table, check_target, read_table, write_table, write_whole
 from breadth.records.trajectories import Trajectories, read_trajectories
 
@@ -19,6 +20,7 @@ __all__ = [
     "InputError",
     "Responses",
     "RunStore",
+    "StudyMatrix",
     "StudyStore",
     "StudyTables",
     "Table",
@@ -27,7 +29,9 @@ __all__ = [
     "conform",
     "is_study",
     "read_answers",
+    "read_matrix",
     "read_responses",
+    "read_sound",
     "read_study",
     "read_table",
     "read_trajectories",

@@ -37,14 +37,8 @@ def half_differences(table: Table, keys: list[str], *, splits: int, seed: int) -
     The same items form the same half for every subject, so the difference between halves shows how far
     the subject's score would move if the test set had held other items of the same kind.
     """
-    generator = np.random.default_rng(seed)
     items = table.frame.select("testset", "item").unique(maintain_order=True).sort("testset", "item")
-    sides = np.empty((items.height, splits), dtype=bool)
-    start = 0
-    for size in items.group_by("testset", maintain_order=True).len()["len"]:
-        balanced = np.arange(size) < size / 2
-        sides[start : start + size] = np.stack([generator.permutation(balanced) for _ in range(splits)], axis=1)
-        start += size
+    sides = item_sides(items, splits, seed)
     marked = items.with_columns(pl.Series(f"side{k}", sides[:, k]) for k in range(splits))
     correct = pl.col("correct")
     frame = (
@@ -59,3 +53,15 @@ def half_differences(table: Table, keys: list[str], *, splits: int, seed: int) -
         )
     )
     return Halves(frame.with_columns(pl.col("testset").cast(pl.String)), keys, splits)
+
+
+def item_sides(items: pl.DataFrame, splits: int, seed: int) -> npt.NDArray[np.bool_]:
+    """Which half every item falls into [items, splits]; ``items`` has ``testset, item`` and is sorted by them."""
+    generator = np.random.default_rng(seed)
+    sides = np.empty((items.height, splits), dtype=bool)
+    start = 0
+    for size in items.group_by("testset", maintain_order=True).len()["len"]:
+        balanced = np.arange(size) < size / 2
+        sides[start : start + size] = np.stack([generator.permutation(balanced) for _ in range(splits)], axis=1)
+        start += size
+    return sides

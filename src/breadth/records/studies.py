@@ -15,7 +15,8 @@ from breadth.records.store import StudyStore, is_study
 #: What of a run's description belongs to every one of its subjects.
 SUBJECT_KEYS = ("model", "train_set", "shots", "seed", "train_level", "strategy", "method")
 
-_SUBJECT_TYPES: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
+#: Columns of the subjects of a study.
+SUBJECT_TYPES: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
 _RESPONSE_TYPES = {
     "subject": pl.String,
     "testset": pl.String,
@@ -72,7 +73,7 @@ def read_study(source: str | os.PathLike[str]) -> StudyTables:
     responses = pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in _RESPONSE_TYPES.items())
     return StudyTables(
         responses,
-        pl.DataFrame(subjects, schema=_SUBJECT_TYPES, orient="row"),
+        pl.DataFrame(subjects, schema=SUBJECT_TYPES, orient="row"),
         pl.concat(items, how="diagonal_relaxed"),
         tuple(warnings),
     )

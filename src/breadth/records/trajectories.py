@@ -13,8 +13,9 @@ import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.halves import half_differences
+from breadth.records.responses import read_answers
 from breadth.records.schemas import ITEMS, KEY_COLUMNS, NO_SCORES, ROW_NUMBERS
-from breadth.records.tables import BLANKS, Table, read_table
+from breadth.records.tables import BLANKS, Table
 
 #: Columns of a long table that hold the score itself, or describe the item rather than the subject.
 NOT_KEYS = frozenset(ITEMS) | ROW_NUMBERS | {"score", "correct", "margin"}
@@ -55,7 +56,7 @@ def read_trajectories(
     of answers has ``testset``, ``item`` and ``correct`` and is averaged. ``facets`` may hold wildcards;
     by default every column of numbers is a facet that is not a control and does not name a subject.
     """
-    table = read_table(source)
+    table = read_answers(source)
     groups = _names(by, table.frame.columns)
     for name, role in [*((name, "by") for name in groups), *([(order, "order")] if order else [])]:
         if name not in table.frame.columns:

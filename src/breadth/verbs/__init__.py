@@ -8,8 +8,10 @@ from breadth.verbs.calibration import Calibration
 from breadth.verbs.correlate import Correlation, correlate
 from breadth.verbs.cross import Cross, cross
 from breadth.verbs.profile import Profile, profile
+from breadth.verbs.report import gather, write_report
 from breadth.verbs.run import run
 from breadth.verbs.sample import Sample, sample
+from breadth.verbs.view import view
 
 __all__ = [
     "Calibration",
@@ -22,8 +24,11 @@ __all__ = [
     "correlate",
     "cross",
     "difficulty_vs",
+    "gather",
     "levels",
     "profile",
     "run",
     "sample",
+    "view",
+    "write_report",
 ]

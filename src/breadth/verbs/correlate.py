@@ -130,7 +130,7 @@ def correlate(
     ----------
     table
         Path or frame; wide (a column per test set), long (``testset``, ``score``) or answers (``testset``,
-        ``item``, ``correct``).
+        ``item``, ``correct``); or the directory of a study. :class:`Trajectories` bring their own columns.
     control
         In-domain performance: one or several columns.
     facets
@@ -170,7 +170,9 @@ def correlate(
         raise InputError(f"regressor is {regressor!r}; choose gam, linear or none")
     if not control and regressor != "none":
         raise InputError("name the in-domain column with --control, or say --regressor none to control for nothing")
-    trajectories = read_trajectories(table, control, facets, by, order, seed=seed)
+    trajectories = (
+        table if isinstance(table, Trajectories) else read_trajectories(table, control, facets, by, order, seed=seed)
+    )
     counts, scale = _counts(trajectories, item_counts, rank)
     settings = Settings(regressor, rank, chosen, resamples, seed, counts, scale)
     partial, labels, pairs = _analyse(trajectories, settings, None, progress)
