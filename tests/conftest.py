@@ -42,3 +42,61 @@ def levels_study(tmp_path_factory):
     return simulate_study(
         folder, runs=12, checkpoints=8, items=60, testsets=("plain", "science", "chains"), train_levels=3
     )
+
+
+@pytest.fixture(scope="session")
+def write_study():
+    """Write the directory of a study as ``breadth run`` does, from simulated answers.
+
+    ``runs`` are descriptions of runs; every one has ``steps`` checkpoints 16 steps apart (its own ``steps`` if it says
+    so). Abilities rise along the run, and step 0 depends on the model alone.
+    """
+    import zlib
+
+    import numpy as np
+    import polars as pl
+
+    from breadth.records import StudyStore
+
+    def write(folder, runs, testsets=("home", "away", "abroad"), items=60, steps=12, levels=0, rise=None):
+        store = StudyStore(folder)
+        names = [f"{testset}-{i:03d}" for testset in testsets for i in range(items)]
+        of_set = np.repeat(testsets, items)
+        difficulty = np.random.default_rng(1).normal(size=len(names))
+        level = np.array([-1] * len(names))
+        for testset in testsets[:1] if levels else ():
+            inside = of_set == testset
+            level[inside] = np.argsort(np.argsort(difficulty[inside])) * levels // items
+        for testset in testsets:
+            inside = of_set == testset
+            frame = pl.DataFrame({"item": np.array(names)[inside], "testset": testset, "shift": "domain"})
+            frame = frame.with_columns(label=pl.Series(["Yes", "No"] * (items // 2)))
+            if levels and testset == testsets[0]:
+                frame = frame.with_columns(level=pl.Series(level[inside]), difficulty=pl.Series(difficulty[inside]))
+            store.write_items(testset, frame)
+        for described in runs:
+            run = {"method": "lora", "train_set": testsets[0], "shots": 8, "seed": 0, **described}
+            name = run.pop("name", None) or "-".join(
+                str(run[key])
+                for key in ("model", "train_set", "shots", "seed", "train_level", "strategy")
+                if key in run
+            )
+            count = run.pop("steps", steps)
+            checkpoints = [16 * k for k in range(count)]
+            own = store.run(name)
+            own.write_spec({**run, "checkpoints": run.pop("checkpoints", checkpoints)})
+            for k, step in enumerate(checkpoints):
+                seed = zlib.crc32(f"{run['model']} {name if step else ''} {step}".encode())
+                generator = np.random.default_rng(seed)
+                ability = k / max(count - 1, 1) * (np.ones(len(names)) if rise is None else rise(run, of_set, level))
+                shared = {testset: generator.normal(0, 0.3) * (step > 0) for testset in testsets}
+                ability = ability + np.array([shared[testset] for testset in of_set])
+                # One draw per item and model: what makes an item easy for the model stays through training.
+                luck = np.random.default_rng(zlib.crc32(run["model"].encode())).random(len(names))
+                luck = np.where(generator.random(len(names)) < 0.5 * (step > 0), generator.random(len(names)), luck)
+                correct = (luck < 1 / (1 + np.exp(difficulty - ability))).astype(int)
+                answers = pl.DataFrame({"testset": of_set, "item": names, "correct": correct})
+                own.write_part(step, answers.with_columns(margin=pl.lit(0.0), answer=pl.lit("Yes")))
+        return folder
+
+    return write

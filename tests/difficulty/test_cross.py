@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from breadth.difficulty import Gains, breaking_point, cell_weights, contrast, distance_weights
+from breadth.difficulty import Gains, breaking_point, cell_weights, contrast, distance_weights, pairing_ratio
 from cross_recovery import recovery, simulated_study
 
 
@@ -60,6 +60,17 @@ def test_pairing_pays():
         gains.trained[2][:, inside].mean(axis=0).var(ddof=1) / 200 + gains.baseline[inside].var(ddof=1) / 200
     )
     assert paired < 0.9 * unpaired
+
+
+def test_pairing_ratio_of_known_correlation():
+    """With one seed, var(after - before) / (var after + var before) = 1 - r for equal variances."""
+    generator = np.random.default_rng(4)
+    before = (generator.random(4000) < 0.5).astype(float)
+    after = np.where(generator.random(4000) < 0.6, before, (generator.random(4000) < 0.5).astype(float))
+    level = np.zeros(4000, dtype=np.intp)
+    r = np.corrcoef(before, after)[0, 1]
+    assert pairing_ratio(Gains((after[None],), before, level)) == pytest.approx(np.sqrt(1 - r), abs=0.002)
+    assert np.isnan(pairing_ratio(Gains((np.ones((1, 10)),), np.ones(10), np.zeros(10, dtype=np.intp))))
 
 
 def test_a_break_is_found_where_it_is():

@@ -45,6 +45,31 @@ def test_a_damaged_part_is_set_aside(store, damage):
     assert list(run.parts()) == [0]
 
 
+def test_damage_is_told_with_the_answers(store):
+    path = store.run("tiny-0").parts()[16]
+    path.write_bytes(path.read_bytes()[1:])
+    table = read_answers(store.folder)
+    assert "its checksum is wrong" in table.warnings[0]
+    assert table.frame["step"].unique().to_list() == [0]
+
+
+def test_items_of_two_sets_may_share_an_id(store):
+    """A level belongs to the item of its own test set."""
+    store.write_items("b", ITEMS.with_columns(testset=pl.lit("b"), level=pl.Series([3, 4])))
+    part = pl.concat([ANSWERS, ANSWERS.with_columns(testset=pl.lit("b"))])
+    store.run("tiny-0").write_part(32, part)
+    answers = read_answers(store.folder).frame.filter(step=32)
+    assert answers.height == 4
+    assert answers["level"].to_list() == [None, None, 3, 4]
+
+
+def test_the_last_checkpoint_that_is_to_come(store):
+    run = store.run("tiny-1")
+    run.write_spec({"model": "tiny", "checkpoints": [0, 16, 32]})
+    run.write_part(0, ANSWERS)
+    assert read_study(store.folder).planned == {"tiny-0": 16, "tiny-1": 32}
+
+
 def test_the_same_answers_give_the_same_bytes(store):
     run = store.run("tiny-0")
     before = run.parts()[0]

@@ -22,11 +22,14 @@ def ability_command(
 
     Example: `breadth ability new.npz --with calibration.parquet --out abilities.csv`
     """
-    from breadth.cli.terminal import console
+    from breadth.cli.terminal import console, say_warnings
+    from breadth.records import read_responses
     from breadth.report.difficulty_tables import subjects_table
     from breadth.verbs import ability
 
     check_outputs(out)
-    found = ability(answers, calibration, method)
+    data = read_responses(answers)
+    say_warnings(data.warnings)
+    found = ability(data, calibration, method)
     console.print(subjects_table(found, console.width))
     write_tables(out, found)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HELP = """How hard is every item, and how able every subject, judged by right and wrong answers (item response theory)?
 
 ANSWERS is NPZ (R with -1 missing, models, items), a wide table (a row per subject, a column per item), a long one
-(subject, item, correct), or a directory of long ones.
+(subject, item, correct), or a directory of long ones. Or the directory of a study: its checkpoints are the subjects.
 
 Examples:
 
@@ -26,6 +26,8 @@ Examples:
 * `breadth calibrate answers.csv --model 2pl --figure map.html --curves q17,q203`
 
 * `breadth calibrate new.npz --model 2pl --anchor calibration.parquet`
+
+* `breadth calibrate my-study --testset mnli --out calibration.parquet`
 """
 
 
@@ -44,6 +46,7 @@ def calibrate_command(
     stability: Annotated[bool, typer.Option("--stability", help="Also: how many subjects make levels stable.")] = False,
     curves: Annotated[str | None, typer.Option(metavar="A,B,..", help="Items whose curves the figure shows.")] = None,
     profiles: Annotated[str | None, typer.Option(metavar="A,B,..", help="Subjects the figure profiles.")] = None,
+    testset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the items of this test set.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the calibration (parquet, csv, ...).")] = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figure (html, png, svg).")] = None,
@@ -54,7 +57,7 @@ def calibrate_command(
 
     check_outputs(out, figure)
     with console.status(f"calibrating {answers.name}"):
-        result = calibrate(answers, model, priors, levels, anchor, min_responses, copies, seed)
+        result = calibrate(answers, model, priors, levels, anchor, min_responses, copies, seed, testset)
     say_warnings(result.warnings)
     samples = None
     if stability:

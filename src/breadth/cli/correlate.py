@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 HELP = """Does doing better on one test set go with doing better on another, once in-domain performance is taken out?
 
 TABLE is CSV, TSV, Parquet, JSON lines or NPZ: wide (a column per test set), long (columns testset, score), or single
-answers (columns testset, item, correct).
+answers (columns testset, item, correct). Or the directory of a study: then every run is analysed over its checkpoints
+with its own train set as the control.
 
 Examples:
 
@@ -25,6 +26,8 @@ Examples:
 * `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html --out pairs.csv`
 
 * `breadth correlate scores.csv --control mnli --facets 'hans_*,anli' --item-counts mnli=6692,anli=798`
+
+* `breadth correlate my-study --figure carry-over.html`
 """
 
 
@@ -90,7 +93,7 @@ def correlate_command(
             progress=progress,
         )
     say_warnings(result.warnings)
-    show(result)
+    show_all(result)
     write_correlation(result, out)
     if figure is not None:
         say_written(write_figure(result.figure(), figure, f"breadth correlate: {table.name}", result.summary()))
@@ -121,6 +124,20 @@ def show(result: Correlation) -> None:
     else:
         console.print(pairs_table(result.pairs, result.by, console.width))
     console.print(result.summary(), markup=False, highlight=False)
+
+
+def show_all(result: Correlation) -> None:
+    """Print the tables and the paragraph of every train set, if there are several."""
+    from breadth.cli.terminal import console
+    from breadth.verbs.study_scores import CorrelationByTrainSet
+
+    if not isinstance(result, CorrelationByTrainSet):
+        show(result)
+        return
+    for name, part in result.parts.items():
+        console.print(f"Trained on {name}", style="bold", markup=False, highlight=False)
+        show(part)
+        console.print()
 
 
 def write_correlation(result: Correlation, out: Path | None) -> None:

@@ -12,7 +12,9 @@ from breadth.cli.outputs import check_outputs, write_tables
 
 def profile_command(
     answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers.", show_default=False)],
-    calibration: Annotated[Path, typer.Option(metavar="FILE", help="Calibrated items.", show_default=False)],
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Calibrated items. Default: levels that the items have.")
+    ] = None,
     subjects: Annotated[
         list[str] | None, typer.Option(metavar="A,B,..", help="Whom to show. Default: five, spread over ability.")
     ] = None,
@@ -22,7 +24,14 @@ def profile_command(
 ) -> None:
     """Accuracy of subjects by difficulty, and how much of a difference between two comes from which levels.
 
-    Example: `breadth profile answers.npz --calibration calibration.parquet --subjects model-a,model-b --levels 5`
+    ANSWERS may be the directory of a study: then subjects are runs, models or RUN/STEP (also RUN/first, RUN/last), with
+    wildcards; by default the first and last checkpoint of every run.
+
+    Examples:
+
+    * `breadth profile answers.npz --calibration calibration.parquet --subjects model-a,model-b --levels 5`
+
+    * `breadth profile my-study --calibration calibration.parquet --subjects 'opt-*/last'`
     """
     from breadth.cli.terminal import console, say_warnings, say_written
     from breadth.report.difficulty_tables import differences_table, profile_table

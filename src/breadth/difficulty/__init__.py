@@ -3,7 +3,16 @@
 Imports ``stats`` only; calibration itself is in ``irt``.
 """
 
-from breadth.difficulty.cross import Break, Contrast, Gains, breaking_point, cell_weights, contrast, distance_weights
+from breadth.difficulty.cross import (
+    Break,
+    Contrast,
+    Gains,
+    breaking_point,
+    cell_weights,
+    contrast,
+    distance_weights,
+    pairing_ratio,
+)
 from breadth.difficulty.levels import Levels, assign_levels, cut_levels, level_edges
 from breadth.difficulty.measures import RankCorrelation, rank_correlation, text_measures
 from breadth.difficulty.sampling import STRATEGIES, DifficultySampler, Order, Strategy, sample_items
@@ -28,6 +37,7 @@ __all__ = [
     "distance_weights",
     "level_edges",
     "level_stability",
+    "pairing_ratio",
     "rank_correlation",
     "sample_items",
     "text_measures",

@@ -95,6 +95,23 @@ def cell_weights(rows: int, levels: int, k: int, j: int) -> Floats:
     return weights
 
 
+def pairing_ratio(gains: Gains) -> float:
+    """How much pairing by item helps: standard error of a gain over that of a difference of two independent
+    accuracies (the root of the sum of their variances), median over cells; NaN where nothing varies.
+
+    Below 1, items that are hard for the untrained model are hard for the trained one too, and that falls out.
+    """
+    rows, alone = len(gains.trained), gains._replace(baseline=np.zeros(len(gains.level)))
+    ratios = []
+    for k in range(rows):
+        for j in range(gains.levels):
+            weights, before = cell_weights(rows, gains.levels, k, j), gains.baseline[gains.level == j]
+            unpaired = contrast(alone, weights).se ** 2 + before.var(ddof=1) / len(before)
+            if unpaired > 0:
+                ratios.append(contrast(gains, weights).se / np.sqrt(unpaired))
+    return float(np.median(ratios)) if ratios else float("nan")
+
+
 def distance_weights(levels: int) -> tuple[Floats, Floats]:
     """Weights of the slope of gain against the distance of levels, and of the asymmetry.
 

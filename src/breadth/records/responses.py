@@ -136,7 +136,7 @@ def _from_long(table: Table) -> Responses:
     )
     matrix = np.full((subjects.len(), items.len()), np.nan)
     matrix[i, j] = table.numbers("correct").to_numpy()
-    return Responses(_compact(matrix), tuple(subjects), tuple(items), table.name)
+    return Responses(_compact(matrix), tuple(subjects), tuple(items), table.name, table.warnings)
 
 
 def _from_wide(table: Table) -> Responses:
@@ -162,12 +162,16 @@ def read_answers(source: Any) -> Table:
         return read_table(source)
     folder = Path(source)
     if is_study(folder):
-        return Table(read_study(folder).answers(), str(folder))
+        study = read_study(folder)
+        return Table(study.answers(), str(folder), warnings=study.warnings)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".parquet", ".csv", ".jsonl", ".tsv")]
     tables = [read_table(path) for path in paths]
     frames = [table.frame for table in tables if {"item", "correct"} <= set(table.frame.columns)]
     if not frames:
-        raise InputError(f"{folder}: holds no table of answers (columns subject, item, correct)")
+        raise InputError(
+            f"{folder}: is not the directory of a study (no runs/ and items/) and holds no table of answers (columns "
+            "subject, item, correct)"
+        )
     return Table(pl.concat(frames, how="diagonal_relaxed"), str(folder))
 
 

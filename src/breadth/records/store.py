@@ -192,4 +192,5 @@ def is_study(source: object) -> bool:
         folder = Path(source)  # type: ignore[arg-type]
     except TypeError:
         return False
-    return (folder / "runs").is_dir() and (folder / "items").is_dir()
+    begun = [(folder / name).is_dir() for name in ("runs", "items")]
+    return all(begun) or (any(begun) and (folder / "study.yaml").is_file())

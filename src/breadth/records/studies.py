@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -29,19 +30,27 @@ _RESPONSE_TYPES = {
 
 @dataclass(frozen=True)
 class StudyTables:
-    """Everything a study has answered so far. ``responses`` also names the test set of each item."""
+    """Everything a study has answered so far.
+
+    ``responses`` also names the test set of each item; ``planned`` is the last checkpoint of every run that is to come
+    if it is not there yet.
+    """
 
     responses: pl.DataFrame
     subjects: pl.DataFrame
     items: pl.DataFrame
     warnings: tuple[str, ...] = ()
+    planned: Mapping[str, int] = field(default_factory=dict)
 
     def answers(self) -> pl.DataFrame:
         """One long table of single answers with who and what, as the verbs read it."""
         described = [name for name in ("level", "difficulty") if name in self.items.columns]
         keys = [name for name in self.subjects.columns if self.subjects[name].null_count() < self.subjects.height]
         frame = self.responses.drop("answer").join(self.subjects.select(keys), on="subject", how="left")
-        return frame.join(self.items.select("item", *described), on="item", how="left") if described else frame
+        if not described:
+            return frame
+        about = self.items.select("testset", "item", *described)
+        return frame.join(about, on=["testset", "item"], how="left", maintain_order="left")
 
 
 def read_study(source: str | os.PathLike[str]) -> StudyTables:
@@ -56,8 +65,10 @@ def read_study(source: str | os.PathLike[str]) -> StudyTables:
     subjects: list[dict[str, object]] = []
     parts: list[pl.DataFrame] = []
     warnings: list[str] = []
+    planned: dict[str, int] = {}
     for run in store.runs():
         spec = run.spec()
+        planned[run.name] = max([*(spec.get("checkpoints") or []), *run.parts()], default=0)
         for step, path in run.parts().items():
             part = run.read_part(path)
             if part is None:
@@ -69,11 +80,13 @@ def read_study(source: str | os.PathLike[str]) -> StudyTables:
             parts.append(part.with_columns(pl.lit(subject).alias("subject")))
         warnings += run.warnings
     if not parts:
-        raise InputError(f"{folder}: no checkpoint has been evaluated yet; start or continue with `breadth run`")
+        lost = f" ({len(warnings)} damaged ones were set aside)" if warnings else ""
+        raise InputError(f"{folder}: no checkpoint has been evaluated yet{lost}; start or continue with `breadth run`")
     responses = pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in _RESPONSE_TYPES.items())
     return StudyTables(
         responses,
         pl.DataFrame(subjects, schema=SUBJECT_TYPES, orient="row"),
         pl.concat(items, how="diagonal_relaxed"),
         tuple(warnings),
+        planned,
     )

@@ -27,6 +27,7 @@ class Table:
     frame: pl.DataFrame
     name: str
     header_lines: int = 0
+    warnings: tuple[str, ...] = ()
 
     def place(self, row: int, column: str) -> str:
         """Name a cell as the user can find it; ``row`` counts from 0."""
@@ -134,7 +135,10 @@ def _read_file(path: Path) -> Table:
     if not path.exists():
         raise InputError(f"{path}: there is no such file")
     if path.is_dir():
-        raise InputError(f"{path}: is a directory; name a table file ({listed(_READERS)})")
+        raise InputError(
+            f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a table "
+            f"file ({listed(_READERS)})"
+        )
     kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     reader = _READERS.get(kind.lower())
     if reader is None:

@@ -57,6 +57,7 @@ def read_trajectories(
     by default every column of numbers is a facet that is not a control and does not name a subject.
     """
     table = read_answers(source)
+    told = table.warnings
     groups = _names(by, table.frame.columns)
     for name, role in [*((name, "by") for name in groups), *([(order, "order")] if order else [])]:
         if name not in table.frame.columns:
@@ -86,7 +87,7 @@ def read_trajectories(
     if halves is not None:
         aligned = halves.aligned(frame, (*chosen, *controls))
         differences = aligned[by_group["__row"].to_numpy()]
-    warnings = [*_scale_warnings(table, scores), *_order_warnings(frame, groups, order)]
+    warnings = [*told, *_scale_warnings(table, scores), *_order_warnings(frame, groups, order)]
     return Trajectories(
         by_group.select(keep), table.name, groups, order, controls, chosen, differences, tuple(warnings)
     )

@@ -58,7 +58,9 @@ def _by_distance(cells: pl.DataFrame) -> Any:
     return alt.layer(points.encode(x=x, y=y), line.encode(x=x, y=y)).properties(width=320, height=230, title=title)
 
 
-def cross_findings(cells: pl.DataFrame, effects: pl.DataFrame, best: pl.DataFrame, by: str) -> str:
+def cross_findings(
+    cells: pl.DataFrame, effects: pl.DataFrame, best: pl.DataFrame, by: str, pairing: float | None = None
+) -> str:
     """How many cells gained, whether gains fade with distance, whether direction matters, and what to train on."""
     up, down = int((cells["ci_low"] > 0).sum()), int((cells["ci_high"] < 0).sum())
     parts = [
@@ -77,6 +79,10 @@ def cross_findings(cells: pl.DataFrame, effects: pl.DataFrame, best: pl.DataFram
         parts.append(f"Over all levels the best is {overall['best']}, {lead} ({overall['verdict']}).")
     winners = best.filter((pl.col("verdict") == "decided") & pl.col("test_level").is_not_null()).height
     parts.append(f"A best one is decided on {winners} of {best.height - 1} test levels.")
+    if pairing is not None:
+        parts.append(
+            f"Standard errors, paired by item, are {pairing:.2f} times what they would be unpaired (median over cells)."
+        )
     return " ".join(parts)
 
 

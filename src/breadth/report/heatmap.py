@@ -26,7 +26,7 @@ def heatmap(
     groups = pairs.select(by).unique(maintain_order=True).height if by else 1
     if groups > MOST_PANELS:
         cells = _mean_cells(heterogeneity)
-        panels = ["mean over groups"]
+        panels = list(dict.fromkeys(cell["group"] for cell in cells))
     else:
         cells = _cells(pairs, by)
         panels = list(dict.fromkeys(cell["group"] for cell in cells))
@@ -66,8 +66,10 @@ def _cells(pairs: pl.DataFrame, by: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _mean_cells(heterogeneity: pl.DataFrame) -> list[dict[str, Any]]:
+    apart = "train_set" in heterogeneity.columns
+    group = pl.format("mean over groups trained on {}", "train_set") if apart else pl.lit("mean over groups")
     renamed = heterogeneity.rename({"r_mean": "r", "k": "n"}).with_columns(
-        pl.lit("mean over groups").alias("group"),
+        group.alias("group"),
         pl.lit(None, dtype=pl.Float64).alias("q"),
         pl.lit(None, dtype=pl.String).alias("note"),
         pl.lit(None, dtype=pl.Float64).alias("p"),

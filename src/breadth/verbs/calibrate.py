@@ -1,18 +1,17 @@
-"""``calibrate``, ``ability``, ``levels``, ``difficulty_vs``: how hard items are, judged by those who answered."""
+"""``calibrate``, ``ability``, ``levels``: how hard items are, judged by those who answered."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from breadth.difficulty import assign_levels, rank_correlation, text_measures
-from breadth.errors import InputError, listed, unknown_column
+from breadth.difficulty import assign_levels
+from breadth.errors import InputError, listed
 from breadth.irt import (
     Abilities,
     Anchors,
@@ -24,15 +23,12 @@ from breadth.irt import (
     reliability,
     score,
 )
-from breadth.records import Responses, read_responses, read_table
-from breadth.stats import benjamini_hochberg
+from breadth.records import Responses
 from breadth.verbs.calibration import FITS, Calibration, Model
-from breadth.verbs.items import items_frame, numbers, subjects_frame_with
+from breadth.verbs.items import items_frame, subjects_frame_with
+from breadth.verbs.study_subjects import read_subjects
 
 Copies = Literal["keep", "weigh", "drop"]
-
-#: Short names of measures people type.
-ALIASES = {"length": "question_length"}
 
 
 def calibrate(
@@ -44,13 +40,15 @@ def calibrate(
     min_responses: int = 0,
     copies: Copies = "keep",
     seed: int = 0,
+    testset: str | None = None,
 ) -> Calibration:
     """Estimate item difficulty and subject ability from right and wrong answers.
 
     Parameters
     ----------
     responses
-        NPZ matrix, wide or long table, frame, or array of subjects x items; NaN, null or -1 is missing.
+        NPZ matrix, wide or long table, frame, or array of subjects x items; NaN, null or -1 is missing. Or the
+        directory of a study: its checkpoints are the subjects, and ``items`` also has ``testset`` and ``label``.
     model
         ``1pl`` (Rasch: items differ in difficulty), ``2pl`` (and discrimination), ``3pl`` (and guessing).
     priors
@@ -66,6 +64,8 @@ def calibrate(
         ``drop`` all but one of each group from the fit.
     seed
         Seeds the check of dimension and the samples of ``level_stability``.
+    testset
+        Take only the items of this test set (a study, or a long table with a column ``testset``).
 
     Examples
     --------
@@ -80,7 +80,7 @@ def calibrate(
         raise InputError(f"model is {model!r}; choose 1pl, 2pl or 3pl")
     if copies not in ("keep", "weigh", "drop"):
         raise InputError(f"copies is {copies!r}; choose keep, weigh or drop")
-    data = read_responses(responses)
+    data, about = read_subjects(responses, testset)
     if levels < 2:
         raise InputError(f"--levels is {levels}; choose at least 2")
     chosen = _priors(priors)
@@ -102,6 +102,7 @@ def calibrate(
     fit = fit_statistics(answers, found.difficulty, found.discrimination, abilities.ability, parameters[2])
     sure = assign_levels(found.difficulty, found.difficulty_se, min(levels, len(data.items)))
     items = items_frame(data.items, answers, found, fit.items, fit.point_biserial, sure, min_responses)
+    items = items if about is None else items.join(about, on="item", how="left", maintain_order="left")
     subjects = subjects_frame_with(data.subjects, answers, abilities, fit.subjects)
     summary = _fit_frame(model, answers, found, abilities)
     return Calibration(items, subjects, summary, (*data.warnings, *_warnings(found, items)), data, seed)
@@ -119,63 +120,8 @@ def levels(calibration: str | os.PathLike[str] | Calibration, n: int = 10) -> pl
     return _loaded(calibration).levels(n)
 
 
-def difficulty_vs(
-    calibration: str | os.PathLike[str] | Calibration, items: Any, measures: str | Sequence[str] | None = None
-) -> pl.DataFrame:
-    """Compare difficulty with people's ideas of it: Spearman's rho with a 95 % interval per measure.
-
-    ``items`` is a table with a column ``item`` or ``id``. A measure is one of its columns of numbers, or one computed
-    from its text (question_length, answer_length, sentences, digits, rare_words, steps). By default: all there are.
-    """
-    table = read_table(items)
-    key = next((name for name in ("item", "id") if name in table.frame.columns), None)
-    if key is None:
-        raise unknown_column("item", table.frame.columns, table.name, "which item a row is about")
-    known = _loaded(calibration).items.select(pl.col("item").cast(pl.String), "difficulty")
-    computed = text_measures(table.frame)
-    own = [
-        name for name in table.frame.columns if name not in (key, "difficulty") and table.frame[name].dtype.is_numeric()
-    ]
-    available = [*own, *(name for name in computed.columns if name not in own)]
-    wanted = available if measures is None else [_measure(name, available, table.name) for name in _split(measures)]
-    columns = [table.numbers(name).alias(name) if name in own else computed[name] for name in wanted]
-    joined = pl.DataFrame([table.frame[key].cast(pl.String).alias("item"), *columns]).join(known, on="item")
-    if not joined.height:
-        raise InputError(
-            f"{table.name}: none of its items is in the calibration. Its items: "
-            f"{listed(table.frame[key].cast(pl.String).head(3))}; calibrated: {listed(known['item'].head(3))}"
-        )
-    rows = [rank_correlation(numbers(joined, name), numbers(joined, "difficulty")) for name in wanted]
-    frame = pl.DataFrame(
-        {
-            "measure": wanted,
-            "n": [row.n for row in rows],
-            "rho": [row.rho for row in rows],
-            "ci_low": [row.low for row in rows],
-            "ci_high": [row.high for row in rows],
-            "p": [row.p for row in rows],
-        },
-        schema_overrides={"measure": pl.String, "n": pl.Int64},
-    )
-    q = benjamini_hochberg(frame["p"].to_numpy())
-    note = pl.when(pl.col("rho").is_null()).then(pl.lit("constant, or fewer than 5 items have it")).otherwise(None)
-    return frame.with_columns(pl.Series("q", q)).fill_nan(None).with_columns(note.alias("note"))
-
-
 def _loaded(calibration: str | os.PathLike[str] | Calibration) -> Calibration:
     return calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
-
-
-def _split(names: str | Sequence[str]) -> list[str]:
-    entries = [names] if isinstance(names, str) else names
-    return [part.strip() for entry in entries for part in entry.split(",") if part.strip()]
-
-
-def _measure(name: str, available: Sequence[str], where: str) -> str:
-    full = name if name in available else ALIASES.get(name, name)
-    if full not in available:
-        raise unknown_column(name, available, where, "measure")
-    return full
 
 
 def _priors(given: str | os.PathLike[str] | Priors) -> Priors:

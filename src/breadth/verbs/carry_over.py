@@ -14,7 +14,8 @@ from breadth.errors import InputError
 from breadth.records import StudyMatrix
 from breadth.stats import benjamini_hochberg, summarise
 from breadth.stats.intervals import LEVEL, to_z
-from breadth.verbs.correlate import Correlation, correlate
+from breadth.verbs.correlate import correlate
+from breadth.verbs.correlation import Correlation
 from breadth.verbs.standing import ends, in_domain_set
 
 #: Checkpoints a run needs to be cut into two, or three, parts that can be analysed on their own.

@@ -3,110 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from breadth.errors import listed, unknown_column
-from breadth.records import InputError, Trajectories, read_trajectories
-from breadth.stats import (
-    Inference,
-    Partial,
-    Regressor,
-    Settings,
-    compare_groups,
-    make_panel,
-    partial_correlations,
-    residual_series,
-    rows_needed,
-    summarise,
-)
-from breadth.stats.intervals import spare_rows, to_z
-from breadth.verbs.frames import heterogeneity_frame, pairs_frame, similarity_frame
-
-if TYPE_CHECKING:
-    import altair as alt
-
-#: Above this many groups, comparing every two of them is not a table anybody reads.
-MOST_COMPARED = 256
+from breadth.records import InputError, Trajectories, is_study, read_table, read_trajectories
+from breadth.stats import Inference, Partial, Regressor, Settings, make_panel, partial_correlations, rows_needed
+from breadth.verbs.correlation import MOST_COMPARED, Correlation
+from breadth.verbs.frames import pairs_frame
+from breadth.verbs.study_scores import correlate_study
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """What :func:`correlate` found.
-
-    ``pairs`` has a row per group and pair of test sets; ``windows`` the same per part of the run (empty unless
-    asked for); ``warnings`` what the user should know about the table. The other frames are made when asked for.
-    """
-
-    pairs: pl.DataFrame
-    windows: pl.DataFrame
-    trajectories: Trajectories
-    settings: Settings
-    warnings: tuple[str, ...]
-    _partial: Partial
-    _labels: pl.DataFrame
-
-    @property
-    def by(self) -> tuple[str, ...]:
-        """Columns that name a group."""
-        return self.trajectories.by
-
-    @cached_property
-    def heterogeneity(self) -> pl.DataFrame:
-        """Per pair over groups: the mean correlation and how much groups differ; empty without ``by``."""
-        found = self._partial
-        known = ~np.isnan(found.p)
-        z = np.where(known, to_z(np.nan_to_num(found.r)), np.nan)
-        variance = 1 / spare_rows(np.nan_to_num(found.n_eff), found.spent)
-        frame = heterogeneity_frame(summarise(z.T, variance.T), self.trajectories.facets)
-        return frame if self.by else frame.clear()
-
-    @cached_property
-    def similarity(self) -> pl.DataFrame:
-        """For every two groups: how alike their correlation matrices are; empty for more than 256 groups."""
-        found, facets = self._partial, self.trajectories.facets
-        compared = self._labels.height <= MOST_COMPARED and bool(self.by)
-        r = found.r if compared else found.r[:0]
-        result = compare_groups(r, np.where(np.isnan(r), np.nan, to_z(r)), len(facets), self.settings.seed)
-        return similarity_frame(result, self._labels)
-
-    @cached_property
-    def residuals(self) -> pl.DataFrame:
-        """What the control leaves of every score: the ``by`` columns, the order, ``testset, score, residual``."""
-        panel, labels = make_panel(self.trajectories)
-        left = residual_series(panel, self.settings.regressor, self.settings.rank)
-        frame, (_, length, m) = self.trajectories.frame, panel.scores.shape
-        sizes = frame.group_by(labels.columns, maintain_order=True).len()["len"].to_numpy() if self.by else [length]
-        inside = np.arange(length)[None, :] < np.asarray(sizes)[:, None]
-        keys = frame.select([*self.by, *([self.trajectories.order] if self.trajectories.order else [])])
-        rows = np.repeat(np.arange(frame.height), m)
-        names = pl.Series(self.trajectories.facets, dtype=pl.String).gather(np.tile(np.arange(m), frame.height))
-        return pl.DataFrame(
-            {
-                **{name: keys[name].gather(rows) for name in keys.columns},
-                "testset": names,
-                "score": pl.Series(panel.scores[inside].reshape(-1), nan_to_null=True),
-                "residual": pl.Series(left[inside].reshape(-1), nan_to_null=True),
-            }
-        )
-
-    def figure(self) -> alt.TopLevelMixin:
-        """A lower-triangle heatmap per group, as an Altair chart."""
-        from breadth.report.heatmap import heatmap
-
-        return heatmap(self.pairs, self.heterogeneity, self.trajectories.facets, self.by)
-
-    def summary(self) -> str:
-        """The answer in one paragraph of plain language."""
-        from breadth.report.findings import correlation_findings
-
-        return correlation_findings(self)
 
 
 def correlate(
@@ -130,9 +39,11 @@ def correlate(
     ----------
     table
         Path or frame; wide (a column per test set), long (``testset``, ``score``) or answers (``testset``,
-        ``item``, ``correct``); or the directory of a study. :class:`Trajectories` bring their own columns.
+        ``item``, ``correct``); or the directory of a study, where ``by`` is ``run`` and ``order`` is ``step`` unless
+        said otherwise. :class:`Trajectories` bring their own columns.
     control
-        In-domain performance: one or several columns.
+        In-domain performance: one or several columns. In a study, by default every run's own train set; with several
+        train sets the frames have a column ``train_set``.
     facets
         Test sets to correlate; names or wildcards. Default: every column of numbers that is nothing else.
     by
@@ -165,22 +76,34 @@ def correlate(
     >>> result.pairs.columns[:4]
     ['run', 'a', 'b', 'n']
     """
-    chosen = _inference(inference, order, resamples)
     if regressor not in get_args(Regressor):
         raise InputError(f"regressor is {regressor!r}; choose gam, linear or none")
-    if not control and regressor != "none":
-        raise InputError("name the in-domain column with --control, or say --regressor none to control for nothing")
-    trajectories = (
-        table if isinstance(table, Trajectories) else read_trajectories(table, control, facets, by, order, seed=seed)
-    )
-    counts, scale = _counts(trajectories, item_counts, rank)
-    settings = Settings(regressor, rank, chosen, resamples, seed, counts, scale)
-    partial, labels, pairs = _analyse(trajectories, settings, None, progress)
-    parts = pairs.clear()
-    if windows is not None:
-        parts = _windows(trajectories, settings, windows)
-    warnings = (*trajectories.warnings, *_size_warnings(trajectories, labels))
-    return Correlation(pairs, parts, trajectories, settings, warnings, partial, labels)
+
+    def analyse(
+        source: Any,
+        control: str | Sequence[str] | None,
+        facets: str | Sequence[str] | None,
+        by: str | Sequence[str] | None,
+        order: str | None,
+    ) -> Correlation:
+        chosen = _inference(inference, order, resamples)
+        if not control and regressor != "none":
+            raise InputError("name the in-domain column with --control, or say --regressor none to control for nothing")
+        trajectories = (
+            source
+            if isinstance(source, Trajectories)
+            else read_trajectories(source, control, facets, by, order, seed=seed)
+        )
+        counts, scale = _counts(trajectories, item_counts, rank)
+        settings = Settings(regressor, rank, chosen, resamples, seed, counts, scale)
+        partial, labels, pairs = _analyse(trajectories, settings, None, progress)
+        parts = pairs.clear() if windows is None else _windows(trajectories, settings, windows)
+        warnings = (*trajectories.warnings, *_size_warnings(trajectories, labels))
+        return Correlation(pairs, parts, trajectories, settings, warnings, partial, labels)
+
+    if is_study(table):
+        return correlate_study(table, analyse, control, facets, by, order, regressor)
+    return analyse(table if isinstance(table, Trajectories) else read_table(table), control, facets, by, order)
 
 
 def _inference(inference: str, order: str | None, resamples: int) -> Inference:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
 
-from breadth.difficulty import Contrast, Gains, breaking_point, cell_weights, contrast, distance_weights
-from breadth.errors import InputError, listed, unknown_column
-from breadth.records import Table, read_answers
+from breadth.difficulty import Contrast, Gains, breaking_point, cell_weights, contrast, distance_weights, pairing_ratio
+from breadth.errors import InputError
+from breadth.records import Table, is_study, read_answers
 from breadth.stats import benjamini_hochberg
 from breadth.verbs.calibration import Calibration
+from breadth.verbs.cross_answers import pair_by_item, prepare, ways_of_training
+from breadth.verbs.study_cross import study_table
 
 if TYPE_CHECKING:
     import altair as alt
-
-#: What a table may call the model before training, besides leaving the column empty.
-UNTRAINED = ("zero-shot", "baseline", "untrained", "none")
-
-#: Fewest test items of a level for its gains to have an interval.
-LEAST_ITEMS = 5
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,8 @@ class Cross:
     ``cells``: ``train_level`` (or ``strategy``), ``test_level, n_items, n_seeds, accuracy, baseline, gain, se,
     ci_low, ci_high, p, q``. ``effects``: fading with distance and asymmetry (training by level only). ``breaks``:
     where accuracy breaks off. ``best``: the best way of training per test level and overall, and whether that is
-    decided.
+    decided. ``pairing``: standard error of a gain relative to one that is not paired by item, median over cells.
+    ``strategies``: the same for strategies, where there are levels and strategies and ``by`` was left open.
     """
 
     cells: pl.DataFrame
@@ -41,6 +38,8 @@ class Cross:
     breaks: pl.DataFrame
     best: pl.DataFrame
     warnings: tuple[str, ...] = ()
+    pairing: float | None = None
+    strategies: Cross | None = None
 
     @property
     def by(self) -> str:
@@ -57,11 +56,18 @@ class Cross:
         """What the study shows, in plain language; "undecided" where the intervals say so."""
         from breadth.report.cross import cross_findings
 
-        return cross_findings(self.cells, self.effects, self.best, self.by)
+        return cross_findings(self.cells, self.effects, self.best, self.by, self.pairing)
 
 
 def cross(
-    answers: Any, calibration: str | os.PathLike[str] | Calibration | None = None, levels: int = 10, seed: int = 0
+    answers: Any,
+    calibration: str | os.PathLike[str] | Calibration | None = None,
+    levels: int = 10,
+    seed: int = 0,
+    by: Literal["train_level", "strategy"] | None = None,
+    model: str | None = None,
+    train_set: str | None = None,
+    shots: int | None = None,
 ) -> Cross:
     """Compare models trained on different levels (or by different strategies) with the untrained one, level by level.
 
@@ -70,104 +76,45 @@ def cross(
     answers
         Long table, or a directory of them: ``item, correct``, ``train_level`` or ``strategy`` (empty for the untrained
         model), ``seed`` if there are several, and ``level`` of the item unless there is a calibration. Test items must
-        not have been trained on.
+        not have been trained on. Or the directory of a study that trained by level or strategy: the last checkpoint of
+        every run is compared with the model at step 0, on the held-out items of the set it was trained on.
     calibration
         Where the levels of the items come from.
     levels
         Number of levels to cut a calibration into.
     seed
         Seeds the resampling behind ``breaks``.
+    by
+        ``train_level`` or ``strategy``; by default levels, and strategies too where there are both.
+    model, train_set, shots
+        Which part of a study, where it has several.
     """
-    table = read_answers(answers)
-    frame, by, warnings = _prepared(table, calibration, levels)
-    gains, ways, kept = _gains(frame, by, table.name)
-    warnings += kept
-    cells = _cells(gains, ways, by)
-    return Cross(
-        cells, _effects(gains, ways, by), _breaks(gains, ways, by, seed), _best(gains, ways, by), tuple(warnings)
-    )
-
-
-def _prepared(
-    table: Table, calibration: str | os.PathLike[str] | Calibration | None, levels: int
-) -> tuple[pl.DataFrame, str, list[str]]:
-    """Rows of ``way, seed, item, correct, level``; a null way is the untrained model."""
-    frame = table.frame
-    by = next((name for name in ("train_level", "strategy") if name in frame.columns), None)
-    if by is None:
-        raise unknown_column("train_level", frame.columns, table.name, "how a model was trained; or strategy")
-    for name in ("item", "correct"):
-        if name not in frame.columns:
-            raise unknown_column(name, frame.columns, table.name, "answers")
-    way = frame[by].cast(pl.String).str.strip_chars()
-    columns = {
-        "way": way.set(way.str.to_lowercase().is_in([*UNTRAINED, ""]).fill_null(False), None),
-        "seed": frame["seed"].cast(pl.String).fill_null("")
-        if "seed" in frame.columns
-        else pl.Series([""] * frame.height),
-        "item": frame["item"].cast(pl.String),
-        "correct": table.numbers("correct"),
-    }
-    rows = pl.DataFrame(columns)
-    if calibration is None:
-        if "level" not in frame.columns:
-            raise unknown_column("level", frame.columns, table.name, "level of the item; or name a calibration")
-        rows = rows.with_columns(table.numbers("level").cast(pl.Int64).alias("level"))
+    if is_study(answers):
+        table = study_table(answers, model, train_set, shots, leveled=calibration is not None)
+    elif (model, train_set, shots) != (None, None, None):
+        raise InputError("--model, --train-set and --shots choose from a study's directory; filter a table before")
     else:
-        known = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
-        rows = rows.join(known.levels(levels).select("item", "level"), on="item", how="left", maintain_order="left")
-    warnings = []
-    without = rows.filter(pl.col("level").is_null())["item"].unique()
-    if without.len():
-        warnings.append(
-            f"{without.len():,} items have no level and are left out, for instance: {listed(without.sort(), 3)}"
-        )
-    rows = rows.drop_nulls(["level", "correct"])
-    doubled = rows.select("way", "seed", "item").is_duplicated()
-    if doubled.any():
-        way_, seed_, item_ = rows.row(int(doubled.arg_max() or 0))[:3]
-        raise InputError(
-            f"{table.name}: item {item_!r} is answered more than once by {by} {way_ or 'untrained'}, seed "
-            f"{seed_ or '-'}; every (way of training, seed, item) may occur once"
-        )
-    return rows, by, warnings
+        table = read_answers(answers)
+    found = _crossed(table, by, calibration, levels, seed)
+    if by is None and ways_of_training(table.frame) == ["train_level", "strategy"]:
+        return replace(found, strategies=_crossed(table, "strategy", calibration, levels, seed))
+    return found
 
 
-def _gains(rows: pl.DataFrame, by: str, name: str) -> tuple[Gains, list[str], list[str]]:
-    """Arrays over the test items that every model answered."""
-    untrained = rows.filter(pl.col("way").is_null())
-    trained = rows.filter(pl.col("way").is_not_null())
-    if not untrained.height or not trained.height:
-        missing = "untrained model (rows with an empty " + by + ")" if not untrained.height else "trained model"
-        raise InputError(f"{name}: there is no {missing}; gains need both")
-    models = rows.select("way", "seed").unique().height
-    shared = rows.group_by("item").len().filter(pl.col("len") == models)["item"]
-    dropped = rows["item"].n_unique() - shared.len()
-    rows = rows.filter(pl.col("item").is_in(shared.implode()))
-    sizes = rows.select("item", "level").unique().group_by("level").len().sort("level")
-    thin = sizes.filter(pl.col("len") < LEAST_ITEMS)
-    if not sizes.height or thin.height:
-        where = f"level {thin['level'][0]} has only {thin['len'][0]} items" if sizes.height else "there are no items"
-        raise InputError(f"{name}: {where} that all models answered; a level needs at least {LEAST_ITEMS}")
-    names = sizes["level"].to_list()
-    if names != list(range(len(names))):
-        raise InputError(f"{name}: levels of test items must run from 0 without gaps, not {listed(map(str, names))}")
-    order = rows.select("item", "level").unique().sort("level", "item")
-
-    def matrix(part: pl.DataFrame) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        wide = part.pivot(on="seed", index="item", values="correct", maintain_order=True)
-        return order.join(wide, on="item", maintain_order="left").drop("item", "level").to_numpy().T.astype(np.float64)
-
-    ways = sorted(
-        trained["way"].unique().to_list(), key=lambda way: (not way.isdigit(), int(way) if way.isdigit() else way)
+def _crossed(
+    table: Table, by: str | None, calibration: str | os.PathLike[str] | Calibration | None, levels: int, seed: int
+) -> Cross:
+    rows, by, warnings = prepare(table, by, calibration, levels)
+    gains, ways, kept = pair_by_item(rows, by, table.name)
+    ratio = pairing_ratio(gains)
+    return Cross(
+        _cells(gains, ways, by),
+        _effects(gains, ways, by),
+        _breaks(gains, ways, by, seed),
+        _best(gains, ways, by),
+        (*table.warnings, *warnings, *kept),
+        None if np.isnan(ratio) else ratio,
     )
-    arrays = tuple(matrix(rows.filter(pl.col("way") == way)) for way in ways)
-    baseline = matrix(rows.filter(pl.col("way").is_null())).mean(axis=0)
-    found = Gains(arrays, baseline, order["level"].to_numpy().astype(np.intp))
-    warnings = [f"{dropped:,} items were not answered by every model and are left out"] if dropped else []
-    if min(len(array) for array in arrays) < 2:
-        warnings.append("some training was done with one seed only: its chance variation is not in the standard errors")
-    return found, ways, warnings
 
 
 def _cells(gains: Gains, ways: Sequence[str], by: str) -> pl.DataFrame:

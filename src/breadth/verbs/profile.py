@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,13 @@ import polars as pl
 from scipy import special
 
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import Responses, read_responses
+from breadth.records import Responses, StudyTables, Table, is_study, read_answers, read_responses, read_study
 from breadth.stats import benjamini_hochberg
 from breadth.stats.intervals import LEVEL
 from breadth.verbs.calibration import Calibration
 from breadth.verbs.items import numbers
-from breadth.verbs.profiles import accuracy_by_level, evenly
+from breadth.verbs.profiles import NO_ABILITY, accuracy_by_level, evenly
+from breadth.verbs.study_subjects import choose_checkpoints
 
 if TYPE_CHECKING:
     import altair as alt
@@ -52,7 +54,7 @@ class Profile:
 
 def profile(
     responses: Any,
-    calibration: str | os.PathLike[str] | Calibration,
+    calibration: str | os.PathLike[str] | Calibration | None = None,
     subjects: str | Sequence[str] | None = None,
     levels: int = 10,
 ) -> Profile:
@@ -61,25 +63,83 @@ def profile(
     Intervals of accuracies are Wilson's. A difference between two subjects is paired: its standard error comes from the
     item-by-item differences over the items that both answered, with t quantiles. By default five subjects, spread over
     ability, are shown; up to twelve are compared with each other.
+
+    Of a study's directory, by default, the first and last checkpoint of every run are shown, and ``subjects`` may name
+    runs, models or RUN/STEP with wildcards; differences are later minus earlier. Without a calibration, levels are
+    those of the study's items (or of a column ``level`` in a long table), and nothing is expected of a subject.
     """
-    known = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
-    data = read_responses(responses)
-    matched = [j for j, name in enumerate(data.items) if name in set(known.items["item"])]
-    abilities = known.score(data)
-    kept = Responses(data.matrix[:, matched], data.subjects, tuple(data.items[j] for j in matched), data.name)
-    order = known.levels(levels).rows_by_key("item", named=True, unique=True)
-    level = np.array([_or_nan(order[name]["level"]) for name in kept.items])
-    place = {name: index for index, name in enumerate(known.items["item"])}
-    columns = [place[name] for name in kept.items]
-    answered = abilities.filter(pl.col("n") > 0).sort("ability")["subject"]
-    chosen = evenly(answered) if subjects is None else _split(subjects, data)
-    ability = numbers(abilities, "ability")
-    frame = accuracy_by_level(kept, level, ability, lambda theta: known.probability(theta)[:, columns], chosen)
-    warnings = []
-    if len(matched) < len(data.items):
-        found = f"{len(matched):,} of {len(data.items):,} items"
-        warnings.append(f"{found} are in the calibration; the others are left out")
-    return Profile(frame, _differences(kept, level, chosen), tuple(warnings))
+    study = read_study(responses) if is_study(responses) else None
+    table = _long_table(responses, study)
+    data = read_responses(responses if table is None else table)
+    if calibration is None:
+        level, warnings = _levels_of_items(table, data)
+        ability, probability = NO_ABILITY, None
+        ranked = pl.Series(data.subjects)
+    else:
+        known = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+        abilities = known.score(data)
+        order = dict(known.levels(levels).select("item", "level").iter_rows())
+        place = {name: index for index, name in enumerate(known.items["item"])}
+        matched = [name in place for name in data.items]
+        warnings = _counted(matched, "in the calibration")
+        data = _only(data, matched)
+        level = np.array([_or_nan(order[name]) for name in data.items])
+        columns = [place[name] for name in data.items]
+        ability = numbers(abilities, "ability")
+        ranked = abilities.filter(pl.col("n") > 0).sort("ability")["subject"]
+
+        def probability(theta: Floats) -> Floats:
+            chance: Floats = known.probability(theta)[:, columns]
+            return chance
+
+    if study is not None:
+        chosen = choose_checkpoints(study.subjects, subjects, data.name)
+    else:
+        chosen = evenly(ranked) if subjects is None else _split(subjects, data)
+    frame = accuracy_by_level(data, level, ability, probability, chosen)
+    compared = chosen if study is None else chosen[::-1]
+    return Profile(frame, _differences(data, level, compared), (*data.warnings, *warnings))
+
+
+def _long_table(responses: Any, study: StudyTables | None) -> Table | None:
+    """A long table of answers where there is one: it may have levels."""
+    if study is not None:
+        return Table(study.answers(), str(responses), warnings=study.warnings)
+    path = isinstance(responses, str | os.PathLike)
+    if isinstance(responses, np.ndarray | Responses) or (path and Path(responses).suffix.lower() == ".npz"):
+        return None
+    return read_answers(responses)
+
+
+def _levels_of_items(table: Table | None, data: Responses) -> tuple[Floats, list[str]]:
+    """Level of every item from the table itself."""
+    if table is None or not {"item", "level"} <= set(table.frame.columns):
+        raise InputError(
+            f"{data.name}: its items have no level; name a calibration with --calibration (`breadth calibrate` makes "
+            "one)"
+        )
+    names, values = [pl.col("item").cast(pl.String)], table.numbers("level").alias("level")
+    if "testset" in table.frame.columns:
+        # Where ids repeat between test sets, subjects answer "testset / item".
+        names.append(pl.concat_str([pl.col("testset").cast(pl.String), names[0]], separator=" / ").alias("item"))
+    rows = pl.concat([table.frame.select(name, values).drop_nulls().unique() for name in names])
+    known = dict(rows.iter_rows())
+    level = np.array([known.get(name, np.nan) for name in data.items], dtype=np.float64)
+    if np.isnan(level).all():
+        raise InputError(f"{data.name}: no item has a level; name a calibration with --calibration")
+    return level, _counted(~np.isnan(level), "in a level")
+
+
+def _counted(known: Sequence[bool] | npt.NDArray[np.bool_], where: str) -> list[str]:
+    count = sum(map(bool, known))
+    if count == len(known):
+        return []
+    return [f"{count:,} of {len(known):,} items are {where}; the others are left out"]
+
+
+def _only(data: Responses, kept: Sequence[bool]) -> Responses:
+    index = [j for j, keep in enumerate(kept) if keep]
+    return replace(data, matrix=data.matrix[:, index], items=tuple(data.items[j] for j in index))
 
 
 def _split(subjects: str | Sequence[str], data: Responses) -> list[str]:

@@ -16,6 +16,9 @@ from breadth.stats.intervals import LEVEL
 Floats = npt.NDArray[np.float64]
 Probability = Callable[[Floats], Floats]
 
+#: Stands for the ability of subjects that nothing was calibrated for.
+NO_ABILITY: Floats = np.empty(0)
+
 
 def evenly(names: pl.Series, count: int = 5) -> list[str]:
     """Pick a few names evenly from a sorted list, away from its ends."""
@@ -26,11 +29,12 @@ def evenly(names: pl.Series, count: int = 5) -> list[str]:
 
 
 def accuracy_by_level(
-    responses: Responses, level: Floats, ability: Floats, probability: Probability, subjects: Sequence[str]
+    responses: Responses, level: Floats, ability: Floats, probability: Probability | None, subjects: Sequence[str]
 ) -> pl.DataFrame:
     """Accuracy of ``subjects`` on the items of every level: ``subject, level, n, accuracy, ci_low, ci_high, expected``.
 
-    ``level`` [items] may hold NaN; ``ability`` [all subjects]; ``probability`` gives [subjects, items] for abilities.
+    ``level`` [items] may hold NaN; ``ability`` [all subjects]; ``probability`` gives [subjects, items] for abilities;
+    without it nothing is expected.
     """
     place = {name: index for index, name in enumerate(responses.subjects)}
     missing = [name for name in subjects if name not in place]
@@ -39,7 +43,7 @@ def accuracy_by_level(
     rows = [place[name] for name in subjects]
     values = responses.matrix[rows].astype(np.float64)
     seen = values >= 0
-    chance = probability(ability[rows])
+    chance = np.full(values.shape, np.nan) if probability is None else probability(ability[rows])
     parts = []
     for k in np.unique(level[~np.isnan(level)]):
         inside = seen & (level == k)[None, :]

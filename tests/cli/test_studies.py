@@ -1,0 +1,70 @@
+"""The verbs on a study's directory, as a user calls them."""
+
+import polars as pl
+import pytest
+
+from breadth.records import StudyStore
+
+
+@pytest.fixture(scope="module")
+def study(write_study, tmp_path_factory):
+    runs = [{"model": model, "seed": seed, "train_level": k} for model in "mn" for seed in (0, 1) for k in range(3)]
+    runs += [{"model": "m", "seed": seed, "strategy": name} for seed in (0, 1) for name in ("easy", "full")]
+    return write_study(tmp_path_factory.mktemp("study"), runs, steps=9, levels=3)
+
+
+def test_correlate(breadth, write_study, tmp_path):
+    runs = [{"model": "m", "train_set": name} for name in ("home", "away")]
+    folder = write_study(tmp_path / "s", [*runs, {"model": "m", "steps": 1, "seed": 9}])
+    path = StudyStore(folder).run("m-away-8-0").parts()[0]
+    path.write_bytes(path.read_bytes()[1:])
+    out = breadth("correlate", folder, "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "f.html")
+    assert "Trained on home" in out.stdout
+    assert max(len(line) for line in out.stdout.splitlines() if not line.startswith("wrote")) <= 100
+    assert "its checksum is wrong" in out.stderr
+    assert "1 run without training or with a single checkpoint left out: m-home-8-9" in out.stderr
+    assert pl.read_csv(tmp_path / "pairs.csv")["train_set"].to_list() == ["away", "home"]
+    assert pl.read_csv(tmp_path / "pairs.heterogeneity.csv")["train_set"].to_list() == ["away", "home"]
+
+
+def test_calibrate_then_profile(breadth, study, tmp_path):
+    path = tmp_path / "c.parquet"
+    out = breadth("calibrate", study, "--testset", "away", "--out", path)
+    assert "are not independent subjects" in out.stderr
+    assert pl.read_parquet(path)["testset"].unique().to_list() == ["away"]
+    out = breadth("profile", study, "--calibration", path, "--subjects", "m-home-8-0-2", "--levels", 3)
+    assert "m-home-8-0-2/128 minus m-home-8-0-2/0" in out.stdout
+    assert "60 of 180 items are in the calibration" in out.stderr
+    assert "the 30 ablest of 144" in breadth("ability", study, "--with", path).stdout
+
+
+def test_cross_shows_levels_and_strategies(breadth, study, tmp_path):
+    out = breadth("cross", study, "--model", "m", "--out", tmp_path / "x.csv", "--figure", tmp_path / "x.html")
+    assert "train level" in out.stdout
+    assert "strategy" in out.stdout
+    assert " ".join(out.stdout.split()).count("times what they would be unpaired") == 2
+    written = {path.name for path in tmp_path.iterdir()}
+    assert {"x.csv", "x.best.csv", "x.strategy.csv", "x.strategy.best.csv", "x.html", "x.strategy.html"} <= written
+    only = breadth("cross", study, "--model", "m", "--by", "strategy").stdout
+    assert "train level" not in only
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["cross"], "choose one with --model: m, n"),
+        (["profile", "--subjects", "nobody"], "no run, model or checkpoint fits 'nobody'"),
+    ],
+)
+def test_mistakes_are_one_line(breadth, study, arguments, message):
+    out = breadth(arguments[0], study, *arguments[1:], ok=False)
+    assert out.returncode == 2
+    assert message in out.stderr
+    assert "Traceback" not in out.stderr
+
+
+def test_a_directory_that_is_no_study(breadth, tmp_path):
+    out = breadth("correlate", tmp_path, ok=False)
+    assert out.returncode == 2
+    assert "runs/ and items/" in out.stderr
+    assert len(out.stderr.splitlines()) == 1
