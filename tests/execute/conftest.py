@@ -1,14 +1,58 @@
+"""Studies of tiny models, and processes that can be killed."""
+
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from breadth.execute.materials import Materials
-from breadth.study import expand, parse_study
+LORA = """\
+name: s
+models: {model}
+train: {{set: plain, shots: 16, seeds: [0, 1]}}
+recipe: {{method: lora, layers: 2, dropout: 0.1, trunk: "on", lr: 1.0e-2, batch: 8, steps: 8}}
+evaluate: {{on: [plain, negation], every: 2, items: 24}}
+"""
+FULL = """\
+name: s
+models: {model}
+train: {{set: plain, shots: 16, seeds: 0}}
+recipe: {{method: full, trunk: "off", lr: 1.0e-3, batch: 8, steps: 6}}
+evaluate: {{on: [plain, negation], every: 2, items: 24}}
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """A tiny model in a directory that no other process writes."""
+    from breadth.lm.tiny import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture
+def study(tmp_path, tiny):
+    """Write a study file; ``changes`` replaces text in it."""
+
+    def write(text=LORA, changes=(), name="study.yaml"):
+        text = text.format(model=tiny)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
 
 
 @pytest.fixture
 def materials(tmp_path):
     """Materials and runs of a study written as text; own files lie in ``tmp_path``."""
+    from breadth.execute.materials import Materials
+    from breadth.study import expand, parse_study
 
     def read(text):
         whole = f"name: s\nmodels: smollm2-135m\n{text}\n"
@@ -16,3 +60,67 @@ def materials(tmp_path):
         return Materials(file), expand(file)
 
     return read
+
+
+class Forks:
+    """Carries studies out, each in a fresh child of one process that has loaded the libraries."""
+
+    def __init__(self):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        command = [sys.executable, str(Path(__file__).with_name("forking.py"))]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def run(self, study, into, **options):
+        """Exit code (negative for a signal), seconds it took, and what was said on standard error.
+
+        ``kill_after`` kills after so many seconds; ``kill_at`` = "before 3" or "after 3" before or after the third
+        rename of a file, which is how every file of a study comes into being; ``file_limit`` is the most bytes that a
+        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) done at the same time.
+        """
+        options |= {"study": str(study), "into": str(into)}
+        self.process.stdin.write(json.dumps(options) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def forks():
+    found = Forks()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def command():
+    """The command line in a process of its own, one thread."""
+
+    def start(*arguments, wait=True, env=(), **options):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **dict(env)}
+        words = [sys.executable, "-m", "breadth", *map(str, arguments)]
+        if not wait:
+            return subprocess.Popen(
+                words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+            )
+        return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, **options)
+
+    return start
+
+
+def parts(folder):
+    """Names and bytes of all answers of a study."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).glob("runs/*/step-*"))}
+
+
+def refused(out):
+    """The one line with which a command refused; no traceback."""
+    assert out.returncode == 2, out.stderr
+    assert "Traceback" not in out.stderr
+    lines = [line for line in out.stderr.splitlines() if line.startswith("breadth: ")]
+    assert len(lines) == 1, out.stderr
+    return out.stderr[out.stderr.index("breadth: ") :]

@@ -36,33 +36,38 @@ def run_command(
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads to compute with.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and what it costs.")] = False,
 ) -> None:
+    from breadth.cli.terminal import console
+
+    try:
+        _run(study, into, data, shard, threads, dry_run)
+    except KeyboardInterrupt:
+        console.print("\nStopped; the same command goes on where it was.", highlight=False)
+        sys.exit(130)
+
+
+def _run(study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool) -> None:
     from breadth.cli.terminal import console, say_warnings
-    from breadth.cli.watch import TerminalWatcher
     from breadth.lm.extra import require_lm
     from breadth.study import read_study_file
-    from breadth.verbs import run
 
     file = read_study_file(study)
     say_warnings(file.warnings)
     require_lm("torch", "transformers", "peft", "accelerate")
+    from breadth.cli.watch import TerminalWatcher
     from breadth.execute.plan import plan_study
+    from breadth.execute.study import run_study
 
     folder = into if into is not None else Path(file.name)
     _set_threads(threads)
-    plan = plan_study(file, folder, data=data, shard=shard)
+    plan = plan_study(file, folder, data=data, shard=shard, dry=dry)
     show_plan(plan, file.name, folder)
-    if plan.answers_left:
-        show_estimate(plan, fetch=not dry_run)
-    if dry_run:
+    if plan.checkpoints_left:
+        show_estimate(plan, fetch=not dry)
+    if dry:
         console.print("Nothing was run (--dry-run).", highlight=False)
         return
-    try:
-        with TerminalWatcher(plan) as watcher:
-            outcome = run(file, folder, data, shard, watcher)
-    except KeyboardInterrupt:
-        console.print(f"\nStopped. The same command goes on where it was: breadth run {study}", highlight=False)
-        sys.exit(130)
-    say_warnings(outcome.warnings)
+    with TerminalWatcher(plan) as watcher:
+        outcome = run_study(file, folder, data=data, shard=shard, watcher=watcher, materials=plan.materials)
     parts = [(len(outcome.complete), "done now"), (len(outcome.done_before), "done before")]
     parts.append((len(outcome.elsewhere), "in the hands of another process"))
     said = ", ".join(f"{count} {what}" for count, what in parts if count) or "nothing to do"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from breadth.cli.terminal import errors
+from breadth.cli.terminal import errors, say_warnings
 from breadth.execute.watching import Watcher, Work
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ class TerminalWatcher(Watcher):
     """Shows a study as it runs."""
 
     def __init__(self, plan: Plan) -> None:
-        self.steps_left, self.answers_left = plan.steps_left, plan.answers_left
-        self.run, self.step, self.loss = "", 0, float("nan")
+        #: Steps and answers that each run still needs.
+        self.left = {each.run.name: (each.steps_left, each.to_answer * plan.items) for each in plan.runs}
+        self.run = ""
         self.step_seconds = self.answer_seconds = 0.0
         self.steps = self.answers = 0
+        self.waiting, self.loading = set(self.left), float("inf")
         self.last = time.perf_counter()
         self.said: set[str] = set()
         more = TextColumn("{task.fields[more]}")
@@ -71,7 +74,12 @@ class TerminalWatcher(Watcher):
         if not self.answers:
             return "measuring"
         per_step = self.step_seconds / self.steps if self.steps else 0.0
-        seconds = self.steps_left * per_step + self.answers_left * self.answer_seconds / self.answers
+        steps, answers = (sum(each[k] for each in self.left.values()) for k in (0, 1))
+        if not steps and not answers:
+            return "done"
+        seconds = steps * per_step + answers * self.answer_seconds / self.answers
+        if self.waiting and math.isfinite(self.loading):
+            seconds += len(self.waiting) * self.loading
         return f"about {duration(seconds)} left"
 
     def fetching(self, stage: str, done: int, total: int) -> None:
@@ -84,29 +92,43 @@ class TerminalWatcher(Watcher):
             self.said.add(text)
             errors.print(f"  {text}", style="dim", markup=False, highlight=False, soft_wrap=True)
 
+    def warn(self, text: str) -> None:
+        """Say at once what was found damaged."""
+        say_warnings([text])
+
+    def passed(self, run: RunSpec) -> None:
+        """Expect no work from a run."""
+        self.left.pop(run.name, None)
+        self.waiting.discard(run.name)
+
     def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
         """Set the bars up for a run."""
-        again = " (going on)" if work.items_done else ""
-        self.run = f"run {number} of {runs}: {run.name}{again}"
-        self.steps_left -= work.steps_done
+        again = " (going on)" if work.resumed else ""
+        self.run = run.name
+        self.waiting.discard(run.name)
+        self.left[run.name] = (work.steps - work.steps_done, work.items - work.items_done)
         self.bars.update(self.training, total=work.steps or None, completed=work.steps_done, visible=work.steps > 0)
         self.bars.update(self.asking, total=work.items, completed=work.items_done)
-        self.title.plain = self.run
+        title = f"run {number} of {runs}: {run.name}{again}"
+        self.title.plain = title
         if not self.live:
-            errors.print(self.run, markup=False, highlight=False, soft_wrap=True)
+            errors.print(title, markup=False, highlight=False, soft_wrap=True)
         self.last = time.perf_counter()
 
-    def prepared(self, items: int) -> None:
-        """Count the trunk's pass as neither training nor answering."""
-        self.last = time.perf_counter()
+    def ready(self, run: RunSpec) -> None:
+        """Count loading, and the trunk's pass, as neither training nor answering."""
+        now = time.perf_counter()
+        # The trunk's pass belongs to the first run of a model alone, so the quickest is what the others will take.
+        self.loading = min(self.loading, now - self.last)
+        self.last = now
 
     def trained(self, step: int, loss: float) -> None:
         """Count a step."""
         now = time.perf_counter()
         self.step_seconds += now - self.last
-        self.last, self.step, self.loss = now, step, loss
+        self.last = now
         self.steps += 1
-        self.steps_left -= 1
+        self._did(1, 0)
         self.bars.update(self.training, completed=step, more=f"loss {loss:.2f}")
 
     def answered(self, items: int) -> None:
@@ -115,9 +137,13 @@ class TerminalWatcher(Watcher):
         self.answer_seconds += now - self.last
         self.last = now
         self.answers += items
-        self.answers_left -= items
+        self._did(0, items)
         rate = self.answers / max(self.answer_seconds, 1e-9)
         self.bars.update(self.asking, advance=items, more=f"{rate:,.0f} a second, {self.time_left()}")
+
+    def _did(self, steps: int, answers: int) -> None:
+        before = self.left.get(self.run, (0, 0))
+        self.left[self.run] = (max(before[0] - steps, 0), max(before[1] - answers, 0))
 
     def checkpoint(self, run: RunSpec, step: int, answers: pl.DataFrame) -> None:
         """Show the accuracies of a checkpoint."""

@@ -7,6 +7,8 @@ import platform
 from importlib import metadata
 from typing import Any
 
+from breadth import __version__
+
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
 
 
@@ -22,7 +24,7 @@ def environment() -> dict[str, Any]:
             versions[name] = "absent"
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
-        "breadth": metadata.version("breadth"),
+        "breadth": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),

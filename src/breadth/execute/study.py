@@ -1,4 +1,4 @@
-"""A whole study: its directory, its runs one after another, each by one process at a time.
+"""A whole study: its runs one after another, each by one process at a time.
 
 Resuming is the same command again. Runs that are complete are not touched; a run that another process is doing is
 left to it.
@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breadth.errors import InputError
+from breadth.execute.directory import open_directory
 from breadth.execute.environment import environment
 from breadth.execute.materials import Materials
 from breadth.execute.run import Kept, carry_out, missing_checkpoints, work_of
+from breadth.execute.standing import clear_states
 from breadth.execute.watching import Watcher
-from breadth.lm.states import saved_states
 from breadth.records import RunStore, StudyStore, write_whole
 from breadth.records.locks import locked
-from breadth.study import RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml, start_key
+from breadth.study import RunSpec, StudyFile, expand, start_key
 
 
 @dataclass
@@ -41,8 +42,8 @@ def shard_of(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
         i, n = (int(part) for part in shard.split("/"))
     except ValueError as error:
         raise InputError(f"--shard {shard!r}: write which part of how many, such as 3/16") from error
-    if not 1 <= i <= n:
-        raise InputError(f"--shard {shard!r}: the first number is from 1 to {n}")
+    if n < 1 or not 1 <= i <= n:
+        raise InputError(f"--shard {shard!r}: parts are counted from 1, so the first is 1/{max(n, 1)}")
     return list(runs)[i - 1 :: n]
 
 
@@ -53,95 +54,73 @@ def run_study(
     data: Path | None = None,
     shard: str | None = None,
     watcher: Watcher | None = None,
+    materials: Materials | None = None,
 ) -> Outcome:
-    """Do what is left of a study in the directory ``into``."""
+    """Do what is left of a study in the directory ``into``; ``materials`` saves loading its data again."""
     watcher = watcher or Watcher()
-    materials = Materials(file, data)
+    materials = materials or Materials(file, data)
     runs = expand(file)
-    store = StudyStore(into)
-    _open_directory(file, runs, materials, store)
-    outcome, kept = Outcome(into), Kept()
     chosen = shard_of(runs, shard)
+    store, outcome, kept = StudyStore(into), Outcome(into), Kept()
+    open_directory(file, runs, materials, store)
+    _warn(store.warnings, outcome, watcher)
     for note in materials.notes:
         watcher.note(note)
+    starts = shared_starts(runs)
     for number, run in enumerate(chosen, 1):
         own = store.run(run.name)
         with locked(own.folder, wait=False) as mine:
             if not mine:
                 outcome.elsewhere.append(run.name)
+                watcher.passed(run)
                 continue
+            own.mend()
             own.write_spec({**run.spec(), "checkpoints": run.checkpoints()})
+            begun = bool(own.sound_parts())
+            _borrow_start(own, starts[run.name], store)
             missing = missing_checkpoints(run, own)
-            if 0 in missing and _borrow_start(run, runs, store):
-                missing = missing_checkpoints(run, own)
-            outcome.warnings += own.warnings
+            _warn(own.warnings, outcome, watcher)
             if not missing:
-                _clear_states(own)
+                clear_states(own.folder)
                 outcome.done_before.append(run.name)
+                watcher.passed(run)
                 continue
             _write_json(own.folder / "environment.json", environment())
-            watcher.begun(run, work_of(run, materials, missing), number, len(chosen))
-            carry_out(run, materials, own, kept, watcher)
+            watcher.begun(run, work_of(run, materials, missing, own, begun), number, len(chosen))
+            try:
+                carry_out(run, materials, own, missing, kept, watcher)
+            finally:
+                _warn(own.warnings, outcome, watcher)
             outcome.complete.append(run.name)
     return outcome
 
 
-def _open_directory(file: StudyFile, runs: list[RunSpec], materials: Materials, store: StudyStore) -> None:
-    """Store the items and the resolved study; refuse a study that would make other runs of those already there."""
-    folder = store.folder
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; choose a directory with --into")
-    if (
-        folder.is_dir()
-        and any(folder.iterdir())
-        and not (folder / "study.yaml").exists()
-        and not (folder / ".lock").exists()
-    ):
-        raise InputError(f"{folder}: holds other files; choose an empty or a new directory with --into")
-    with locked(folder, wait=True):
-        path = folder / "study.yaml"
-        text = resolved_yaml(file.study)
-        if path.exists():
-            _refuse_other_study(path, file, runs, store)
-        for name, testset in materials.testsets.items():
-            store.write_items(name, testset.frame)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+def shared_starts(runs: Sequence[RunSpec]) -> dict[str, list[str]]:
+    """For every run, those that begin with the same untrained model, cut at the same layer: step 0 is the same."""
+    keys = {run.name: (start_key(run), run.recipe.layers, run.method) for run in runs}
+    groups: dict[object, list[str]] = {}
+    for name, key in keys.items():
+        groups.setdefault(key, []).append(name)
+    return {name: groups[key] for name, key in keys.items()}
 
 
-def _refuse_other_study(path: Path, file: StudyFile, runs: list[RunSpec], store: StudyStore) -> None:
-    """More models, seeds or sizes may be added; a change to runs that have begun is another study."""
-    begun = {run.name for run in store.runs()}
-    lost = sorted(begun - {run.name for run in runs})
-    if not lost:
+def _borrow_start(own: RunStore, siblings: list[str], store: StudyStore) -> None:
+    """Copy step 0 from a run that began with the same untrained model."""
+    if own.sound_part(0) is not None:
         return
-    before = parse_study(path.read_text(encoding="utf-8"), path, file.base)
-    changes = differences(resolved_study(before.study), resolved_study(file.study)) or [
-        "the content of a file it names"
-    ]
-    raise InputError(
-        f"{file.path}: is not the study that {path.parent} holds, and {len(lost)} of its runs would be orphaned. "
-        f"Changed: {'; '.join(changes)}. Change it back, or choose another directory with --into; models, seeds and "
-        "sizes may be added at any time"
-    )
+    for name in siblings:
+        content = store.run(name).sound_part(0) if name != own.name else None
+        if content is not None:
+            own.write_part_bytes(0, content)
+            return
 
 
-def _borrow_start(run: RunSpec, runs: list[RunSpec], store: StudyStore) -> bool:
-    """Copy step 0 from a run that began with the same untrained model, cut at the same layer."""
-    key = (start_key(run), run.recipe.layers, run.method)
-    for other in runs:
-        if other.name != run.name and (start_key(other), other.recipe.layers, other.method) == key:
-            theirs = store.run(other.name)
-            path = theirs.sound_parts().get(0)
-            if path is not None:
-                store.run(run.name).write_part_bytes(0, path.read_bytes())
-                return True
-    return False
-
-
-def _clear_states(store: RunStore) -> None:
-    for path in saved_states(store.folder).values():
-        path.unlink(missing_ok=True)
+def _warn(warnings: list[str], outcome: Outcome, watcher: Watcher) -> None:
+    """Say warnings as soon as they are known, and keep them for the end."""
+    for warning in warnings:
+        watcher.warn(warning)
+        outcome.warnings.append(warning)
+    warnings.clear()
 
 
 def _write_json(path: Path, content: object) -> None:

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """What is left of a run: steps and items it has in all, and how many of them are already done."""
+    """What a run has to do: the step up to which it trains, its items at all checkpoints, how much of both is done.
+
+    ``resumed``: some of it was done by an earlier call.
+    """
 
     steps: int
     items: int
     steps_done: int = 0
     items_done: int = 0
+    resumed: bool = False
 
 
 class Watcher:
@@ -30,11 +34,20 @@ class Watcher:
     def note(self, text: str) -> None:
         """Something worth saying once."""
 
+    def warn(self, text: str) -> None:
+        """Something is damaged and was set aside."""
+
+    def passed(self, run: RunSpec) -> None:
+        """A run is complete already, or another process is doing it."""
+
     def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
         """A run starts or goes on."""
 
     def prepared(self, items: int) -> None:
         """Some items went through the trunk, which happens once."""
+
+    def ready(self, run: RunSpec) -> None:
+        """The run's model is loaded, and its test sets are prepared."""
 
     def trained(self, step: int, loss: float) -> None:
         """A training step was taken."""

@@ -24,4 +24,6 @@ def locked(folder: Path, *, wait: bool) -> Iterator[bool]:
         except BlockingIOError:
             yield False
             return
+        except OSError as error:
+            raise InputError(f"{folder}: its file system has no locks ({error.strerror}); choose another") from error
         yield True  # closing the file releases the lock

@@ -7,15 +7,14 @@
     DIR/aside/                              files that failed their check, set aside
 
 What is done is derived from what is there. A part is never overwritten; one that is torn, or whose content is not
-what its name says, is moved to ``aside/`` with a warning, and its work is done again.
+what its name says, is moved to ``aside/`` with a warning, and its work is done again. Files that do not look like
+breadth's own (a user's notes) are left where they are.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +23,21 @@ from typing import Any
 import polars as pl
 
 from breadth.errors import InputError, listed
+from breadth.records.soundness import (
+    PART,
+    SUM_DIGITS,
+    checksum,
+    make_folder,
+    reject,
+    remove_leftovers,
+    set_aside,
+    sound_bytes,
+)
 from breadth.records.tables import read_table, write_whole
 
-#: Hexadecimal digits of a part's SHA-256 that its name carries.
-SUM_DIGITS = 16
+__all__ = ["SUM_DIGITS", "RunStore", "StudyStore", "checksum", "is_study", "set_aside"]
 
-_PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
+_FAULT = "is torn or was changed (its checksum is wrong)"
 _PART_SCHEMA = {
     "testset": pl.String,
     "item": pl.String,
@@ -55,42 +63,62 @@ class RunStore:
         """What determines the run, as it was written when the run began."""
         path = self.folder / "run.json"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_bytes())
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"{path}: cannot be read ({error}); delete the directory of this run to do it again"
-            ) from error
+            raise InputError(f"{path}: cannot be read ({error}); `breadth run` writes it again") from error
         if not isinstance(found, dict):
-            raise InputError(f"{path}: does not describe a run; delete the directory of this run to do it again")
+            raise InputError(f"{path}: does not describe a run; `breadth run` writes it again")
         return found
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
-        """Write what determines the run, once."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """Write what determines the run, once; a file that says anything else is set aside."""
         path = self.folder / "run.json"
-        if not path.exists():
-            text = json.dumps(spec, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-            write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        try:
+            if json.loads(path.read_bytes()) == spec:
+                return
+        except FileNotFoundError:
+            make_folder(self.folder)
+        except (OSError, ValueError):
+            pass
+        if path.exists():
+            self._reject(path, "is torn or was changed", "It is written again")
+        text = json.dumps(spec, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
     def parts(self) -> dict[int, Path]:
         """Steps that have an answer file, in order, without looking into the files."""
-        if not self.folder.is_dir():
-            return {}
-        found = {}
-        for path in sorted(self.folder.iterdir()):
-            match = _PART.match(path.name)
-            if match:
-                found[int(match[1])] = path
-        return dict(sorted(found.items()))
+        return {step: paths[0] for step, paths in self._candidates().items()}
 
     def sound_parts(self) -> dict[int, Path]:
-        """Like ``parts``, but every file is checked against its sum, and one that fails is set aside."""
-        return {step: path for step, path in self.parts().items() if self._sound_bytes(path) is not None}
+        """Like ``parts``, but only files that are what their names say. Changes nothing."""
+        found = {}
+        for step, paths in self._candidates().items():
+            for path in paths:
+                if sound_bytes(path) is not None:
+                    found[step] = path
+                    break
+        return found
+
+    def sound_part(self, step: int) -> bytes | None:
+        """The content of one checkpoint's file; None if there is none that is what its name says."""
+        contents = (sound_bytes(path) for path in self._candidates().get(step, []))
+        return next((content for content in contents if content is not None), None)
+
+    def mend(self) -> None:
+        """Set aside what is damaged, and delete what an interrupted write left. Only for who holds the run's lock."""
+        remove_leftovers(self.folder)
+        for path in sorted(self.folder.glob("step-*")):
+            if sound_bytes(path) is None:
+                self._reject(path, _FAULT, "The checkpoint will be evaluated again")
 
     def read_part(self, path: Path) -> pl.DataFrame | None:
         """Answers of a checkpoint; None, and the file set aside, if it is not what its name says."""
-        content = self._sound_bytes(path)
-        return None if content is None else pl.read_parquet(io.BytesIO(content))
+        content = sound_bytes(path)
+        if content is not None:
+            return pl.read_parquet(io.BytesIO(content))
+        if path.exists():
+            self._reject(path, _FAULT, "The checkpoint will be evaluated again by `breadth run`")
+        return None
 
     def write_part(self, step: int, answers: pl.DataFrame) -> Path:
         """Write the answers of a checkpoint whole: columns testset, item, correct, margin, answer."""
@@ -105,20 +133,16 @@ class RunStore:
         write_whole(path, lambda temporary: temporary.write_bytes(content))
         return path
 
-    def _sound_bytes(self, path: Path) -> bytes | None:
-        match = _PART.match(path.name)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        if match and checksum(content) == match[2]:
-            return content
-        aside = set_aside(path, self.folder.parents[1] / "aside")
-        self.warnings.append(
-            f"{path}: is torn or was changed (its checksum is wrong); moved to {aside}. "
-            "The checkpoint will be evaluated again by `breadth run`"
-        )
-        return None
+    def _candidates(self) -> dict[int, list[Path]]:
+        found: dict[int, list[Path]] = {}
+        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
+            match = PART.match(path.name)
+            if match:
+                found.setdefault(int(match[1]), []).append(path)
+        return dict(sorted(found.items()))
+
+    def _reject(self, path: Path, fault: str, remedy: str) -> None:
+        self.warnings.append(reject(path, self.folder.parents[1] / "aside", fault, remedy))
 
 
 @dataclass
@@ -126,6 +150,7 @@ class StudyStore:
     """A study's directory."""
 
     folder: Path
+    warnings: list[str] = field(default_factory=list)
 
     def run(self, name: str) -> RunStore:
         """The store of one run; it need not exist yet."""
@@ -143,7 +168,9 @@ class StudyStore:
     def testsets(self) -> dict[str, Path]:
         """Test sets whose items are stored."""
         folder = self.folder / "items"
-        return {path.stem: path for path in sorted(folder.glob("*.parquet"))} if folder.is_dir() else {}
+        # An interrupted write leaves a hidden file behind.
+        paths = [path for path in sorted(folder.glob("*.parquet")) if not path.name.startswith(".")]
+        return {path.stem: path for path in paths}
 
     def read_items(self, testset: str) -> pl.DataFrame:
         """The items of a test set."""
@@ -152,11 +179,19 @@ class StudyStore:
     def write_items(self, testset: str, items: pl.DataFrame) -> None:
         """Store the items of a test set, once; other items under the same name are refused."""
         path = self.folder / "items" / f"{testset}.parquet"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, items.write_parquet)
+        before = None
+        if path.exists():
+            try:
+                before = self.read_items(testset)
+            except InputError:
+                fault, remedy = "is torn or was changed (it cannot be read)", "It is written again"
+                self.warnings.append(reject(path, self.folder / "aside", fault, remedy))
+        if before is None:
+            buffer = io.BytesIO()
+            items.write_parquet(buffer)
+            make_folder(path.parent)
+            write_whole(path, lambda temporary: temporary.write_bytes(buffer.getvalue()))
             return
-        before = self.read_items(testset)
         if before.equals(items):
             return
         old, new = set(before["item"]), set(items["item"])
@@ -170,20 +205,6 @@ class StudyStore:
             f"{self.folder}: the items of {testset!r} are not those the study began with: {what}. "
             "Bring the data back, or start a new study directory"
         )
-
-
-def checksum(content: bytes) -> str:
-    """First digits of the SHA-256 of some bytes."""
-    return hashlib.sha256(content).hexdigest()[:SUM_DIGITS]
-
-
-def set_aside(path: Path, folder: Path) -> Path:
-    """Move a damaged file out of the way, under a name that is not taken."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{path.parent.name}.{path.name}"
-    target = next(folder / f"{stem}.{k}" for k in range(10**6) if not (folder / f"{stem}.{k}").exists())
-    path.rename(target)
-    return target
 
 
 def is_study(source: object) -> bool:

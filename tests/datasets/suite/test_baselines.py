@@ -11,6 +11,9 @@ from breadth.datasets.suite import SETS, generate
 
 MOST = 0.65
 
+#: Every set but the one that has shortcuts on purpose.
+NAMES = [name for name in SETS if name != "everyday"]
+
 
 def bag(text):
     words = re.findall(r"\w+", text.lower())
@@ -47,20 +50,20 @@ def test_the_baseline_finds_a_cue_where_there_is_one():
 
 
 @pytest.mark.parametrize("column", ["hypothesis", "premise"])
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", NAMES)
 def test_one_sentence_alone_does_not_give_the_label_away(name, column):
     train, test = generate(name, 2000, split="train"), generate(name, 1000, split="test")
     assert NaiveBayes(*labelled(train, column)).accuracy(*labelled(test, column)) < MOST
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", NAMES)
 def test_nor_with_the_same_words_in_training(name):
     """Harder: trained on the test split's own words with another seed."""
     train, test = generate(name, 2000, seed=1), generate(name, 1000, seed=0)
     assert NaiveBayes(*labelled(train, "hypothesis")).accuracy(*labelled(test, "hypothesis")) < MOST
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", NAMES)
 def test_no_word_of_the_hypothesis_is_a_cue(name):
     """Every word in at least 5 % of hypotheses goes with either label in 35 to 65 % of its cases."""
     frame = generate(name, 4000, seed=3)
@@ -78,7 +81,7 @@ def overlap(premise, hypothesis):
     return len(words[0] & words[1]) / len(words[1])
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", NAMES)
 def test_shared_words_do_not_give_the_label_away(name):
     """The best threshold on the share of hypothesis words that stand in the premise."""
     frame = generate(name, 2000)

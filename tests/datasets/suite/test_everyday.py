@@ -15,13 +15,27 @@ def sides(split):
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_labels_by_reading(split):
-    told = {side.told: side for side in sides(split)}
+    """Find the side that each sentence is on; a denial turns it round."""
+    contrasts = [contrast for pool in POOLS for contrast in getattr(pool, split)]
+    texts = {text: (k, i) for k, contrast in enumerate(contrasts) for i in (0, 1) for text in contrast[i]}
+
+    def side(text):
+        found = [phrase for phrase in texts if re.search(rf"\b{re.escape(phrase)}\b", text)]
+        return texts[max(found, key=len)]
+
     for row in generate("everyday", 2000, seed=5, split=split).iter_rows(named=True):
-        name, _, said = row["hypothesis"].removesuffix(".").partition(" ")
-        assert name in row["premise"]
-        found = [side for text, side in told.items() if re.search(rf"\b{re.escape(text)}\b", row["premise"])]
-        longest = max(found, key=lambda side: len(side.told))
-        assert (longest.again == said) == (row["label"] == "entailment"), row
+        (about, told), (again, said) = side(row["premise"]), side(row["hypothesis"])
+        assert about == again
+        denied = row["hypothesis"].startswith("It is not true that")
+        assert ((told == said) != denied) == (row["label"] == "entailment"), row
+
+
+def test_shortcuts_are_as_stated():
+    frame = generate("everyday", 4000)
+    denied = frame["hypothesis"].str.starts_with("It is not true that")
+    follows = frame["label"] == "entailment"
+    assert denied.filter(~follows).mean() == pytest.approx(everyday.OPPOSED[0] / 100, abs=0.03)
+    assert denied.filter(follows).mean() == pytest.approx(everyday.FOLLOWING[2] / 100, abs=0.03)
 
 
 def test_every_contrast_has_two_sides_and_words_of_its_own():

@@ -1,8 +1,9 @@
-"""One everyday fact, and the same said in other words or its opposite.
+"""One everyday fact, then a hypothesis about it: with the shortcuts that collected data sets have.
 
 Every line is a contrast: what somebody did and another way to say it, then the opposite and another way to say that.
-A premise takes one side; the hypothesis says that side again, or the other. So each sentence goes with either label
-equally often, and only the two together decide. Unlike the other sets, this one needs no more than knowing words.
+Labels are true by construction, but not all kinds of hypothesis are equally common under both: what follows mostly
+repeats the words of the premise, what does not mostly denies them. So a small model learns this set in minutes, as it
+learns collected sets, largely from words such as "not"; whether that carries over is what the other sets ask.
 """
 
 from __future__ import annotations
@@ -121,19 +122,33 @@ did a sum that a child can do | did something easy | did a sum that had puzzled 
 """)
 
 
+#: Parts in a hundred of each kind of hypothesis, by label: (repeated, reworded, the opposite denied) where it follows,
+#: (denied, the opposite repeated, the opposite reworded) where it does not.
+FOLLOWING, OPPOSED = (70, 20, 10), (65, 15, 20)
+
+
+def _hypothesis(draw: Draw, who: str, told: Side, other: Side, follows: bool) -> str:
+    """Say that one side holds, in one of three ways; or that it does not, in one of three."""
+    place = draw.below(100)
+    shares = FOLLOWING if follows else OPPOSED
+    kind = 0 if place < shares[0] else 1 if place < shares[0] + shares[1] else 2
+    if follows:
+        return (f"{who} {told.told}", f"{who} {told.again}", f"It is not true that {who} {other.told}")[kind]
+    return (f"It is not true that {who} {told.told}", f"{who} {other.told}", f"{who} {other.again}")[kind]
+
+
 def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
     def write(draw: Draw, follows: bool) -> Sketch:
-        """Tell one side of a contrast; say the same again, or the other side."""
+        """Tell one side of a contrast, then say something about it."""
         who, contrast = person(draw), draw.word(contrasts)
         town, day = draw.word(TOWNS), draw.one(DAYS)
         told, other = contrast if draw.flip() else (contrast.second, contrast.first)
-        said = told if follows else other
         scenes = (
             (f"{who}, who comes from {town}, {told.told}", f"People in {town} say that {who} {told.told}")
             if now
             else (f"last {day} in {town}, {who} {told.told}", f"{who} {told.told} last {day}, as we heard in {town}")
         )
-        return sketch(sentence(draw.one(scenes)), sentence(f"{who} {said.again}"))
+        return sketch(sentence(draw.one(scenes)), sentence(_hypothesis(draw, who, told, other, follows)))
 
     return Family(name, write)
 

@@ -24,7 +24,7 @@ _PLAIN = tuple(
 )
 
 SETS: dict[str, TestSet] = {
-    "everyday": TestSet("one fact said again in other words, or its opposite", "in-domain", everyday.FAMILIES),
+    "everyday": TestSet("everyday facts, with the shortcuts of collected sets", "in-domain", everyday.FAMILIES),
     "plain": TestSet("everyday events and facts in plain words", "in-domain", _PLAIN),
     "science": TestSet("the same kinds of inference on invented science facts", "domain", science.FAMILIES),
     "formal": TestSet("the items of plain in a formal register", "style", _PLAIN, style="formal"),

@@ -1,0 +1,182 @@
+"""`breadth run` as a user meets it: mistakes in one line, dry runs, a screen, and no screen."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+STUDY = """\
+name: s
+models: {model}
+train: {{set: plain, shots: 8, seeds: [0, 1]}}
+recipe: {{method: lora, layers: 2, lr: 1.0e-2, batch: 8, steps: 4}}
+evaluate: {{on: [plain, negation], every: 2, items: 12}}
+"""
+OWN = "sets:\n  mine: {{file: own.csv, pattern: '{{first}} Yes or No?', answers: {{'yes': ' Yes', 'no': ' No'}}, {more}}}\n"
+ROWS = "".join(f"text {k},{'yes' if k % 2 else 'no'}\n" for k in range(12))
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    from breadth.lm.tiny import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def done(tiny, breadth, tmp_path_factory):
+    """A finished study, which no mistake may harm, and what its command said."""
+    folder = tmp_path_factory.mktemp("done")
+    (folder / "study.yaml").write_text(STUDY.format(model=tiny))
+    out = breadth("run", folder / "study.yaml", "--into", folder / "s")
+    return folder / "s", out
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def own(text, more="label: label"):
+    return text.replace("[plain, negation]", "[plain, mine]") + OWN.format(more=more).replace("{{", "{").replace(
+        "}}", "}"
+    )
+
+
+def test_plain_lines_without_a_screen(done):
+    _, out = done
+    assert out.stdout.splitlines()[-1].endswith("runs: 2 done now.")
+    assert "\x1b" not in out.stdout + out.stderr
+    assert "(going on)" not in out.stderr  # step 0 of the second run is the first one's
+    lines = [line for line in out.stderr.splitlines() if line.startswith("  step ")]
+    assert len(lines) == 5
+    assert all(re.search(r"\(about \d+ s left\)$", line) for line in lines[:-1])
+    assert lines[-1].endswith("(done)")
+
+
+@pytest.mark.parametrize(
+    ("change", "csv", "said"),
+    [
+        (lambda t: t.replace("models: ", "models: smolm2-135m #"), "", "smollm2-135m"),
+        (lambda t: t.replace("models: ", "models: nowhere/"), "", "nowhere/"),
+        (lambda t: t.replace("negation]", "negatoin]"), "", "negation"),
+        (lambda t: own(t).replace("{first} Yes", "Yes"), "first,label\n" + ROWS, "pattern"),
+        (own, "first,label\na,yes\nb,yes\n", "one label"),
+        (own, "", "own.csv"),
+        (own, "first,label\n" + ROWS.replace("text 3", "te\0xt"), "own.csv"),
+        (own, "first,label\n" + ROWS.replace("3,yes", "3,maybe"), "own.csv, row 4"),
+        (lambda t: own(t).replace("own.csv", "nowhere.csv"), "", "nowhere.csv"),
+    ],
+    ids="model hub set pattern label empty nul outside missing".split(),
+)
+def test_mistakes_in_one_line(breadth, tiny, done, tmp_path, change, csv, said):
+    finished, _ = done
+    before = files(finished)
+    (tmp_path / "own.csv").write_text(csv)
+    path = tmp_path / "study.yaml"
+    path.write_text(change(STUDY.format(model=tiny)))
+    for into in (tmp_path / "new", finished):
+        out = breadth("run", path, "--into", into, ok=False)
+        assert out.returncode == 2, out.stderr
+        assert "Traceback" not in out.stderr
+        assert "breadth: " in out.stderr
+        assert said in out.stderr or into == finished
+    assert not (tmp_path / "new").exists()
+    assert files(finished) == before
+
+
+def test_wrong_places(breadth, done, tiny, tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.format(model=tiny))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("")
+    for into, said in (
+        (path, "is a file; choose a directory"),
+        (tmp_path / "full", "holds other files"),
+        (path / "below", "cannot be written"),
+        ("/proc/study", "cannot be written"),
+    ):
+        out = breadth("run", path, "--into", into, ok=False)
+        assert out.returncode == 2, out.stderr
+        assert said in out.stderr.splitlines()[-1]
+    for shard, said in (("3", "such as 3/16"), ("0/2", "counted from 1"), ("3/2", "counted from 1"), ("a/b", "3/16")):
+        out = breadth("run", path, "--into", tmp_path / "new", "--shard", shard, ok=False)
+        assert out.returncode == 2
+        assert said in out.stderr.splitlines()[-1]
+    assert not (tmp_path / "new").exists()
+
+
+def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.format(model=tiny))
+    out = breadth("run", path, "--into", tmp_path / "new", "--dry-run")
+    assert "60 answers" not in out.stdout
+    assert "120 answers and 8 training" in out.stdout  # the second run takes step 0 from the first
+    assert "Measured on a few batches" in out.stdout
+    assert [entry.name for entry in tmp_path.iterdir()] == ["study.yaml"]
+    # Not even what is damaged is moved.
+    finished, _ = done
+    part = next(finished.glob("runs/*/step-000002*"))
+    content = part.read_bytes()
+    part.write_bytes(b"torn")
+    before = files(finished)
+    out = breadth("run", path, "--into", finished, "--dry-run")
+    assert "checkpoints: 6, of which 5 done" in out.stdout
+    assert files(finished) == before
+    part.write_bytes(content)
+
+
+def test_answers_that_begin_alike_are_said(breadth, tiny, tmp_path):
+    text = own(STUDY.format(model=tiny)).replace("' Yes'", "' No more'")
+    (tmp_path / "own.csv").write_text("first,label\n" + ROWS)
+    (tmp_path / "study.yaml").write_text(text)
+    out = breadth("run", tmp_path / "study.yaml", "--into", tmp_path / "s")
+    assert re.search("mine: .*same token", out.stderr), out.stderr
+
+
+def test_without_the_extra(tiny, tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY.format(model=tiny))
+    code = (
+        "import sys, importlib.util as u, importlib.abc as a\n"
+        "class Hide(a.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'torch': raise ModuleNotFoundError(name)\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, *rest: None if name == 'torch' else real(name, *rest)\n"
+        "sys.meta_path.insert(0, Hide())\n"
+        "from breadth.cli import main\n"
+        "sys.argv = ['breadth', 'run', sys.argv[1], '--into', sys.argv[2]]\n"
+        "main()"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "study.yaml"), str(tmp_path / "s")]
+    out = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert out.returncode == 2
+    assert out.stderr.count("\n") == 1
+    assert "pip install 'breadth[lm]'" in out.stderr
+
+
+def test_bars_on_a_screen(tiny, tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY.format(model=tiny))
+    words = [sys.executable, "-m", "breadth", "run", str(tmp_path / "study.yaml"), "--into", str(tmp_path / "s")]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            block = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(ours)
+    assert process.wait() == 0, shown.decode()
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    assert re.search(r"answers +━+ *72/72", text)
+    assert re.search(r"steps +━+ *4/4 +loss \d", text)
+    assert "run 2 of 2" in text
+    assert "Traceback" not in text

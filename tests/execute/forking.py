@@ -1,0 +1,96 @@
+"""Reads requests, a line of JSON each, and carries out a study for each in a child of its own, which may be killed.
+
+The libraries are loaded once, before any child; no torch operation runs here, so children are as good as new.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+
+def child(request):
+    from breadth.errors import InputError
+    from breadth.verbs.run import run
+
+    if request.get("file_limit"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_limit"], resource.RLIM_INFINITY))
+    if request.get("kill_at"):
+        die_at(*request["kill_at"].split())
+    try:
+        outcome = run(request["study"], request["into"], shard=request.get("shard"))
+        print("\n".join(outcome.warnings), file=sys.stderr)
+    except InputError as error:
+        print(f"breadth: {error}", file=sys.stderr)
+        return 2
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def die_at(when, count):
+    """Kill this process before or after the ``count``-th time that a file is put in place."""
+    replace, left = Path.replace, int(count)
+
+    def counted(self, target):
+        nonlocal left
+        left -= 1
+        if left == 0 and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = replace(self, target)
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    Path.replace = counted
+
+
+def serve():
+    import torch
+    import transformers.models.llama.modeling_llama  # noqa: F401
+
+    import breadth.execute.study  # noqa: F401
+
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        with tempfile.TemporaryFile("w+") as said:
+            started = time.monotonic()
+            shards = request.get("together") or [request.get("shard")]
+            numbers = [start({**request, "shard": shard}, said) for shard in shards]
+            status = max(wait_for(number, request.get("kill_after")) for number in numbers)
+            seconds = time.monotonic() - started
+            said.seek(0)
+            answer = {"code": os.waitstatus_to_exitcode(status), "seconds": seconds, "said": said.read()}
+        print(json.dumps(answer), flush=True)
+
+
+def start(request, said):
+    number = os.fork()
+    if number:
+        return number
+    os.dup2(said.fileno(), 2)
+    sys.stdout = sys.stderr
+    os._exit(child(request))
+
+
+def wait_for(number, seconds):
+    if seconds is not None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            found, status = os.waitpid(number, os.WNOHANG)
+            if found:
+                return status
+            time.sleep(0.001)
+        os.kill(number, signal.SIGKILL)
+    return os.waitpid(number, 0)[1]
+
+
+if __name__ == "__main__":
+    serve()

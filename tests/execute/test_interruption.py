@@ -1,0 +1,109 @@
+"""Killed at any instant and started again, a study ends with the same bytes."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from .conftest import FULL, LORA, parts
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("text", [LORA, FULL], ids=["lora", "full"])
+def test_killed_at_random_instants(forks, study, tmp_path, text):
+    path, kills = study(text), 0
+    whole = forks.run(path, tmp_path / "whole")
+    assert whole["code"] == 0, whole["said"]
+    chance, attempt = random.Random(7), 0
+    while kills < 10:
+        attempt += 1
+        into = tmp_path / f"torn{attempt}"
+        while True:
+            # Not so early each time that nothing is ever finished, nor so late that it always is.
+            found = forks.run(path, into, kill_after=chance.uniform(0.1, 1.0) * whole["seconds"])
+            if found["code"] == 0:
+                break
+            assert found["code"] == -signal.SIGKILL, found["said"]
+            kills += 1
+        assert parts(into) == parts(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("text", [LORA, FULL], ids=["lora", "full"])
+def test_killed_before_and_after_every_file(forks, study, tmp_path, text):
+    """Every file of a study comes into being by a rename: between part and state, amid the items, after the last part."""
+    path, into = study(text), tmp_path / "torn"
+    forks.run(path, tmp_path / "whole")
+    kills = 0
+    for kills in range(60):
+        # Each time before the next file is there, or just when one or two more are.
+        found = forks.run(path, into, kill_at=("before 2", "after 1", "after 2", "after 3")[kills % 4])
+        if found["code"] == 0:
+            break
+        assert found["code"] == -signal.SIGKILL, found["said"]
+    assert kills >= 6
+    assert parts(into) == parts(tmp_path / "whole")
+    # Nothing half-written stays behind.
+    assert {name.name for name in into.rglob(".*")} == {".lock"}
+    assert not list(into.rglob("state-*"))
+
+
+def test_the_command_itself_killed_and_interrupted(command, forks, study, tmp_path):
+    path, into = study(LORA, [("steps: 8", "steps: 60")]), tmp_path / "torn"
+    for _ in range(3):
+        process = command("run", path, "--into", into, wait=False)
+        before = len(parts(into))
+        wait_until(lambda: len(parts(into)) > before or process.poll() is not None)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    process = command("run", path, "--into", into, wait=False)
+    before = len(parts(into))
+    wait_until(lambda: len(parts(into)) > before or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130, err
+    assert out.splitlines()[-1] == "Stopped; the same command goes on where it was."
+    assert "Traceback" not in err
+    assert "(going on)" in err
+    assert forks.run(path, into)["code"] == 0
+    assert forks.run(path, tmp_path / "whole")["code"] == 0
+    assert parts(into) == parts(tmp_path / "whole")
+
+
+def wait_until(true, seconds=120):
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_full_disk(command, forks, study, tmp_path):
+    """A file may have so many bytes and no more: the write fails half-way."""
+    path, into = study(FULL, [("steps: 6", "steps: 16")]), tmp_path / "full"
+    forks.run(path, tmp_path / "whole")
+    there = 0
+    for limit in (1_500, 6_000, 40_000):
+        found = forks.run(path, into, file_limit=limit)
+        assert found["code"] == 2, found["said"]
+        assert found["said"].count("\n") == 1
+        assert "cannot be written (File too large)" in found["said"]
+        assert len(parts(into)) >= there
+        there = len(parts(into))
+    assert there  # answers are small enough, the state of all weights is not
+    out = subprocess.run(
+        ["sh", "-c", 'ulimit -f 80; exec "$@"', "sh", *command_words("run", path, "--into", into)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert out.returncode == 2
+    assert "cannot be written" in out.stderr.splitlines()[-1]
+    assert "Traceback" not in out.stderr
+    assert forks.run(path, into)["code"] == 0
+    assert parts(into) == parts(tmp_path / "whole")
+
+
+def command_words(*arguments):
+    return [sys.executable, "-m", "breadth", *map(str, arguments)]

@@ -1,0 +1,71 @@
+"""Several processes at one study, and studies that change between calls."""
+
+import time
+
+import pytest
+
+from .conftest import LORA, parts, refused
+
+pytestmark = pytest.mark.slow
+FOUR = [("seeds: [0, 1]", "seeds: [0, 1, 2, 3]")]
+
+
+def evaluated(folder):
+    """How often each checkpoint was evaluated, by the logs."""
+    return [len(path.read_text().splitlines()) for path in folder.glob("runs/*/log.jsonl")]
+
+
+def test_several_at_once_make_what_one_makes(command, forks, study, tmp_path):
+    path = study(LORA, FOUR)
+    assert forks.run(path, tmp_path / "one")["code"] == 0
+    assert forks.run(path, tmp_path / "three", together=[None, None, None])["code"] == 0
+    assert forks.run(path, tmp_path / "shards", together=["1/2", "2/2"])["code"] == 0
+    commands = [command("run", path, "--into", tmp_path / "commands", wait=False) for _ in range(2)]
+    ends = [process.communicate() for process in commands]
+    assert [process.returncode for process in commands] == [0, 0], ends
+    for folder in (tmp_path / "three", tmp_path / "shards", tmp_path / "commands"):
+        assert parts(folder) == parts(tmp_path / "one")
+        assert all(4 <= count <= 5 for count in evaluated(folder))  # step 0 may be another run's
+
+
+def test_a_shard_does_its_share(forks, study, tmp_path):
+    path = study(LORA)
+    assert forks.run(path, tmp_path / "s", shard="2/2")["code"] == 0
+    assert {name.split("-s")[1][0] for name in parts(tmp_path / "s")} == {"1"}
+
+
+def test_a_study_that_changes(forks, study, tmp_path):
+    into = tmp_path / "s"
+    assert forks.run(study(), into)["code"] == 0
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in into.rglob("*") if path.is_file()}
+    for change, said in (
+        (("lr: 1.0e-2", "lr: 2.0e-2"), "recipe.lr: 0.01 -> 0.02"),
+        (("items: 24", "items: 12"), "evaluate.items: 24 -> 12"),
+        (("seeds: [0, 1]", "seeds: [0]"), "train.seeds: 1 removed"),
+    ):
+        found = forks.run(study(LORA, [change]), into)
+        assert found["code"] == 2
+        assert said in found["said"]
+        assert "Change it back" in found["said"]
+    assert before == {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in into.rglob("*") if p.is_file()}
+    time.sleep(0.01)
+    assert forks.run(study(LORA, [("seeds: [0, 1]", "seeds: [0, 1, 2]")]), into)["code"] == 0
+    kept = {path: value for path, value in before.items() if path.name not in ("study.yaml", ".lock")}
+    assert kept == {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in kept}
+    assert len(parts(into)) == 15
+
+
+def test_an_own_file_that_changes(forks, command, study, tmp_path):
+    rows = "".join(f"a{k} {k},b{k},{'yes' if k % 2 else 'no'}\n" for k in range(12))
+    (tmp_path / "own.csv").write_text("first,second,label\n" + rows)
+    text = LORA.replace("[plain, negation]", "[plain, mine]") + (
+        "sets:\n  mine: {{file: own.csv, pattern: '{{first}} Question: {{second}} Yes or No?', "
+        "answers: {{'yes': ' Yes', 'no': ' No'}}}}\n"
+    )
+    path, into = study(text), tmp_path / "s"
+    found = forks.run(path, into)
+    assert found["code"] == 0, found["said"]
+    before = parts(into)
+    (tmp_path / "own.csv").write_text("first,second,label\n" + rows.replace("b3", "b99"))
+    assert "Changed: the content of own.csv. Change it back" in refused(command("run", path, "--into", into))
+    assert parts(into) == before
