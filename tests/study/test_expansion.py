@@ -219,7 +219,7 @@ def test_checkpoints(shots, batch, epochs, every):
 def test_small():
     runs = expand(read_study_file("small"))
     assert [run.recipe.layers for run in runs] == [8, 6]
-    assert all(run.checkpoints() == list(range(0, 65, 4)) for run in runs)
+    assert all(run.checkpoints() == list(range(0, 49, 3)) for run in runs)
     assert set(runs[0].evaluate.on) == set(SETS)
 
 

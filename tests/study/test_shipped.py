@@ -6,6 +6,8 @@ def test_descriptions():
     assert frame.select("name", "models", "runs").rows() == [
         ("cross-difficulty", 7, 294),
         ("generalisation", 8, 48),
+        ("mnli-levels", 1, 18),
+        ("mnli-small", 1, 1),
         ("small", 2, 2),
     ]
     assert frame["description"].str.len_chars().min() > 20

@@ -7,7 +7,6 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from breadth import __version__
 
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
 
@@ -24,7 +23,7 @@ def environment() -> dict[str, Any]:
             versions[name] = "absent"
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
-        "breadth": __version__,
+        "breadth": metadata.version("breadth"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),

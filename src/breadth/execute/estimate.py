@@ -120,7 +120,7 @@ def _per_token(body: Body, papers: list[Paper], kept: bool) -> tuple[float, floa
 
     def ask(paper: Paper, batch: Any) -> None:
         assert paper.query is not None
-        paper.query.read(body, batch, body.features(batch))
+        paper.query.ask(body, batch)
 
     body.model.eval()
     trunk = answers = 0.0
