@@ -82,7 +82,7 @@ def test_differences():
         "train.shots: 512 added",
         "recipe.lr: 0.001 -> 0.0001",
         "recipe.clip: 1.0 -> nothing",
-        "evaluate.on: plain removed",
+        "evaluate.on: everyday removed",
         "sets.mine: {file: x.csv} added",
     ]
 

@@ -80,8 +80,9 @@ def plan_study(
     try:
         assert materials is not None
         sizes: dict[str, int | None] = {name: each.frame.height for name, each in materials.testsets.items()}
-        for name in dict.fromkeys(run.train_set for run in chosen if run.train_set):
-            materials.training(next(run for run in chosen if run.train_set == name))
+        for run in chosen:  # nobody trains for an hour to find out that a level has too few examples
+            if run.train_set:
+                materials.training(run)
         notes += materials.notes
     except InputError as error:
         if not dry or not _must_be_fetched(file, data):

@@ -15,7 +15,7 @@ def shipped_studies() -> dict[str, Path]:
     """Studies by name.
 
     >>> list(shipped_studies())
-    ['cross-difficulty', 'generalisation', 'small']
+    ['cross-difficulty', 'generalisation', 'mnli-levels', 'mnli-small', 'small']
     """
     return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
 
