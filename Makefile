@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PEERS := .venv-peers/.ready
+HARNESS := .venv-lm-eval/.ready
 
-.PHONY: setup demo test lint bench figures clean
+.PHONY: setup browser demo test lint bench figures clean
 
 setup: $(READY)
 
@@ -16,7 +17,12 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	$(BIN)/breadth demo --into demo
 
-test: $(READY)
+# Debian's Chromium, where it is missing and may be installed; without it the tests in a browser are skipped.
+browser:
+	@command -v chromium > /dev/null || (apt-get update && apt-get install -y chromium) > /dev/null 2>&1 \
+	  || echo "no chromium here: the tests in a browser will be skipped (apt-get install chromium)"
+
+test: $(READY) browser
 	$(BIN)/python -m pytest
 
 lint: $(READY)
@@ -24,7 +30,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY) $(PEERS)
+bench: $(READY) $(PEERS) $(HARNESS)
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/interval_robustness.py
 	$(BIN)/python benchmarks/false_discoveries.py
@@ -34,6 +40,7 @@ bench: $(READY) $(PEERS)
 	$(BIN)/python benchmarks/correlate_scale.py
 	$(BIN)/python benchmarks/irt_coverage.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/evaluation_speed.py --peer .venv-lm-eval/bin/python
 	$(BIN)/python benchmarks/irt.py scale
 	$(BIN)/python benchmarks/irt.py peers --python .venv-peers/bin/python
 
@@ -42,9 +49,14 @@ $(PEERS): benchmarks/peers.txt
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 	touch $@
 
+$(HARNESS): benchmarks/peers_lm.txt constraints.txt
+	test -x .venv-lm-eval/bin/python || $(PYTHON) -m venv .venv-lm-eval
+	.venv-lm-eval/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/peers_lm.txt
+	touch $@
+
 figures: $(READY)
 	$(BIN)/python docs/make_figures.py
 
 clean:
-	rm -rf .venv .venv-peers demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-peers .venv-lm-eval demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
