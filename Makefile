@@ -32,6 +32,7 @@ bench: $(READY) $(PEERS)
 	$(BIN)/python benchmarks/cross_recovery.py
 	$(BIN)/python benchmarks/correlate_speed.py
 	$(BIN)/python benchmarks/correlate_scale.py
+	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/irt_coverage.py
 	$(BIN)/python benchmarks/irt.py scale
 	$(BIN)/python benchmarks/irt.py peers --python .venv-peers/bin/python

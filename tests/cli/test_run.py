@@ -53,7 +53,8 @@ def test_plain_lines_without_a_screen(done):
     assert "(going on)" not in out.stderr  # step 0 of the second run is the first one's
     lines = [line for line in out.stderr.splitlines() if line.startswith("  step ")]
     assert len(lines) == 5
-    assert all(re.search(r"\(about \d+ s left\)$", line) for line in lines[:-1])
+    assert all(re.search(r"\(about \d+ s left\)$", line) for line in lines[1:-1])
+    assert lines[0].endswith("(measuring)")
     assert lines[-1].endswith("(done)")
 
 

@@ -7,8 +7,6 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from breadth import __version__
-
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
 
 
@@ -16,19 +14,21 @@ def environment() -> dict[str, Any]:
     """Versions of what computes, and on what."""
     import torch
 
-    versions = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "absent"
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return {
-        "breadth": __version__,
+        "breadth": _version("breadth"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "gpus": gpus,
-        "packages": versions,
+        "packages": {name: _version(name) for name in PACKAGES},
     }
+
+
+def _version(name: str) -> str:
+    """The installed version; breadth itself may run from its source without being installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
