@@ -38,6 +38,7 @@ bench: $(READY) $(PEERS) $(HARNESS)
 	$(BIN)/python benchmarks/cross_recovery.py
 	$(BIN)/python benchmarks/correlate_speed.py
 	$(BIN)/python benchmarks/correlate_scale.py
+	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/irt_coverage.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/evaluation_speed.py --peer .venv-lm-eval/bin/python

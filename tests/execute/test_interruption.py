@@ -34,7 +34,7 @@ def test_killed_at_random_instants(forks, study, tmp_path, text):
 
 @pytest.mark.parametrize("text", [LORA, FULL], ids=["lora", "full"])
 def test_killed_before_and_after_every_file(forks, study, tmp_path, text):
-    """Every file of a study comes into being by a rename: between part and state, amid the items, after the last part."""
+    """Every file comes into being by a rename: amid the items, between part and state, after the last part."""
     path, into = study(text), tmp_path / "torn"
     forks.run(path, tmp_path / "whole")
     kills = 0
@@ -53,19 +53,13 @@ def test_killed_before_and_after_every_file(forks, study, tmp_path, text):
 
 def test_the_command_itself_killed_and_interrupted(command, forks, study, tmp_path):
     path, into = study(LORA, [("steps: 8", "steps: 60")]), tmp_path / "torn"
-    for _ in range(3):
-        process = command("run", path, "--into", into, wait=False)
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGINT):
         before = len(parts(into))
-        wait_until(lambda: len(parts(into)) > before or process.poll() is not None)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    process = command("run", path, "--into", into, wait=False)
-    before = len(parts(into))
-    wait_until(lambda: len(parts(into)) > before or process.poll() is not None)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert process.returncode == 130, err
+        process = command("run", path, "--into", into, wait=False)
+        wait_for_part(process, into, before)
+        process.send_signal(number)
+        out, err = process.communicate()
+        assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL), err
     assert out.splitlines()[-1] == "Stopped; the same command goes on where it was."
     assert "Traceback" not in err
     assert "(going on)" in err
@@ -74,10 +68,11 @@ def test_the_command_itself_killed_and_interrupted(command, forks, study, tmp_pa
     assert parts(into) == parts(tmp_path / "whole")
 
 
-def wait_until(true, seconds=120):
+def wait_for_part(process, into, before, seconds=120):
     until = time.monotonic() + seconds
-    while not true():
+    while len(parts(into)) <= before:
         assert time.monotonic() < until
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
 
 

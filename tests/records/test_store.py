@@ -40,6 +40,8 @@ def test_a_damaged_part_is_set_aside(store, damage):
     path = run.parts()[16]
     path.write_bytes(damage(path.read_bytes()))
     assert list(run.sound_parts()) == [0]
+    assert path.exists()  # looking changes nothing
+    run.mend()
     assert "checksum" in run.warnings[0]
     assert len(list((store.folder / "aside").iterdir())) == 1
     assert list(run.parts()) == [0]

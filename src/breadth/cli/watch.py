@@ -77,6 +77,8 @@ class TerminalWatcher(Watcher):
         steps, answers = (sum(each[k] for each in self.left.values()) for k in (0, 1))
         if not steps and not answers:
             return "done"
+        if steps and not self.steps:
+            return "measuring"  # the first checkpoint comes before the first step
         seconds = steps * per_step + answers * self.answer_seconds / self.answers
         if self.waiting and math.isfinite(self.loading):
             seconds += len(self.waiting) * self.loading

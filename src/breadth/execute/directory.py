@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from breadth.errors import InputError, listed
 from breadth.execute.materials import Materials
 from breadth.records import StudyStore, write_whole
@@ -24,6 +27,13 @@ def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> 
         raise InputError(f"{folder}: holds other files; choose an empty or a new directory with --into")
     if "study.yaml" in names:
         _refuse_other_study(file, runs, store)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a directory that could not be written, before anything is computed for it."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise InputError(f"{folder}: cannot be written; choose another directory with --into")
 
 
 def open_directory(file: StudyFile, runs: list[RunSpec], materials: Materials, store: StudyStore) -> None:

@@ -9,7 +9,7 @@ from breadth.datasets.hub import is_cached
 from breadth.datasets.load import find_file
 from breadth.datasets.registry import find
 from breadth.errors import InputError
-from breadth.execute.directory import check_directory
+from breadth.execute.directory import check_directory, check_writable
 from breadth.execute.materials import Materials
 from breadth.execute.run import missing_checkpoints
 from breadth.execute.study import shard_of, shared_starts
@@ -74,6 +74,8 @@ def plan_study(
     every, store = expand(file), StudyStore(into)
     chosen = shard_of(every, shard)
     check_directory(file, every, store)
+    if not dry:
+        check_writable(into)
     runs = _planned(every, chosen, store)
     materials: Materials | None = Materials(file, data)
     notes: list[str] = []
