@@ -7,7 +7,6 @@ import platform
 from importlib import metadata
 from typing import Any
 
-
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
 
 
