@@ -5,6 +5,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -62,7 +63,6 @@ def test_plain_lines_without_a_screen(done):
     ("change", "csv", "said"),
     [
         (lambda t: t.replace("models: ", "models: smolm2-135m #"), "", "smollm2-135m"),
-        (lambda t: t.replace("models: ", "models: nowhere/"), "", "nowhere/"),
         (lambda t: t.replace("negation]", "negatoin]"), "", "negation"),
         (lambda t: own(t).replace("{first} Yes", "Yes"), "first,label\n" + ROWS, "pattern"),
         (own, "first,label\n" + ROWS.replace("no", "yes"), "every item has the label 'yes'"),
@@ -76,7 +76,7 @@ def test_plain_lines_without_a_screen(done):
         ),
         (lambda t: own(t).replace("own.csv", "nowhere.csv"), "", "nowhere.csv"),
     ],
-    ids=["model", "hub", "set", "pattern", "label", "empty", "nul", "unanswered", "outside", "missing"],
+    ids=["model", "set", "pattern", "label", "empty", "nul", "unanswered", "outside", "missing"],
 )
 def test_mistakes_in_one_line(breadth, tiny, done, tmp_path, change, csv, said):
     finished, _ = done
@@ -91,6 +91,27 @@ def test_mistakes_in_one_line(breadth, tiny, done, tmp_path, change, csv, said):
         assert "breadth: " in out.stderr
         assert said in out.stderr or into == finished
     assert not (tmp_path / "new").exists()
+    assert files(finished) == before
+
+
+@pytest.mark.parametrize(
+    "change", [("models: ", "models: nowhere/model #"), ("negation]", "mnli]")], ids=["model", "set"]
+)
+def test_the_hub_out_of_reach(breadth, tiny, done, tmp_path, monkeypatch, change):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("BREADTH_DATA", raising=False)
+    finished, _ = done
+    before = files(finished)
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.format(model=tiny).replace(*change))
+    started = time.monotonic()
+    out = breadth("run", path, "--into", tmp_path / "new", ok=False)
+    assert out.returncode == 2, out.stderr
+    assert "Traceback" not in out.stderr
+    assert re.match(r"breadth: (nowhere/model|mnli): ", out.stderr.splitlines()[-1])
+    assert time.monotonic() - started < 60
+    assert breadth("run", path, "--into", finished, ok=False).returncode == 2
     assert files(finished) == before
 
 
