@@ -203,3 +203,16 @@ def test_nothing_is_trained(materials):
     assert found.testsets["plain"].frame.height == 40
     assert found.testsets["plain"].shift == "domain"
     assert found.notes == ()
+
+
+def test_a_registered_file_that_is_only_tested_on_keeps_all_its_items(materials, tmp_path, monkeypatch):
+    rows = [
+        {"id": i, "premise": f"P {i}.", "hypothesis": f"H {i}.", "label": ("entailment", "not_entailment")[i % 2]}
+        for i in range(60)
+    ]
+    for name in ("hans", "paws"):
+        pl.DataFrame(rows).with_columns(pl.col("premise") + f" {name}").write_csv(tmp_path / f"{name}.csv")
+    monkeypatch.setenv("BREADTH_DATA", str(tmp_path))
+    found, _ = materials("train: {set: paws, shots: 4}\nrecipe: {steps: 2}\nevaluate: {on: [paws, hans]}")
+    assert found.testsets["hans"].frame.height == 60
+    assert 15 < found.testsets["paws"].frame.height < 45

@@ -9,6 +9,9 @@ import polars as pl
 from breadth.datasets.shots import places
 from breadth.errors import InputError, listed
 
+#: What is said of a pool that has no split of its own.
+HALVED = "half of the items, by a hash of their ids"
+
 _TRAIN = ("train", "training")
 _HELD_OUT = ("validation", "validation_matched", "dev", "dev_matched", "val")
 _TEST = ("test", "test_matched", *_HELD_OUT)
@@ -28,7 +31,7 @@ def halve(frame: pl.DataFrame) -> Parts:
     An item's side depends on its id alone, so rows added later move no item from one side to the other.
     """
     even = pl.Series([place % 2 == 0 for place in places(frame["item"].to_list(), "half")], dtype=pl.Boolean)
-    return Parts(frame.filter(even), frame.filter(~even), "half of the items, by a hash of their ids")
+    return Parts(frame.filter(even), frame.filter(~even), HALVED)
 
 
 def part(frame: pl.DataFrame, test_split: str, train_split: str | None, where: str) -> Parts:

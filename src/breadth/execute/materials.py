@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from breadth.datasets import Loaded, draw_items, draw_shots, load, load_own
+from breadth.datasets.splits import HALVED
 from breadth.datasets.tasks import Task
 from breadth.difficulty import sample_items
 from breadth.errors import InputError
@@ -97,8 +98,11 @@ class Materials:
     def _load(self, name: str, split: Any) -> Loaded:
         study = self.file.study
         own = study.sets.get(name)
+        trained = bool(study.train and name in study.train.set)
         if own is None:
             loaded = load(name, split, self.data)
+            if split == "test" and not trained and HALVED in loaded.source:
+                loaded = load(name, "all", self.data)  # nothing is trained on it, so no half need be kept for that
         else:
             values = own.model_dump()
             for key in ("file", "train_file"):
@@ -108,7 +112,6 @@ class Materials:
             if own.kind == "pattern":
                 values["pattern"], values["answers"] = own.pattern or study.pattern, own.answers or study.answers
             loaded = load_own(name, **values, split=split)
-        trained = bool(study.train and name in study.train.set)
         shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
         return replace(loaded, shift=shift, task=self._task(name), frame=loaded.frame.with_columns(shift=pl.lit(shift)))
 
