@@ -72,13 +72,13 @@ def test_unreadable_table(breadth, tmp_path):
 def test_help_has_examples(breadth):
     assert "Example" in breadth("--help").stdout
     verbs = ("correlate", "calibrate", "ability", "levels", "profile", "sample", "cross", "difficulty-vs", "demo")
-    for verb in verbs:
+    for verb in (*verbs, "run", "validate", "get", "report", "view"):
         assert "breadth " + verb in breadth(verb, "--help").stdout
     assert breadth("--version").stdout.startswith("breadth ")
 
 
 def test_demo(breadth, tmp_path):
-    out = breadth("demo", "--into", tmp_path / "demo")
+    out = breadth("demo", "--simulated", "--into", tmp_path / "demo")
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {
         "scores.csv", "pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "figure.html", "figure.png",
         "answers.npz", "calibration.parquet", "calibration.subjects.parquet", "calibration.fit.parquet", "map.html",
