@@ -48,6 +48,8 @@ def main() -> None:
         print(write_figure(gsm8k.figure(), FIGURES / "gsm8k.png", "gsm8k"))
         ten = breadth.profile(answers, gsm8k, TEN)
         print(write_figure(ten.figure(), FIGURES / "gsm8k_profile.png", "ten models on GSM8K"))
+    if len(sys.argv) > 2:  # the directory that `breadth run mnli-levels` made
+        print(write_figure(breadth.cross(sys.argv[2]).figure(), FIGURES / "mnli_levels.png", "levels of MNLI"))
 
 
 def picture_of_report() -> list[Path]:
