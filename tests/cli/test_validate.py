@@ -1,6 +1,6 @@
 def test_what_would_run(breadth):
     out = breadth("validate", "small")
-    assert "2 runs with 34 checkpoints in all, each on 11 test sets: 440 items per checkpoint" in out.stdout
+    assert "2 runs with 34 checkpoints in all, each on 12 test sets: 384 items per checkpoint" in out.stdout
     assert out.stderr == ""
     large = breadth("validate", "generalisation")
     assert "48 runs with 1,968 checkpoints in all, each on 8 test sets: 57,346 items" in " ".join(large.stdout.split())
