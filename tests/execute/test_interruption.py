@@ -1,5 +1,6 @@
 """Killed at any instant and started again, a study ends with the same bytes."""
 
+import os
 import random
 import signal
 import subprocess
@@ -91,7 +92,7 @@ def test_a_full_disk(command, forks, study, tmp_path):
     assert there  # answers are small enough, the state of all weights is not
     out = subprocess.run(
         ["sh", "-c", 'ulimit -f 80; exec "$@"', "sh", *command_words("run", path, "--into", into)],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert out.returncode == 2
     assert "cannot be written" in out.stderr.splitlines()[-1]

@@ -35,8 +35,8 @@ class Answers:
 def encode_answers(tokenizer: Any, task: Pattern) -> Answers:
     """Encode a pattern's answers; a shared first token is noted.
 
-    Two answers with the same tokens are refused, and so is one that another begins with: read whole, it would never
-    be the less likely one.
+    Two answers with the same tokens are refused. One that another begins with is noted: read whole, it is never the
+    less likely one.
     """
     tokens = tuple(tuple(ids) for ids in encode_endings(tokenizer, [words for _, words in task.answers]))
     empty = [label for label, ids in zip(task.labels, tokens, strict=True) if not ids]
@@ -44,17 +44,16 @@ def encode_answers(tokenizer: Any, task: Pattern) -> Answers:
         raise InputError(f"the answer for {listed(empty)} is empty; give every label words")
     if len(set(tokens)) < len(tokens):
         raise InputError(f"two answers are the same to the model: {listed(repr(words) for _, words in task.answers)}")
-    for (_, short), begin in zip(task.answers, tokens, strict=True):
-        for (_, long), ids in zip(task.answers, tokens, strict=True):
-            if begin != ids and ids[: len(begin)] == begin:
-                raise InputError(
-                    f"the answer {long!r} begins with the answer {short!r}, which is therefore never less likely; "
-                    "choose other words"
-                )
     notes = []
     if len({ids[0] for ids in tokens}) < len(tokens):
         words = listed(repr(words) for _, words in task.answers)
         notes.append(f"answers {words} begin with the same token, so the whole answers are scored")
+    for (_, short), begin in zip(task.answers, tokens, strict=True):
+        for (_, long), ids in zip(task.answers, tokens, strict=True):
+            if begin != ids and ids[: len(begin)] == begin:
+                notes.append(
+                    f"answer {long!r} begins with answer {short!r}, which is therefore never the less likely one"
+                )
     return Answers(task.labels, tokens, tuple(notes))
 
 
