@@ -71,9 +71,9 @@ def _show_study(into: Path) -> None:
         write_figure(correlation.figure(), into / "carry-over.png", "breadth demo"),
     )
 
-    say("How hard is each item, judged by which checkpoints get it right?")
-    command(f"breadth calibrate {study}")
-    calibration = calibrate(study)
+    say("How hard is each everyday item, judged by which checkpoints get it right?")
+    command(f"breadth calibrate {study} --testset everyday")
+    calibration = calibrate(study, testset="everyday")
     say_warnings(calibration.warnings)
     show_calibration(calibration, 10)
     written = calibration.save(into / "calibration.parquet")
