@@ -21,10 +21,10 @@ def unknown_column(name: str, columns: Iterable[str], where: str, role: str) -> 
     return InputError(f"{where}: there is no column {name!r} ({role}).{hint} Columns: {listed(there, most=40)}")
 
 
-def did_you_mean(names: Iterable[str], there: Iterable[str], cutoff: float = 0.6) -> str:
+def did_you_mean(names: Iterable[str], there: Iterable[str], cutoff: float = 0.6, most: int = 3) -> str:
     """A question to put behind a message, with the names in ``there`` nearest to ``names``; empty if none is near."""
     lowered = {name.lower(): name for name in reversed(list(there))}
-    near = [key for name in names for key in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=cutoff)]
+    near = [key for name in names for key in difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)]
     return f" Did you mean {listed(lowered[key] for key in dict.fromkeys(near))}?" if near else ""
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from breadth.datasets import load
 from breadth.datasets.canonical import Reading, canonical, identify
-from breadth.datasets.questions import BOXED, NUMBER, extract
+from breadth.datasets.questions import BOXED, NUMBER
 from breadth.datasets.registry import REGISTRY
-from breadth.datasets.tasks import Generate
+from breadth.datasets.tasks import Generate, extract
 from breadth.errors import InputError
 from breadth.records import Table
 

@@ -5,12 +5,12 @@ import polars as pl
 import pytest
 import torch
 
-from breadth.datasets.tasks import Generate
+from breadth.datasets.tasks import Generate, extract
 from breadth.errors import InputError
 from breadth.lm.batches import make_batch
 from breadth.lm.body import Body
 from breadth.lm.examination import examine, prepare
-from breadth.lm.generation import extract_answer, generate_texts, generation_results, same_answer
+from breadth.lm.generation import generate_texts, generation_results, same_answer
 
 TASK = Generate("{question}", r"(\S+)", "exact", most_tokens=12)
 PROMPTS = [[5, 6, 7], list(range(20, 50)), [100, 101, 102, 103, 104, 105], [200] * 11]
@@ -103,12 +103,12 @@ def test_prompts_leave_room_for_what_is_written(tiny):
 
 
 def test_extraction():
-    assert extract_answer("#### 1 then #### 2", r"####\s*(\S+)") == "2"
-    assert extract_answer("no such thing", r"####\s*(\S+)") is None
-    assert extract_answer("abc", "b") == "b"
-    assert extract_answer("yes or no", r"(maybe)|(no)") == "no"
+    assert extract(r"####\s*(\S+)", "#### 1 then #### 2") == "2"
+    assert extract(r"####\s*(\S+)", "no such thing") is None
+    assert extract("b", "abc") == "b"
+    assert extract(r"(maybe)|(no)", "yes or no") == "no"
     with pytest.raises(InputError, match=r"extract '\(': is no regular expression"):
-        extract_answer("x", "(")
+        extract("(", "x")
 
 
 @pytest.mark.parametrize(

@@ -179,5 +179,6 @@ def test_the_page_says_when_the_server_is_gone(simulated_study, open_page):
         server.shutdown()
         server.server_close()
         page.until("document.getElementById('live-text').textContent.includes('No answer')", 20)
+        assert "No answer" in page.evaluate("document.getElementById('live-text').textContent")
         time.sleep(0.1)
         page.trouble[:] = [text for text in page.trouble if "ERR_CONNECTION_REFUSED" not in text]

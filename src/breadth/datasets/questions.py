@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import polars as pl
 
 from breadth.datasets.entry import Entry
 from breadth.datasets.options import letters, lined_up, read_options, right_letter
-from breadth.datasets.tasks import Choice, Generate
+from breadth.datasets.tasks import Choice, Generate, extract
 from breadth.errors import InputError, unknown_column
 from breadth.records import Table
 
@@ -25,18 +24,6 @@ for _ in range(3):
 BOXED = rf"(?s)\\(?:boxed|fbox)\s*\{{?((?:\\.|[^{{}}$\\]|{_INNER}){{1,400}})(?=[}}$])"
 _LETTER = r"(?i:answer is):?\s*\(?([A-J])\b"
 _AFTER_ANSWER = r"(?i:answer is):?[ \t]*(\S[^\n]*?)\.?[ \t]*(?:\n|\Z)"
-
-
-def extract(pattern: str, text: str) -> str | None:
-    """First group of the last match, or None: how `Generate.extract` is read.
-
-    >>> extract(NUMBER, "2 + 2 = 4, so #### 1,004"), extract(BOXED, r"thus $\\boxed{\\frac{1}{2}}$")
-    ('1,004', '\\\\frac{1}{2}')
-    """
-    found = None
-    for match in re.finditer(pattern, text):
-        found = match.group(1)
-    return found
 
 
 def _first(table: Table, names: Sequence[str], role: str) -> str:

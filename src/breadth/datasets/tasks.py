@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from dataclasses import dataclass
 from typing import Literal
@@ -83,3 +84,19 @@ def fields_of(template: str) -> tuple[str, ...]:
             f"pattern {template!r}: {listed(wrong)} is no field; a field is the name of a column in braces"
         )
     return tuple(dict.fromkeys(name for _, name, _, _ in parts if name is not None))
+
+
+def extract(expression: str, text: str) -> str | None:
+    r"""First group of the last match (the whole match if there is no group); None if nothing matches.
+
+    >>> extract(r"####\s*(\S+)", "so 3 + 4 = 7. #### 7")
+    '7'
+    """
+    try:
+        matches = list(re.finditer(expression, text, re.DOTALL))
+    except re.error as error:
+        raise InputError(f"extract {expression!r}: is no regular expression ({error})") from error
+    if not matches:
+        return None
+    last = matches[-1]
+    return next((group for group in last.groups() if group is not None), last[0]).strip()

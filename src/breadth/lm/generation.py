@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import torch
 
-from breadth.datasets.tasks import Generate, Metric
+from breadth.datasets.tasks import Generate, Metric, extract
 from breadth.errors import InputError
 from breadth.lm.batches import plan_batches
 
@@ -22,22 +22,6 @@ NUMBER = r"(?:(?<![\d.])[-+])?\$?\d[\d,]*(?:\.\d+)?"
 
 #: Most seconds for reading or comparing one formula.
 MATH_SECONDS = 5
-
-
-def extract_answer(text: str, expression: str) -> str | None:
-    r"""First group of the last match (the whole match if there is no group); None if nothing matches.
-
-    >>> extract_answer("so 3 + 4 = 7. #### 7", r"####\s*(\S+)")
-    '7'
-    """
-    try:
-        matches = list(re.finditer(expression, text, re.DOTALL))
-    except re.error as error:
-        raise InputError(f"extract {expression!r}: is no regular expression ({error})") from error
-    if not matches:
-        return None
-    last = matches[-1]
-    return next((group for group in last.groups() if group is not None), last[0]).strip()
 
 
 def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
@@ -128,7 +112,7 @@ def generate_texts(
 def generation_results(task: Generate, items: pl.DataFrame, texts: list[str]) -> pl.DataFrame:
     """Right or wrong for every text; the answer is what was written, and there is no margin."""
     right = [
-        float(same_answer(extract_answer(text, task.extract), str(label), task.metric))
+        float(same_answer(extract(task.extract, text), str(label), task.metric))
         for text, label in zip(texts, items["label"], strict=True)
     ]
     schema = {"correct": pl.Float32, "margin": pl.Float32, "answer": pl.String}

@@ -6,14 +6,13 @@ ever imported or run. Nothing in this module needs torch.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, did_you_mean, listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,8 +130,7 @@ def embedded_model(name: str) -> EmbeddedModel:
 
 def near_names(name: str) -> str:
     """A sentence with the embedded models whose names are near, or nothing."""
-    near = difflib.get_close_matches(name.lower(), EMBEDDED, n=2, cutoff=0.5)
-    return f" Did you mean {listed(near)}?" if near else ""
+    return did_you_mean([name], EMBEDDED, cutoff=0.5)
 
 
 def cache_root() -> Path:

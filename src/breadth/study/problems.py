@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from breadth.errors import did_you_mean as nearest
 
 #: Where something stands: keys and positions from the top of the file.
 Place = tuple[str | int, ...]
@@ -32,9 +33,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("recpie", ["recipe", "models"])
     ' Did you mean recipe?'
     """
-    lowered = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
-    return f" Did you mean {lowered[near[0]]}?" if near else ""
+    return nearest([name], known, most=1)
 
 
 def key_path(place: Place) -> str:

@@ -104,7 +104,7 @@ def _one_training_set(
         own = study.trajectories([run for run in runs if models[run] == model], control, facets)
         for kind, regressor in (("partial", "gam"), ("raw", "none")):
             subset = correlate(own, regressor=regressor, **options)  # type: ignore[arg-type]
-            panels.append(_model_panel(subset.heterogeneity.rename({"r_mean": "r"}), model, kind))
+            panels.append(_model_panel(_model_means(subset), model, kind))
             if kind == "partial" and "r_corrected" in subset.pairs.columns:
                 pooled = pool(subset.pairs, ["a", "b"], "r_corrected", "ci_low_corrected", "ci_high_corrected")
                 panels.append(_model_panel(pooled, model, "corrected"))
@@ -150,6 +150,13 @@ def _run_panels(result: Correlation, raw: Correlation, models: dict[str, str]) -
         )
         for kind, pairs, columns in kinds
     )
+
+
+def _model_means(subset: Correlation) -> pl.DataFrame:
+    """A model's correlations: the mean over its runs, or those of its only run with their own intervals."""
+    if subset.pairs["run"].n_unique() == 1:
+        return subset.pairs.with_columns(pl.lit(1).alias("k"))
+    return subset.heterogeneity.rename({"r_mean": "r"})
 
 
 def _model_panel(frame: pl.DataFrame, model: str, kind: str) -> pl.DataFrame:
