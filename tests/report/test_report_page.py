@@ -93,19 +93,28 @@ def test_sorting_and_paging(report, gathered, open_page):
         assert page.locator("#item-table tbody tr").count() == 80
 
 
-FIND = """([figure, role, words]) => {
-    const nodes = document.querySelectorAll(`[data-figure="${figure}"] .plot svg path[aria-roledescription="${role}"]`);
-    const node = [...nodes].find((one) => words.every((word) => one.getAttribute("aria-label").includes(word)));
-    node.scrollIntoView({ block: "center" });
-    const box = node.getBoundingClientRect();
-    return [box.x + box.width / 2, box.y + box.height / 2];
+FIND = """async ([figure, role, words]) => {
+    const marks = `[data-figure="${figure}"] .plot svg path[aria-roledescription="${role}"]`;
+    const middle = () => {
+        const node = [...document.querySelectorAll(marks)]
+            .find((one) => words.every((word) => one.getAttribute("aria-label").includes(word)));
+        if (!node) return null;
+        node.scrollIntoView({ block: "center" });
+        const box = node.getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2];
+    };
+    for (let before = null, now = middle(); ; before = now, now = middle()) {
+        if (now && String(before) === String(now)) return now;
+        await new Promise((done) => setTimeout(done, 100));
+    }
 }"""
 
 
 def click(page, figure, role, *words):
-    """Click the mark whose description holds the words, as a reader would: with the mouse, where it is."""
+    """Click the mark whose description holds the words, as a reader would: with the mouse, where it came to rest."""
+    page.evaluate("document.activeElement.blur()")
     page.mouse.click(*page.evaluate(FIND, [figure, role, words]))
-    page.wait_for_timeout(100)
+    page.until("document.activeElement === document.getElementById('filters').elements[0]")
     assert page.evaluate("document.getElementById('items').getBoundingClientRect().top") < 900
     return page.evaluate("Object.fromEntries(new FormData(document.getElementById('filters')))")
 
@@ -155,10 +164,10 @@ def test_a_pair_leads_to_both_sets_and_keyboard_reaches_it(report, open_page):
 def test_switching_kinds_and_runs(report, open_page):
     with open_page(report.as_uri()) as page:
         page.evaluate("breadth.drawAll()")
-        before = page.locator('[data-figure="correlations"] svg').inner_html()
+        drawn = "document.querySelector('[data-figure=\"correlations\"] svg').innerHTML"
+        page.evaluate(f"window.before = {drawn}")
         page.locator('[data-figure="correlations"] [value=raw] + span').click()
-        page.wait_for_timeout(300)
-        assert page.locator('[data-figure="correlations"] svg').inner_html() != before
+        page.until(f"{drawn} !== window.before")
         page.select_option('[data-figure="correlations"] select', "model-a")
         page.until("document.querySelector('[data-figure=\"correlations\"] svg').textContent.includes('model-a-00')")
         page.click(".choose summary")

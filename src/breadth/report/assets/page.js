@@ -105,7 +105,7 @@
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
         sight.unobserve(entry.target);
-        breadth.draw(entry.target.dataset.figure);
+        if (!(entry.target.dataset.figure in breadth.drawn)) breadth.draw(entry.target.dataset.figure);
       }
     }, { rootMargin: "400px" });
     document.querySelectorAll("figure[data-figure]").forEach((figure) => sight.observe(figure));
