@@ -3,8 +3,8 @@
     python benchmarks/evaluation_speed.py --peer .venv-lm-eval/bin/python
 
 Both score " Yes" and " No" after the same prompts with smollm2-135m, in processes of their own, one after the other, in
-turns, so that both see the same machine. The harness runs its own HFLM.loglikelihood at the batch size that was fastest
-of those tried; loading is not timed on either side.
+turns, so that both see the same machine. The harness runs its own HFLM.loglikelihood at the two batch sizes that were
+fastest on some of the items, and the faster one counts; loading is not timed on either side.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ def main() -> None:
         )["seconds"]
         for batch in BATCHES
     }
-    best = min(tried, key=lambda batch: float(str(tried[batch])))
+    sizes = sorted(tried, key=lambda batch: float(str(tried[batch])))[:2]
     print("harness, 60 items, seconds by batch size:", {batch: round(float(str(s)), 1) for batch, s in tried.items()})
     jobs = {
-        f"lm-eval 0.4.13, batch {best}": (chosen.peer, {"who": "harness", "batch": best}),
+        **{f"lm-eval 0.4.13, batch {size}": (chosen.peer, {"who": "harness", "batch": size}) for size in sizes},
         "breadth, whole model": (sys.executable, {"who": "breadth", "top": 0}),
         "breadth, trunk kept, top 8 of 30": (sys.executable, {"who": "breadth", "top": 8}),
         "breadth, trunk kept, top 4 of 30": (sys.executable, {"who": "breadth", "top": 4}),
@@ -137,7 +137,7 @@ def main() -> None:
             found = in_process(python, {**common, **job, "rounds": 2}, chosen.threads)
             fastest[name] = min(fastest.get(name, float("inf")), float(str(found["seconds"])))
             margins[name] = found["margins"]  # type: ignore[assignment]
-    first = next(iter(jobs))
+    first = min((name for name in jobs if name.startswith("lm-eval")), key=fastest.__getitem__)
     print(f"{len(prompts)} items, {chosen.threads} thread(s), best of {2 * ROUNDS} passes, in turns")
     print(f"{'':34} items/s   ratio   same answers   largest difference of log-odds")
     for name, seconds in fastest.items():

@@ -3,19 +3,19 @@ import torch
 from breadth.lm import memory
 from breadth.lm.batches import make_batch
 from breadth.lm.body import Body
-from breadth.lm.memory import available_memory, trunk_bytes
+from breadth.lm.memory import available_memory
 
 
 def test_states_take_what_was_said(tiny):
     body = Body(tiny().model, 2)
     batch = make_batch([[5, 6, 7], [8, 9, 10]], [0, 1], "cpu")
     states = body.trunk(batch)
-    assert trunk_bytes(body, batch.ids.numel()) == states.numel() * states.element_size()
+    assert body.trunk_bytes(batch.ids.numel()) == states.numel() * states.element_size()
 
 
 def test_half_precision_takes_half(tiny):
     body = Body(tiny().model.to(torch.bfloat16), 2)
-    assert trunk_bytes(body, 10) == 10 * 32 * 2
+    assert body.trunk_bytes(10) == 10 * 32 * 2
 
 
 def test_memory_of_the_machine(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from breadth.lm.body import Body
 from breadth.lm.examination import Paper, examine, keep_trunk, prepare
 from breadth.lm.lessons import Lesson, make_lesson
 from breadth.lm.loading import LanguageModel, load_model
-from breadth.lm.memory import available_memory, trunk_bytes
+from breadth.lm.memory import available_memory
 from breadth.lm.prompts import examples_text
 from breadth.lm.tuning import Tuner, stream
 from breadth.records import RunStore
@@ -143,13 +143,13 @@ def work_of(run: RunSpec, materials: Materials, missing: list[int], store: RunSt
 
 def trunk_fits(run: RunSpec, body: Body, tokens: int) -> bool:
     """Whether the trunk's states of so many tokens are kept: always where the recipe says so, else if memory allows."""
-    return run.recipe.trunk == "on" or trunk_bytes(body, tokens) <= TRUNK_SHARE * available_memory()
+    return run.recipe.trunk == "on" or body.trunk_bytes(tokens) <= TRUNK_SHARE * available_memory()
 
 
 def _keep_or_not(run: RunSpec, body: Body, papers: list[Paper], lesson: Lesson, watcher: Watcher) -> str:
     """Keep the trunk's states where they fit, and say so."""
     tokens = sum(paper.tokens for paper in papers) + lesson.count_tokens()
-    amount = f"{trunk_bytes(body, tokens) / 2**20:,.0f} MB"
+    amount = f"{body.trunk_bytes(tokens) / 2**20:,.0f} MB"
     held = any(batch.states is not None for paper in papers for batch in paper.batches)
     if not held and not trunk_fits(run, body, tokens):
         return f"trunk computed anew at every checkpoint: its states would take {amount}, more than memory allows"

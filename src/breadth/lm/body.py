@@ -18,6 +18,7 @@ from torch import nn
 from breadth.lm.batches import Batch, make_batch
 from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, head_of
 from breadth.lm.narrowing import Narrow, Places
+from breadth.lm.packing import ROWS, Packing
 
 
 class _Stand(nn.Module):
@@ -74,6 +75,7 @@ class Body:
         self._scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
         self._parent, self._attribute, layers = decoder_layers(model)
         self.layers = layers
+        self.packing = Packing(model)
         self._narrow = Narrow(layers[-1], config.hidden_size, self.head.weight.dtype)
         self.top = top
         cut = 0 if top is None else len(layers) - top
@@ -107,6 +109,11 @@ class Body:
         assert seen is not None
         return seen
 
+    def trunk_bytes(self, tokens: int) -> int:
+        """Bytes that the trunk's states of so many tokens take."""
+        config, weight = causal_model_of(self.model).config.get_text_config(decoder=True), self.head.weight
+        return int(tokens * config.hidden_size * weight.element_size())
+
     def features(self, batch: Batch, read: Places | None = None) -> torch.Tensor:
         """Final hidden states [sequences, tokens, width]: through the top alone where the batch has trunk states.
 
@@ -137,13 +144,14 @@ class Body:
     def agrees(self, ids: list[int], tolerance: float = 1e-2) -> bool:
         """Whether this reading of the model gives the logits that the model itself gives for one sequence.
 
-        Every way of reading it is tried: plain, through kept trunk states, and at the last token only. The last one
-        is given up where it differs; the others must agree.
+        Every way of reading it is tried: plain, through kept trunk states, at the last token only, and with packed
+        weights. The last two are given up where they differ; the others must agree.
         """
-        batch = make_batch([ids], [0], next(self.model.parameters()).device)
+        copies = -(-ROWS // len(ids))  # as many as make packing worth while
+        batch = make_batch([ids] * copies, list(range(copies)), next(self.model.parameters()).device)
         self.model.eval()
         with torch.inference_mode():
-            own = self.model(input_ids=batch.ids, use_cache=False).logits[0, -1].float()
+            own = self.model(input_ids=batch.ids[:1], use_cache=False).logits[0, -1].float()
 
             def same(read: Places | None = None) -> bool:
                 ours = self.logits(self.features(batch, read)[0, -1])
@@ -155,4 +163,6 @@ class Body:
                 plain = plain and same()
             if plain and not same(Places([0], [len(ids) - 1])):
                 self._narrow.give_up()
+            if plain:
+                self.packing.try_out(same)
             return plain

@@ -105,18 +105,20 @@ def tokens_per_batch(language_model: Any) -> int:
 
 def keep_trunk(body: Body, papers: Sequence[Paper], progress: Progress | None = None) -> None:
     """Compute what the trunk makes of every item, once, and keep it with the batches."""
-    for paper in papers:
-        for batch in paper.batches:
-            if batch.states is None:
-                batch.states = body.trunk(batch)
-            if progress:
-                progress(len(batch.index))
+    with body.packing.on():
+        for paper in papers:
+            for batch in paper.batches:
+                if batch.states is None:
+                    batch.states = body.trunk(batch)
+                if progress:
+                    progress(len(batch.index))
 
 
 def examine(language_model: Any, body: Body, papers: Sequence[Paper], progress: Progress | None = None) -> pl.DataFrame:
     """Answers of the model to every item of every set: testset, item, correct, margin, answer."""
     body.model.eval()
-    return pl.concat([_examine_one(language_model, body, paper, progress) for paper in papers])
+    with body.packing.on():
+        return pl.concat([_examine_one(language_model, body, paper, progress) for paper in papers])
 
 
 def _examine_one(language_model: Any, body: Body, paper: Paper, progress: Progress | None) -> pl.DataFrame:

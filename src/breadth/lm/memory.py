@@ -1,4 +1,4 @@
-"""How much memory there is, and how much kept trunk states take."""
+"""How much memory there is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 import torch
-
-from breadth.lm.body import Body
 
 #: What is assumed to be free where the system does not say.
 UNKNOWN = 2 * 2**30
@@ -21,13 +19,6 @@ def available_memory(device: torch.device | str = "cpu") -> int:
     if torch.device(device).type == "cuda":
         return int(torch.cuda.mem_get_info(torch.device(device))[0])
     return min(_machine(), _container())
-
-
-def trunk_bytes(body: Body, tokens: int) -> int:
-    """Bytes that the trunk's states of so many tokens take."""
-    weight = body.head.weight
-    size: int = tokens * body.model.config.get_text_config(decoder=True).hidden_size * weight.element_size()
-    return size
 
 
 def _machine() -> int:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from breadth.lm.layers import feed_forward_of
+from breadth.lm.replacing import replaced
 
 
 class Places(NamedTuple):
@@ -52,11 +53,11 @@ class Narrow:
             return
         with ExitStack() as stack:
             for module in self._whole:
-                stack.enter_context(_replaced(module, _Rows(places, shape).around))
+                stack.enter_context(replaced(module, _Rows(places, shape).around))
             if self._chain:
                 rows = _Rows(places, shape)
-                stack.enter_context(_replaced(self._chain[0], rows.before))
-                stack.enter_context(_replaced(self._chain[1], rows.after))
+                stack.enter_context(replaced(self._chain[0], rows.before))
+                stack.enter_context(replaced(self._chain[1], rows.after))
             yield
 
 
@@ -98,20 +99,6 @@ class _Rows:
         """The second of two linear modules."""
         out = forward(hidden)
         return out if self.shape is None else self.put_back(out)
-
-
-@contextmanager
-def _replaced(module: nn.Module, by: Callable[..., Any]) -> Iterator[None]:
-    """Let ``by`` stand in for a module's forward, which it gets as its first argument."""
-    own = module.__dict__.get("forward")  # accelerate puts one there
-    forward = module.forward
-    module.__dict__["forward"] = lambda *args, **kwargs: by(forward, *args, **kwargs)
-    try:
-        yield
-    finally:
-        del module.__dict__["forward"]
-        if own is not None:
-            module.__dict__["forward"] = own
 
 
 def _token_by_token(module: nn.Module, width: int, dtype: torch.dtype) -> bool:
