@@ -22,6 +22,13 @@ train: {{set: plain, shots: 16, seeds: 0}}
 recipe: {{method: full, trunk: "off", lr: 1.0e-3, batch: 8, steps: 6}}
 evaluate: {{on: [plain, negation], every: 2, items: 24}}
 """
+START = """\
+name: s
+models: {model}
+train: {{set: plain, shots: 16, seeds: [0, 1], start: {{shots: 24, epochs: 2, lr: 2.0e-2}}}}
+recipe: {{method: lora, layers: 2, dropout: 0.1, trunk: "on", lr: 1.0e-2, batch: 8, steps: 4}}
+evaluate: {{on: [plain, negation], items: 24}}
+"""
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,11 @@ def test_frozen_weights_are_packed_once_and_trained_ones_every_time(monkeypatch)
             with packs.on():
                 assert torch.allclose(model(hidden), plain, atol=1e-5)
     assert len(packed) == 4
+    once = Packing(model)
+    with torch.no_grad(), once.on(keep=False):
+        model(hidden)
+    assert len(packed) == 6
+    assert not once._frozen
 
 
 def test_no_room_or_another_kind_of_number(monkeypatch, counted):

@@ -36,7 +36,7 @@ def test_cells_are_the_means(tmp_path):
     assert found.effects["estimate"][0] < 0
     assert "gains fade with distance" in found.summary()
     assert found.best.height == 6
-    assert found.breaks["train_level"][0] == "untrained"
+    assert found.breaks["train_level"][0] == "before"
     assert found.figure().to_dict()
     frame.write_parquet(tmp_path / "a.parquet")
     assert breadth.cross(tmp_path).cells.equals(found.cells), "a directory of tables is one table"

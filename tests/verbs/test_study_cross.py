@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -152,5 +154,21 @@ def test_no_step_0(write_study, tmp_path):
             run.parts()[0].unlink()
     assert breadth.cross(folder).cells.equals(before), "the zero-shot run is the untrained model"
     store.run("zero").parts()[0].unlink()
-    with pytest.raises(InputError, match=r"the untrained model \(step 0\) has not been evaluated"):
+    with pytest.raises(InputError, match=r"the model before training \(step 0\) has not been evaluated"):
+        breadth.cross(folder)
+
+
+def test_a_start_is_said_and_the_zero_shot_run_does_not_stand_in_for_it(write_study, tmp_path):
+    """Where runs begin with a model that has learnt already, the untrained one is no baseline."""
+    zero = {"model": "m", "method": "zero-shot", "seed": None, "steps": 1, "name": "zero"}
+    folder = write_study(tmp_path, [*level_runs(), zero], steps=2, levels=3, rise=rise)
+    for path in folder.glob("runs/*/run.json"):
+        if path.parent.name != "zero":
+            spec = json.loads(path.read_text())
+            path.write_text(json.dumps({**spec, "start": {"shots": 1200, "lr": None, "epochs": None}}))
+    assert "the model has learnt from 1,200 examples by then" in breadth.cross(folder).warnings[-1]
+    for run in StudyStore(folder).runs():
+        if run.name != "zero":
+            run.parts()[0].unlink()
+    with pytest.raises(InputError, match=r"the model before training \(step 0\) has not been evaluated"):
         breadth.cross(folder)

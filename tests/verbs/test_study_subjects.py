@@ -22,7 +22,7 @@ def test_checkpoints_are_subjects(study):
     # Step 0 of the second run of a model is that of the first.
     assert found.subjects.height == 4 * 6 - 2
     assert "large-s1/0" not in found.subjects["subject"].to_list()
-    assert any(line.startswith("2 of 24 checkpoints are the same untrained model") for line in found.warnings)
+    assert any(line.startswith("2 of 24 checkpoints are the same model") for line in found.warnings)
     assert any("22 subjects are checkpoints of 4 runs" in line and "too small" in line for line in found.warnings)
     abilities = found.subjects.filter(pl.col("subject").str.starts_with("small-s0/"))
     assert abilities["ability"][0] < abilities["ability"][-1]

@@ -9,7 +9,7 @@ import typer
 
 from breadth.cli.outputs import check_outputs, write_tables
 
-HELP = """What does training on one level of difficulty do to the others? Gains over the untrained model, by level.
+HELP = """What does training on one level of difficulty do to the others? Gains by level.
 
 ANSWERS is a long table (or a directory of them): item, correct, train_level or strategy (empty for the untrained
 model), seed if there are several, and level of the item unless there is a calibration. Or the directory of a study

@@ -40,7 +40,7 @@ class TerminalWatcher(Watcher):
     def __init__(self, plan: Plan) -> None:
         #: Steps and answers that each run still needs.
         self.left = {each.run.name: (each.steps_left, each.to_answer * plan.items) for each in plan.runs}
-        self.run = ""
+        self.run, self.work = "", Work(0, 0)
         self.step_seconds = self.answer_seconds = 0.0
         self.steps = self.answers = 0
         self.waiting, self.loading = set(self.left), float("inf")
@@ -109,7 +109,8 @@ class TerminalWatcher(Watcher):
         self.run = run.name
         self.waiting.discard(run.name)
         self.left[run.name] = (work.steps - work.steps_done, work.items - work.items_done)
-        self.bars.update(self.training, total=work.steps or None, completed=work.steps_done, visible=work.steps > 0)
+        self.work = work
+        self._show_training()
         self.bars.update(self.asking, total=work.items, completed=work.items_done)
         title = f"run {number} of {runs}: {run.name}{again}"
         self.title.plain = title
@@ -117,12 +118,22 @@ class TerminalWatcher(Watcher):
             errors.print(title, markup=False, highlight=False, soft_wrap=True)
         self.last = time.perf_counter()
 
+    def starting(self, step: int, steps: int, loss: float) -> None:
+        """Show how far the start is, which only the first run of a model has to learn."""
+        self.note(f"learning what all runs of this model begin with: {steps} steps")
+        self.bars.update(self.training, total=steps, completed=step, visible=True, more=f"start, loss {loss:.2f}")
+
     def ready(self, run: RunSpec) -> None:
-        """Count loading, and the trunk's pass, as neither training nor answering."""
+        """Count loading, the trunk's pass and the start as neither training nor answering."""
+        self._show_training()
         now = time.perf_counter()
         # The trunk's pass belongs to the first run of a model alone, so the quickest is what the others will take.
         self.loading = min(self.loading, now - self.last)
         self.last = now
+
+    def _show_training(self) -> None:
+        steps, done = self.work.steps, self.work.steps_done
+        self.bars.update(self.training, total=steps or None, completed=done, visible=steps > 0, more="")
 
     def trained(self, step: int, loss: float) -> None:
         """Count a step."""

@@ -71,7 +71,10 @@ def estimated_seconds(plan: Plan, paces: dict[str, Pace]) -> float | None:
             continue
         known = True
         total += pace.load + each.to_answer * pace.answers + each.steps_left * pace.step
-        total += (each.run.shots or 0) * pace.example + (0 if each.run.model in seen else pace.trunk)
+        total += (each.run.shots or 0) * pace.example
+        if each.run.model not in seen:
+            total += pace.trunk + each.run.start_steps() * pace.step
+            total += (each.run.start.shots if each.run.start else 0) * pace.example
         seen.add(each.run.model)
     return total if known else None
 

@@ -25,6 +25,9 @@ from breadth.study import RunSpec, StudyFile
 from breadth.study.known import known_sets
 from breadth.study.scoring import resolve_task
 
+#: There is one start for all seeds of a study. It has a seed of its own, or seed 0 would begin with its examples.
+START_SEED = 1_000_000
+
 
 @dataclass(frozen=True)
 class Materials:
@@ -53,6 +56,14 @@ class Materials:
             return Loaded(name, "in-domain", task, self._by_difficulty(run, shots, seed), "")
         pool = self._pools[name]
         return replace(pool, task=task, frame=draw_shots(pool.frame, shots, seed))
+
+    def start(self, run: RunSpec) -> Loaded:
+        """The examples that a run's model learns before step 0: the same for all seeds, levels and strategies."""
+        assert run.start is not None
+        name = run.train_set or ""
+        halves = self._halves.get(name)
+        pool = self._pools[name].frame if halves is None else halves.train
+        return Loaded(name, "in-domain", run.tasks[name], draw_shots(pool, run.start.shots, START_SEED), "")
 
     def keeps_order(self, run: RunSpec) -> bool:
         """Whether every epoch passes over the examples in the given order."""

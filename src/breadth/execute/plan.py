@@ -85,7 +85,9 @@ def plan_study(
         for run in chosen:  # nobody trains for an hour to find out that a level has too few examples
             if run.train_set:
                 materials.training(run)
-        notes += materials.notes
+            if run.start:
+                materials.start(run)
+        notes += [*materials.notes, *_starts(chosen)]
     except InputError as error:
         if not dry or not _must_be_fetched(file, data):
             raise
@@ -109,6 +111,17 @@ def _planned(every: list[RunSpec], chosen: list[RunSpec], store: StudyStore) -> 
         left = missing[-1] - before if missing else 0
         found.append(PlannedRun(run, len(steps), len(steps) - len(missing), borrows, left))
     return tuple(found)
+
+
+def _starts(runs: list[RunSpec]) -> list[str]:
+    """What is learnt before step 0, said once for all runs that share it."""
+    found = [
+        f"{run.model} first learns from {run.start.shots:,} examples of {run.train_set} ({run.start_steps():,} steps); "
+        "step 0 comes after that"
+        for run in runs
+        if run.start
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _must_be_fetched(file: StudyFile, data: Path | None) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from breadth.execute.materials import Materials
+from breadth.execute.materials import START_SEED, Materials
 from breadth.execute.standing import Standing, clear_states, latest_states
+from breadth.execute.starts import bring_to_start
 from breadth.execute.watching import Watcher, Work
 from breadth.lm.adapters import attach_lora, unfreeze
 from breadth.lm.body import Body
@@ -57,7 +58,7 @@ def load_adapted(run: RunSpec, watcher: Watcher) -> tuple[LanguageModel, Body]:
     if recipe.method == "lora":
         model = attach_lora(
             loaded.model, rank=recipe.rank, alpha=recipe.alpha, dropout=recipe.dropout, targets=recipe.targets,
-            layers=recipe.layers, seed=stream(run.seed or 0, 2),
+            layers=recipe.layers, seed=stream(START_SEED if run.start else run.seed or 0, 2),
         )  # fmt: skip
         loaded = replace(loaded, model=model)
     elif recipe.method == "full":
@@ -109,10 +110,12 @@ def carry_out(
     session = open_session(run, materials, kept, watcher)
     for note in session.notes:
         watcher.note(note)
-    watcher.ready(run)
     tuner, standing = session.tuner, Standing(store)
     if tuner is not None:
         standing.restore(tuner, missing[0])
+        if run.start and tuner.step == 0:
+            bring_to_start(run, materials, store.folder.parents[1], session.language_model, tuner, watcher)
+    watcher.ready(run)
     for step in missing:
         started, loss = time.perf_counter(), None
         while tuner is not None and tuner.step < step:

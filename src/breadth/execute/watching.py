@@ -46,6 +46,9 @@ class Watcher:
     def prepared(self, items: int) -> None:
         """Some items went through the trunk, which happens once."""
 
+    def starting(self, step: int, steps: int, loss: float) -> None:
+        """A step was taken of what all runs of a model have in common."""
+
     def ready(self, run: RunSpec) -> None:
         """The run's model is loaded, and its test sets are prepared."""
 

@@ -105,7 +105,7 @@ def tokens_per_batch(language_model: Any) -> int:
 
 def keep_trunk(body: Body, papers: Sequence[Paper], progress: Progress | None = None) -> None:
     """Compute what the trunk makes of every item, once, and keep it with the batches."""
-    with body.packing.on():
+    with body.packing.on(keep=False):
         for paper in papers:
             for batch in paper.batches:
                 if batch.states is None:

@@ -51,10 +51,11 @@ class Lesson:
         """Compute the trunk's states of every example once."""
         lengths = [len(sequence) for sequence in self.query.sequences]
         found: dict[int, torch.Tensor] = {}
-        for index in plan_batches(lengths, self.tokens):
-            states = body.trunk(make_batch(self.query.sequences, index, self.device))
-            for row, i in enumerate(index):
-                found[i] = states[row, : lengths[i]].clone()
+        with body.packing.on(keep=False):
+            for index in plan_batches(lengths, self.tokens):
+                states = body.trunk(make_batch(self.query.sequences, index, self.device))
+                for row, i in enumerate(index):
+                    found[i] = states[row, : lengths[i]].clone()
         self.states = [found[i] for i in range(len(lengths))]
 
     def weight_of(self, examples: list[int]) -> int:

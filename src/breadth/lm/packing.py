@@ -32,18 +32,19 @@ class Packing:
         self._frozen: dict[int, torch.Tensor] = {}
 
     @contextmanager
-    def on(self) -> Iterator[None]:
+    def on(self, keep: bool = True) -> Iterator[None]:
         """While this lasts, linear modules in float32 on the CPU multiply with packed weights, without gradients.
 
         A module's weights are packed when it is first used, so what is never asked costs nothing. The copies are as
         large as the weights; where memory has no room for them, or oneDNN is missing, everything stays as it was.
+        Without ``keep`` no copy outlasts it, which is right for what is done once.
         """
         modules = [module for module in self.model.modules() if type(module) is nn.Linear and _suits(module.weight)]
         size = sum(module.weight.nbytes for module in modules) - sum(kept.nbytes for kept in self._frozen.values())
         with ExitStack() as stack:
             if self.works and size <= SHARE * available_memory():
                 for module in modules:
-                    stack.enter_context(replaced(module, self._product(module)))
+                    stack.enter_context(replaced(module, self._product(module, keep)))
             yield
 
     def try_out(self, same: Callable[[], bool]) -> None:
@@ -54,7 +55,7 @@ class Packing:
         except RuntimeError:
             self.works = False
 
-    def _product(self, module: nn.Linear) -> Callable[..., Any]:
+    def _product(self, module: nn.Linear, keep: bool) -> Callable[..., Any]:
         weight = None if module.weight.requires_grad else self._frozen.get(id(module))
 
         def multiply(plain: Callable[..., Any], hidden: torch.Tensor) -> Any:
@@ -64,7 +65,7 @@ class Packing:
                 return plain(hidden)
             if weight is None:
                 weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), rows)
-                if not module.weight.requires_grad:
+                if keep and not module.weight.requires_grad:
                     self._frozen[id(module)] = weight
             return torch.ops.mkldnn._linear_pointwise(hidden, weight, module.bias, "none", [], "")
 

@@ -74,6 +74,12 @@ class Tuner:
                 found[f"{key}/{name}"] = torch.as_tensor(value).detach().cpu().contiguous()
         return found
 
+    def begin_with(self, weights: dict[str, torch.Tensor]) -> None:
+        """Take over trained weights, and nothing else: step and optimiser stay where they are."""
+        with torch.no_grad():
+            for name, weight in self.weights.items():
+                weight.copy_(weights[name])
+
     def restore(self, state: dict[str, torch.Tensor]) -> None:
         """Go on from a saved state; one that belongs to other weights is refused."""
         own = {f"weight/{name}" for name in self.weights}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -33,7 +34,7 @@ class StudyTables:
     """Everything a study has answered so far.
 
     ``responses`` also names the test set of each item; ``planned`` is the last checkpoint of every run that is to come
-    if it is not there yet.
+    if it is not there yet; ``started`` counts the examples that a run's model learnt before step 0.
     """
 
     responses: pl.DataFrame
@@ -41,6 +42,7 @@ class StudyTables:
     items: pl.DataFrame
     warnings: tuple[str, ...] = ()
     planned: Mapping[str, int] = field(default_factory=dict)
+    started: Mapping[str, int] = field(default_factory=dict)
 
     def answers(self) -> pl.DataFrame:
         """One long table of single answers with who and what, as the verbs read it."""
@@ -66,9 +68,11 @@ def read_study(source: str | os.PathLike[str]) -> StudyTables:
     parts: list[pl.DataFrame] = []
     warnings: list[str] = []
     planned: dict[str, int] = {}
+    started: dict[str, int] = {}
     for run in store.runs():
         spec = run.spec()
         planned[run.name] = max([*(spec.get("checkpoints") or []), *run.parts()], default=0)
+        started[run.name] = examples_before(spec)
         for step, path in run.parts().items():
             part = run.read_part(path)
             if part is None:
@@ -89,4 +93,12 @@ def read_study(source: str | os.PathLike[str]) -> StudyTables:
         pl.concat(items, how="diagonal_relaxed"),
         tuple(warnings),
         planned,
+        started,
     )
+
+
+def examples_before(spec: Mapping[str, Any]) -> int:
+    """Examples that the model of a run learnt before step 0, by what the run's file says."""
+    start = spec.get("start")
+    shots = start.get("shots") if isinstance(start, dict) else None
+    return shots if isinstance(shots, int) else 0

@@ -39,7 +39,9 @@ def cross_figure(cells: pl.DataFrame, by: str) -> alt.TopLevelMixin:
         .otherwise(alt.value("#222222"))
     )
     text = base.mark_text(fontSize=12).encode(text="text:N", color=ink, tooltip=tooltip)
-    title = alt.TitleParams("Gain over the untrained model, in points", subtitle="Faded: the 95% interval covers 0.")
+    title = alt.TitleParams(
+        "Gain over the model before training, in points", subtitle="Faded: the 95% interval covers 0."
+    )
     size = 46 * cells["test_level"].n_unique()
     heat = alt.layer(squares, text).properties(width=size, height=46 * len(order), title=title)
     if by != "train_level":
@@ -64,8 +66,8 @@ def cross_findings(
     """How many cells gained, whether gains fade with distance, whether direction matters, and what to train on."""
     up, down = int((cells["ci_low"] > 0).sum()), int((cells["ci_high"] < 0).sum())
     parts = [
-        f"Of {cells.height} cells ({by.replace('_', ' ')} x test level), {up} gained over the untrained model, {down} "
-        f"lost and {cells.height - up - down} are undecided (95% interval covers 0)."
+        f"Of {cells.height} cells ({by.replace('_', ' ')} x test level), {up} gained over the model before training, "
+        f"{down} lost and {cells.height - up - down} are undecided (95% interval covers 0)."
     ]
     if effects.height:
         fade, direction = effects.iter_rows(named=True)

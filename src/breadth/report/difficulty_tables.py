@@ -196,7 +196,7 @@ def _accuracy(row: dict[str, float] | None, between: str) -> Text:
 def gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
     """A row per way of training, a column per test level: gain in points, starred if its interval leaves 0 out."""
     names = [str(level) for level in cells["test_level"].unique().sort()]
-    title = "Gain over the untrained model in points, per test level (* = 95% interval leaves 0 out)"
+    title = "Gain over the model before training in points, per test level (* = 95% interval leaves 0 out)"
     table = make_table(title, [by.replace("_", " ")], [], width)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True, min_width=4)

@@ -10,7 +10,7 @@ from breadth.report.vega import heat_layers, model_colour, sure, tooltip
 
 
 def level_matrix(gathered: Gathered, by: Literal["train_level", "strategy"]) -> Figure:
-    """Gain over the untrained model per training level (or strategy) and test level."""
+    """Gain over the model before training per training level (or strategy) and test level."""
     table = "cross_cells" if by == "train_level" else "strategy_cells"
     cells = gathered.table(table)
     limit = max(0.05, float(cells["gain"].abs().max() or 0))  # type: ignore[arg-type]
@@ -22,7 +22,7 @@ def level_matrix(gathered: Gathered, by: Literal["train_level", "strategy"]) -> 
         ("gain", "gain", "+.1%"),
         ("ci_low", "from", "+.1%"),
         ("ci_high", "to", "+.1%"),
-        ("baseline", "untrained", ".1%"),
+        ("baseline", "before", ".1%"),
         ("accuracy", "trained", ".1%"),
         ("n_items", "items", ",d"),
         ("n_seeds", "seeds", "d"),
@@ -67,7 +67,7 @@ def level_matrix(gathered: Gathered, by: Literal["train_level", "strategy"]) -> 
         },
     }
     caption = (
-        "Gain over the untrained model, in points. Strong colour: the 95% interval excludes 0; bold: also "
+        "Gain over the model before training, in points. Strong colour: the 95% interval excludes 0; bold: also "
         "with the false discovery rate held at 5%; faded: undecided. Click a cell for the items of the "
         "test level."
     )

@@ -70,8 +70,8 @@ STATISTICS = (
     ),
     (
         "Gain by level",
-        "Trained minus untrained, paired by item, per training and test level. Test items must not have been trained "
-        "on.",
+        "After training minus before, paired by item, per training and test level. Test items must not have been "
+        "trained on.",
         "docs/cross.md",
     ),
     (

@@ -107,6 +107,8 @@ def training_problems(study: Study, known: dict[str, KnownSet]) -> Iterator[Prob
         if twice:
             yield Problem(("train", key), f"{quoted(twice)} stands there more than once; keep one")
     yield from _difficulty_problems(train)
+    if train.start is not None and not any(recipe.method in TRAINED for _, recipe in recipes_by_model(study)):
+        yield Problem(("train", "start"), "nothing is trained; leave it out", (("recipe", "method"),))
     used = any(recipe.method != "zero-shot" for _, recipe in recipes_by_model(study))
     losses = {recipe.loss for _, recipe in recipes_by_model(study) if recipe.method in TRAINED}
     for k, name in enumerate(train.set):

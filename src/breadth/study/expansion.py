@@ -18,8 +18,17 @@ from typing import Any
 from breadth.datasets.tasks import Task
 from breadth.study.known import known_sets
 from breadth.study.read import StudyFile
-from breadth.study.recipes import TRAINED, asking_keys, checkpoints, determining_keys, model_recipe, total_steps
-from breadth.study.schema import Difficulty, Evaluate, Recipe, Study, Train
+from breadth.study.recipes import (
+    TRAINED,
+    asking_keys,
+    checkpoints,
+    determining_keys,
+    merge_recipe,
+    model_recipe,
+    start_recipe,
+    total_steps,
+)
+from breadth.study.schema import Difficulty, Evaluate, Recipe, Start, Study, Train
 from breadth.study.scoring import resolve_task, task_spec, used_sets
 
 __all__ = ["RunSpec", "checkpoints", "expand", "start_key", "total_steps"]
@@ -34,7 +43,7 @@ class RunSpec:
 
     ``tasks`` says how each set is asked and scored; ``own`` describes the user's own sets, with the SHA-256 of their
     files in place of paths; ``difficulty`` does so for where difficulty comes from. ``shots`` is None for zero-shot
-    and the number of examples in the prompt for few-shot.
+    and the number of examples in the prompt for few-shot. ``start`` is what the model learns before step 0.
     """
 
     model: str
@@ -48,6 +57,7 @@ class RunSpec:
     tasks: dict[str, Task]
     own: dict[str, dict[str, Any]]
     difficulty: dict[str, Any] | None = None
+    start: Start | None = None
 
     @property
     def method(self) -> str:
@@ -78,6 +88,7 @@ class RunSpec:
             "tasks": {name: task_spec(task) for name, task in self.tasks.items()},
             "own_sets": self.own,
             "difficulty": self.difficulty,
+            **({} if self.start is None else {"start": self.start.model_dump(mode="json")}),
         }
         plain: dict[str, Any] = json.loads(_canonical(spec))
         return plain
@@ -90,6 +101,15 @@ class RunSpec:
         """Optimiser steps of the run; 0 where nothing is trained."""
         return total_steps(self.recipe, self.shots)
 
+    def start_recipe(self) -> Recipe:
+        """How its start is trained."""
+        assert self.start is not None
+        return start_recipe(self.recipe, self.start)
+
+    def start_steps(self) -> int:
+        """Optimiser steps before step 0."""
+        return 0 if self.start is None else total_steps(self.start_recipe(), self.start.shots)
+
 
 def expand(file: StudyFile) -> list[RunSpec]:
     """All runs of a study, those of one model together, in the order of the file."""
@@ -98,26 +118,27 @@ def expand(file: StudyFile) -> list[RunSpec]:
     own = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.sets}
     difficulty = _difficulty_spec(study.train, file.base)
     runs = []
-    for entry in study.models:
-        recipe = model_recipe(study, entry)
+    for entry, recipe in _models(study):
+        trained = recipe.method in TRAINED
         for train_set, shots, seed, level, strategy in _grid(study, recipe):
             asked = set(study.evaluate.on) | ({train_set} if train_set else set())
             runs.append(
                 RunSpec(
-                    entry.name, train_set, shots, seed, level, strategy, recipe, study.evaluate,
+                    entry, train_set, shots, seed, level, strategy, recipe, study.evaluate,
                     {name: task for name, task in tasks.items() if name in asked},
                     {name: each for name, each in own.items() if name in asked},
-                    difficulty if recipe.method in TRAINED else None,
+                    difficulty if trained else None,
+                    study.train.start if study.train and trained else None,
                 )
             )  # fmt: skip
     return runs
 
 
 def start_key(run: RunSpec) -> str:
-    """A hash of what determines the answers at step 0: equal for runs that begin from the same untrained model.
+    """A hash of what determines the answers at step 0: equal for runs that begin from the same model.
 
-    Neither the training data nor the learning rate matters then. Two exceptions: the examples in the prompt of a
-    few-shot run, and levels of difficulty, for which items are held out of the training set.
+    Neither the training data nor the learning rate matters then. Three exceptions: the examples in the prompt of a
+    few-shot run, levels of difficulty, for which items are held out of the training set, and what a start is made of.
     """
     spec = run.spec()
     evaluate = {key: value for key, value in spec["evaluate"].items() if key != "every"}
@@ -126,9 +147,22 @@ def start_key(run: RunSpec) -> str:
     key["own_sets"] = {name: own for name, own in spec["own_sets"].items() if name in run.evaluate.on}
     if run.difficulty is not None:
         key["held_out"] = {"train_set": run.train_set, "difficulty": spec["difficulty"]}
+    if run.start is not None:
+        own = {name: value for name, value in spec["own_sets"].items() if name == run.train_set}
+        how = {"shots": run.start.shots, "recipe": determining_keys(run.start_recipe())}
+        key["start"] = {"train_set": run.train_set, "task": spec["tasks"][run.train_set], "own_sets": own, **how}
     if run.method == "few-shot":
         key["prompt"] = {"train_set": run.train_set, "shots": run.shots, "seed": run.seed, "tasks": spec["tasks"]}
     return _digest(key)
+
+
+def _models(study: Study) -> Iterator[tuple[str, Recipe]]:
+    """Models with their recipes; where runs begin with a start, the untrained model is asked as well."""
+    for entry in study.models:
+        recipe = model_recipe(study, entry)
+        yield entry.name, recipe
+        if recipe.method in TRAINED and study.train and study.train.start:
+            yield entry.name, merge_recipe(recipe, {"method": "zero-shot"})
 
 
 _Cell = tuple[str | None, int | None, int | None, int | None, str | None]

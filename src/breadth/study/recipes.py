@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from breadth.study.schema import Evaluate, ModelEntry, Recipe, Study
+from breadth.study.schema import Evaluate, ModelEntry, Recipe, Start, Study
 
 #: Ways that train; the others only ask.
 TRAINED = ("lora", "full")
@@ -34,6 +34,12 @@ def merge_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 def model_recipe(study: Study, entry: ModelEntry) -> Recipe:
     """The recipe of one of a study's models."""
     return merge_recipe(study.recipe, entry.recipe)
+
+
+def start_recipe(recipe: Recipe, start: Start) -> Recipe:
+    """How the start of a recipe's runs is trained: the same way, but for what the start says itself."""
+    own = {key: value for key, value in start.model_dump(exclude={"shots"}).items() if value is not None}
+    return merge_recipe(recipe, own)
 
 
 def total_steps(recipe: Recipe, shots: int | None) -> int:

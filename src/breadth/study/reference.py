@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from breadth.study.schema import Difficulty, Evaluate, ModelEntry, OwnSet, Recipe, Section, Study, Train
+from breadth.study.schema import Difficulty, Evaluate, ModelEntry, OwnSet, Recipe, Section, Start, Study, Train
 
 #: Sections in the order of the documentation, with what comes before their keys.
 PARTS: dict[str, type[Section]] = {
@@ -16,6 +16,7 @@ PARTS: dict[str, type[Section]] = {
     "models[].": ModelEntry,
     "train.": Train,
     "train.difficulty.": Difficulty,
+    "train.start.": Start,
     "recipe.": Recipe,
     "evaluate.": Evaluate,
     "sets.NAME.": OwnSet,

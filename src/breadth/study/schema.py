@@ -139,6 +139,16 @@ class Difficulty(Section):
     study: str | None = Field(None, description="directory of a study whose answers are calibrated first")
 
 
+class Start(Section):
+    """What every model learns first, once for all runs; step 0 of every run, and so every gain, counts from there."""
+
+    shots: int = Field(ge=1, description="examples, drawn from all that may be trained on, of every difficulty")
+    lr: float | None = Field(None, gt=0, description="learning rate of the start; null for the recipe's")
+    epochs: float | None = Field(
+        None, gt=0, description="passes over these examples; null for the epochs or steps of the recipe"
+    )
+
+
 class Train(Section):
     """What is trained on: data sets, sizes, seeds; by level of difficulty or by strategy where asked."""
 
@@ -154,6 +164,9 @@ class Train(Section):
         default_factory=list, description="ways to choose examples by difficulty; one run for each"
     )
     order: Order | None = Field(None, description="order of the examples; null for the order of the strategy")
+    start: Start | None = Field(
+        None, description="what every model learns before the runs part; null to begin with the untrained model"
+    )
 
 
 class Evaluate(Section):

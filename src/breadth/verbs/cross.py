@@ -146,7 +146,7 @@ def _effects(gains: Gains, ways: Sequence[str], by: str) -> pl.DataFrame:
 
 
 def _breaks(gains: Gains, ways: Sequence[str], by: str, seed: int) -> pl.DataFrame:
-    curves = [("untrained", gains.baseline), *zip(ways, (array.mean(axis=0) for array in gains.trained), strict=True)]
+    curves = [("before", gains.baseline), *zip(ways, (array.mean(axis=0) for array in gains.trained), strict=True)]
     rows = [(way, *breaking_point(correct, gains.level, seed)) for way, correct in curves] if gains.levels > 1 else []
     schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")

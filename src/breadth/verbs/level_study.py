@@ -7,6 +7,7 @@ import polars as pl
 
 from breadth.errors import InputError
 from breadth.records import StudyMatrix
+from breadth.records.studies import examples_before
 from breadth.verbs.cross import cross
 from breadth.verbs.standing import ends, in_domain_set
 
@@ -34,7 +35,7 @@ def level_study(
             except InputError as error:
                 absent.append(f"{name}: {error}")
                 continue
-            words.append(f"{name}: {found.summary()}")
+            words.append(f"{name}: {found.summary()}{_began(study, group)}")
             put = [
                 pl.lit(value, dtype=pl.String).alias(key) for key, value in (("model", model), ("train_set", train_set))
             ]
@@ -70,6 +71,12 @@ def _answers(study: StudyMatrix, group: pl.DataFrame, by: str, level: pl.Series,
             )
             parts.append(answers.filter(pl.Series(inside)).drop_nulls("correct"))
     return pl.concat(parts)
+
+
+def _began(study: StudyMatrix, group: pl.DataFrame) -> str:
+    """Where the runs began, if that was not the untrained model."""
+    examples = max(examples_before(study.specs[run]) for run in group["run"])
+    return f" Before that, the model learnt from {examples:,} examples, as all runs did." if examples else ""
 
 
 def _planned(study: StudyMatrix, run: str) -> int:

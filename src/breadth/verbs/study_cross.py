@@ -60,7 +60,7 @@ def study_table(
             "items in the study's evaluate: on"
         )
     left_out = [f"{line}; left out" for line in unfinished(tables, subjects)]
-    warnings = (*tables.warnings, *left_out)
+    warnings = (*tables.warnings, *left_out, *_start_note(subjects, tables))
     return Table(frame if leveled else _with_levels(frame, tables, name), name, warnings=warnings)
 
 
@@ -95,16 +95,23 @@ def _refuse_twins(trained: pl.DataFrame, name: str) -> None:
 
 
 def _untrained(subjects: pl.DataFrame, tables: StudyTables, name: str) -> pl.DataFrame:
-    """Step 0, once per seed; else the model's zero-shot run."""
+    """Step 0, once per seed; else the model's zero-shot run, unless runs began somewhere else."""
     model = pl.col("model").eq_missing(pl.lit(subjects["model"][0]))
     start = subjects.filter(pl.col("step") == 0)
-    if not start.height:
+    if not start.height and not any(tables.started.get(run) for run in subjects["run"]):
         start = tables.subjects.filter(model & (pl.col("method") == "zero-shot"))
     if not start.height:
-        raise InputError(f"{name}: the untrained model (step 0) has not been evaluated; {_go_on(tables)}")
+        raise InputError(f"{name}: the model before training (step 0) has not been evaluated; {_go_on(tables)}")
     once = start.sort("run").unique("seed", keep="first", maintain_order=True)
     blank = [pl.lit(None, dtype=start[key].dtype).alias(key) for key in ("train_level", "strategy")]
     return once.with_columns(blank)
+
+
+def _start_note(subjects: pl.DataFrame, tables: StudyTables) -> list[str]:
+    examples = sorted({tables.started.get(run, 0) for run in subjects["run"]} - {0})
+    learnt = " or ".join(f"{count:,}" for count in examples)
+    text = f"step 0 comes after a start: the model has learnt from {learnt} examples by then; gains count from there"
+    return [text] if examples else []
 
 
 def _with_levels(frame: pl.DataFrame, tables: StudyTables, name: str) -> pl.DataFrame:

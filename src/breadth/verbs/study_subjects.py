@@ -41,7 +41,7 @@ def _from_study(folder: str | os.PathLike[str], testset: str | None) -> tuple[Re
     told = [*data.warnings]
     if copies:
         told.append(
-            f"{copies} of {len(data.subjects) + copies} checkpoints are the same untrained model once more (step 0 of "
+            f"{copies} of {len(data.subjects) + copies} checkpoints are the same model once more (step 0 of "
             "further runs) and are left out"
         )
     runs = tables.subjects.filter(pl.col("subject").is_in(list(data.subjects)))["run"].n_unique()

@@ -1,0 +1,162 @@
+"""A start is learnt once per model and study, and every run begins with the same weights."""
+
+import polars as pl
+import pytest
+
+from breadth.errors import InputError
+from breadth.execute.study import run_study
+from breadth.execute.watching import Watcher
+from breadth.study import expand, read_study_file, start_key
+
+from .conftest import LORA, START, parts
+
+LEVELS = """\
+train:
+  set: mine
+  difficulty: {{column: hard}}
+  levels: 3
+  shots: 8
+  seeds: [0, 1]
+  start: {{shots: 12, epochs: 1}}
+"""
+
+
+class Counting(Watcher):
+    def __init__(self):
+        self.steps = []
+
+    def starting(self, step, steps, loss):
+        self.steps.append((step, steps))
+
+
+def answers(folder, pattern):
+    return [pl.read_parquet(path) for path in sorted(folder.glob(f"runs/{pattern}"))]
+
+
+@pytest.fixture
+def carry(tmp_path):
+    def start(path, into="out"):
+        counting = Counting()
+        run_study(read_study_file(path), tmp_path / into, watcher=counting)
+        return tmp_path / into, counting.steps
+
+    return start
+
+
+def test_runs_begin_where_the_start_ended(study, carry):
+    folder, steps = carry(study(START))
+    assert steps == [(k, 6) for k in range(1, 7)]  # 24 examples, twice, in batches of 8; once for both seeds
+    begun, (untrained,) = answers(folder, "*-plain-*/step-000000*"), answers(folder, "*-zero-shot-*/step-000000*")
+    assert len(begun) == 2
+    assert begun[0].equals(begun[1])
+    assert (begun[0]["margin"] - untrained["margin"]).abs().max() > 0.01
+    ended = answers(folder, "*-plain-*/step-000004*")
+    assert not ended[0].equals(ended[1])
+
+
+def test_a_start_is_not_learnt_again(study, carry):
+    path = study(START)
+    folder, _ = carry(path)
+    whole = parts(folder)
+    for part in folder.glob("runs/*/step-*"):
+        part.unlink()
+    assert carry(path)[1] == []
+    assert parts(folder) == whole
+
+
+@pytest.mark.parametrize("harm", ["torn", "flipped"])
+def test_a_damaged_start_is_learnt_again(study, carry, harm):
+    path = study(START)
+    folder, _ = carry(path)
+    whole = parts(folder)
+    (state,) = folder.glob("starts/*/state-*")
+    content = bytearray(state.read_bytes())
+    content[len(content) // 2] ^= 1
+    state.write_bytes(content if harm == "flipped" else content[:100])
+    for part in folder.glob("runs/*/step-*"):
+        part.unlink()
+    assert len(carry(path)[1]) == 6
+    assert parts(folder) == whole
+    assert [file.name for file in (folder / "aside").iterdir()]
+
+
+def test_two_processes_share_one_start(forks, study, tmp_path):
+    path = study(START)
+    found = forks.run(path, tmp_path / "both", together=["1/2", "2/2"])
+    assert found["code"] == 0, found["said"]
+    forks.run(path, tmp_path / "alone")
+    assert parts(tmp_path / "both") == parts(tmp_path / "alone")
+    assert len(list((tmp_path / "both").glob("starts/*/state-*"))) == 1
+
+
+def test_the_key_of_a_start(study):
+    """What a start is made of tells starts apart; what comes after it does not."""
+
+    def key(*changes):
+        return start_key(expand(read_study_file(study(START, changes)))[0])
+
+    assert key() == key(("shots: 16", "shots: 8")) == key(("lr: 1.0e-2", "lr: 1.0e-3"))
+    assert key() == key(("steps: 4", "steps: 5"))
+    for change in (("shots: 24", "shots: 16"), ("lr: 2.0e-2", "lr: 3.0e-2"), ("epochs: 2", "epochs: 3")):
+        assert key() != key(change)
+    assert key() != key(("dropout: 0.1", "dropout: 0.2"))
+    assert key() != key((", start: {shots: 24, epochs: 2, lr: 2.0e-2}", ""))
+    # Without lr and epochs of its own, those of the recipe count.
+    plain = ("{shots: 24, epochs: 2, lr: 2.0e-2}", "{shots: 24}")
+    assert key(plain) != key(plain, ("lr: 1.0e-2", "lr: 1.0e-3"))
+
+
+def test_a_study_without_start_has_the_names_it_always_had(study, tiny):
+    """Runs that are there already are found again."""
+    runs = expand(read_study_file(study(LORA)))
+    assert "start" not in runs[0].spec()
+    assert [run.start_steps() for run in runs] == [0, 0]
+
+
+def test_examples_of_a_start_are_held_out_and_of_every_level(materials, tmp_path):
+    rows = [
+        {"premise": f"p {k}", "hypothesis": f"h {k}", "label": "ab"[k % 2], "hard": k % 30, "item": f"i{k}"}
+        for k in range(240)
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "mine.csv")
+    sets = (
+        "sets: {mine: {file: mine.csv, item: item, pattern: '{premise} {hypothesis}?', answers: {a: ' yes', b: ' no'}}}"
+    )
+    loaded, runs = materials(
+        LEVELS.format() + "recipe: {method: lora, lr: 1e-3, epochs: 1, batch: 8}\nevaluate: {on: mine}\n" + sets
+    )
+    trained = [run for run in runs if run.start]
+    assert len(trained) == 6
+    begun = [loaded.start(run).frame for run in trained]
+    assert all(frame.equals(begun[0]) for frame in begun)
+    assert begun[0].height == 12
+    assert begun[0]["level"].n_unique() == 3
+    assert sorted(begun[0]["label"].value_counts()["count"]) == [6, 6]
+    tested = set(loaded.testsets["mine"].frame["item"])
+    assert not tested & set(begun[0]["item"])
+    assert runs[-1].method == "zero-shot"
+    assert runs[-1].start is None
+
+
+def test_nothing_to_start(study):
+    recipe = START.partition("recipe: ")[2].partition("\n")[0].replace("{{", "{").replace("}}", "}")
+    path = study(START, [(recipe, "{method: zero-shot}")])
+    with pytest.raises(InputError, match=r"line 3, train.start: nothing is trained; leave it out"):
+        read_study_file(path)
+
+
+def test_the_plan_says_so_and_counts_it(study, tmp_path):
+    from breadth.execute.estimate import Pace, estimated_seconds
+    from breadth.execute.plan import plan_study
+
+    pace = Pace(load=0, trunk=0, answers=0, step=1, example=0)
+    path = study(START)
+    plan = plan_study(read_study_file(path), tmp_path / "out")
+    model = plan.runs[0].run.model
+    assert plan.notes[-1] == f"{model} first learns from 24 examples of plain (6 steps); step 0 comes after that"
+    assert estimated_seconds(plan, {model: pace}) == 2 * 4 + 6
+
+
+def test_too_few_examples_for_a_start(study, tmp_path):
+    with pytest.raises(InputError, match="99999"):
+        run_study(read_study_file(study(START, [("shots: 24", "shots: 99999999")])), tmp_path / "out")
