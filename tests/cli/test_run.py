@@ -68,7 +68,11 @@ def test_plain_lines_without_a_screen(done):
         (own, "first,label\n" + ROWS.replace("no", "yes"), "every item has the label 'yes'"),
         (own, "", "own.csv"),
         (own, "first,label\n" + ROWS.replace("text 3", "te\0xt"), "own.csv"),
-        (own, "first,label\n" + ROWS.replace("3,yes", "3,maybe"), "own.csv: there is no answer for label 'maybe'"),
+        (
+            own,
+            "first,label\n" + ROWS.replace("3,yes", "3,maybe"),
+            "own.csv, row 4 (line 5), column 'label': there is no answer for label 'maybe'",
+        ),
         (
             lambda t: own(t, "labels: {'yes': 'yes', 'no': 'no'}"),
             "first,label\n" + ROWS.replace("3,yes", "3,maybe"),

@@ -69,7 +69,7 @@ def canonical(table: Table, reading: Reading) -> tuple[pl.DataFrame, list[str]]:
         table = Table(reading.prepare(table), table.name, table.header_lines)
     check_fields(table, fields)
     check_texts(table, fields)
-    labels = map_labels(table, reading.label, reading.labels)
+    labels = map_labels(table, reading.label, reading.labels, reading.task)
     frame = table.frame
     identities = _ids(table, reading.item)
     clashing = [name for name in (*_RESERVED, "label") if name in frame.columns and name != reading.label]

@@ -75,36 +75,37 @@ def label_text(value: Any) -> str:
     return str(value).strip()
 
 
-def map_labels(table: Table, column: str, labels: Labels | None) -> list[str | None]:
-    """The label of every row; None where the mapping drops it. Without a mapping, labels stay as they are."""
+def map_labels(table: Table, column: str, labels: Labels | None, task: Task | None = None) -> list[str | None]:
+    """The label of every row; None where the mapping drops it. Without a mapping, labels stay as they are.
+
+    A pattern needs an answer for every label that occurs.
+    """
     if column not in table.frame.columns:
         raise unknown_column(column, table.frame.columns, table.name, "the label")
     values = table.frame[column]
     blank = faulty_texts(values) if not values.dtype.is_nested() else values.is_null()
     _refuse(table, column, blank, "the label is missing; fill it in or leave the row out")
     raw = [label_text(value) for value in values.to_list()]
-    if labels is None:
-        return list(raw)
-    known = {str(key): to for key, to in labels.items()}
+    known = {label: label for label in raw} if labels is None else {str(key): to for key, to in labels.items()}
     for row, label in enumerate(raw):
         if label not in known:
             raise InputError(
                 f"{table.place(row, column)}: label {label[:60]!r} is not one of the known labels ({listed(known)})"
             )
-    return [known[label] for label in raw]
+    found = [known[label] for label in raw]
+    if isinstance(task, Pattern):
+        unanswered = pl.Series([label is not None and label not in task.labels for label in found], dtype=pl.Boolean)
+        first = found[int(unanswered.arg_max() or 0)] if found else None
+        complaint = f"there is no answer for label {str(first)[:60]!r}; answers are given for {listed(task.labels)}"
+        _refuse(table, column, unanswered, complaint)
+    return found
 
 
 def check_labels(labels: pl.Series, task: Task, where: str) -> None:
-    """A pattern needs an answer for every label that occurs, and a test set with one label measures nothing."""
+    """A test set with one label measures nothing."""
     if not isinstance(task, Pattern):
         return
     there: Sequence[str] = labels.unique().sort().to_list()
-    missing = [label for label in there if label not in task.labels]
-    if missing:
-        raise InputError(
-            f"{where}: there is no answer for label {listed(map(repr, missing))}; answers are given for "
-            f"{listed(task.labels)}"
-        )
     if len(there) == 1:
         raise InputError(
             f"{where}: every item has the label {there[0]!r}; a test set needs items of two labels or more"
