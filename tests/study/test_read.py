@@ -329,3 +329,10 @@ def test_no_value_gives_a_traceback(tmp_path_factory, value):
     except InputError as error:
         found = str(error).count(said)
     assert found
+
+
+def test_a_shipped_study_is_found_beside_its_own_directory(tmp_path, monkeypatch):
+    """`breadth run small` makes a directory small; the same command again must go on with it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small").mkdir()
+    assert read_study_file("small").name == "small"

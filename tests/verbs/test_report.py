@@ -193,3 +193,14 @@ def test_a_test_set_that_some_runs_lack(simulated_study, tmp_path):
     assert chat["runs"].to_list() == [1]
     assert chat["gain"].null_count() == 0
     assert breadth.write_report(folder).stat().st_size > 10**5
+
+
+def test_difficulty_that_was_hardly_measured_is_no_finding(simulated_study, gathered, monkeypatch):
+    def finding(found):
+        return next(section for section in sections(found) if section.key == "difficulty").finding
+
+    assert not finding(gathered).startswith("Undecided")
+    monkeypatch.setattr("breadth.verbs.calibration.LEAST_RELIABILITY", 1.1)
+    assert not finding(gather(simulated_study.folder)).startswith("Undecided"), "its items come with their levels"
+    monkeypatch.setattr("breadth.verbs.report._stored_levels", lambda study: False)
+    assert finding(gather(simulated_study.folder)).startswith("Undecided: the subjects are too alike to be told apart")

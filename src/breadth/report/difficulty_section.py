@@ -63,6 +63,8 @@ def _finding(gathered: Gathered) -> str:
     levels = gathered.table("by_level")
     if not levels.height:
         return "Undecided: items have no level, and difficulty could not be estimated from this study."
+    for caution in gathered.summaries.get("caution", ()):
+        return f"Undecided: {caution}."
     text = "Accuracy falls with difficulty as the picture shows."
     if gathered.has("gains"):
         wide = levels.pivot(on="when", index=["model", "level"], values=["accuracy", "ci_low", "ci_high"])

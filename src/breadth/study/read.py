@@ -105,6 +105,8 @@ def parse_study(text: str, path: Path, base: Path) -> StudyFile:
 
 def _find(source: str | os.PathLike[str]) -> Path:
     path, shipped = Path(source), shipped_studies()
+    if path.is_dir() and str(source) in shipped:
+        return shipped[str(source)]  # the directory is where the study was carried out, and goes on
     if path.is_dir():
         inside = f"; did you mean {path / 'study.yaml'}?" if (path / "study.yaml").is_file() else ""
         raise InputError(f"{path}: is a directory; name a study file{inside}")

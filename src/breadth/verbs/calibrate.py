@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,11 +102,14 @@ def calibrate(
     abilities = score(answers, *parameters, mean=found.ability_mean, sd=found.ability_sd)
     fit = fit_statistics(answers, found.difficulty, found.discrimination, abilities.ability, parameters[2])
     sure = assign_levels(found.difficulty, found.difficulty_se, min(levels, len(data.items)))
-    items = items_frame(data.items, answers, found, fit.items, fit.point_biserial, sure, min_responses)
+    spread = reliability(abilities)
+    items = items_frame(data.items, answers, found, fit.items, fit.point_biserial, sure, min_responses, spread)
     items = items if about is None else items.join(about, on="item", how="left", maintain_order="left")
     subjects = subjects_frame_with(data.subjects, answers, abilities, fit.subjects)
     summary = _fit_frame(model, answers, found, abilities)
-    return Calibration(items, subjects, summary, (*data.warnings, *_warnings(found, items)), data, seed)
+    calibrated = Calibration(items, subjects, summary, (*data.warnings, *_warnings(found, items)), data, seed)
+    alike = calibrated.warning_alike
+    return replace(calibrated, warnings=(*calibrated.warnings, alike)) if alike else calibrated
 
 
 def ability(

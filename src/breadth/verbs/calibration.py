@@ -27,7 +27,7 @@ from breadth.irt import (
     score,
 )
 from breadth.records import Responses, Table, read_responses, read_table, write_table
-from breadth.verbs.items import PARAMETERS, numbers, subjects_frame
+from breadth.verbs.items import LEAST_RELIABILITY, PARAMETERS, numbers, subjects_frame
 from breadth.verbs.profiles import accuracy_by_level, evenly, item_curves
 
 if TYPE_CHECKING:
@@ -196,6 +196,17 @@ class Calibration:
             count = int(self.items["level"].drop_nulls().n_unique()) or 1
             profiles = self.accuracy_by_level(evenly(ranked) if subjects is None else subjects, max(2, count))
         return calibration_figure(self.items, self.subjects, *self.curves(items), profiles)
+
+    @property
+    def warning_alike(self) -> str | None:
+        """What to know where abilities are measured too badly to trust what rests on them; None where they are not."""
+        found = float(self.fit["reliability"][0])
+        if found >= LEAST_RELIABILITY:
+            return None
+        return (
+            f"the subjects are too alike to be told apart (reliability {found:.2f}): difficulties say little more than "
+            "the share of right answers, and no key is doubted; add subjects of other abilities"
+        )
 
     def summary(self) -> str:
         """What the calibration says, in plain language, after checks for a second dimension and (if quick) copies."""

@@ -24,6 +24,9 @@ SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "
 #: Mean squares above these are worth a note: outfit for single wild answers, infit for a pattern of them.
 WORST_INFIT, WORST_OUTFIT = 1.3, 2.0
 
+#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key on their word.
+LEAST_RELIABILITY = 0.5
+
 #: Standard errors that an item must be on the wrong side of zero for its key to be doubted.
 BEYOND_CHANCE = 1.645
 
@@ -41,6 +44,7 @@ def items_frame(
     point_biserial: Floats,
     levels: Levels,
     least: int,
+    reliability: float = 1.0,
 ) -> pl.DataFrame:
     """One row per item, in the order of the matrix."""
     n = answers.item_counts
@@ -66,7 +70,9 @@ def items_frame(
         }
     ).fill_nan(None)
     whole = [pl.col(name).cast(pl.Int64) for name in ("level", "level_low", "level_high")]
-    return frame.with_columns(*whole, _item_note(least).alias("note")).select(ITEM_COLUMNS)
+    return frame.with_columns(*whole, _item_note(least, reliability >= LEAST_RELIABILITY).alias("note")).select(
+        ITEM_COLUMNS
+    )
 
 
 def subjects_frame(
@@ -110,7 +116,7 @@ def subjects_frame_with(names: Sequence[str], answers: Answers, found: Abilities
     return frame.with_columns(note.alias("note")).select(SUBJECT_COLUMNS)
 
 
-def _item_note(least: int) -> pl.Expr:
+def _item_note(least: int, told_apart: bool) -> pl.Expr:
     misfit = pl.max_horizontal("infit", "outfit").round(1)
     # Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
     slope = pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se")
@@ -124,7 +130,7 @@ def _item_note(least: int) -> pl.Expr:
         .then(pl.lit("right for all: difficulty comes from the prior"))
         .when(pl.col("p_correct") == 0)
         .then(pl.lit("right for none: difficulty comes from the prior"))
-        .when(backwards)
+        .when(backwards & pl.lit(told_apart))
         .then(pl.lit("able subjects get it wrong more often: the key may be wrong"))
         .when((pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0))
         .then(pl.lit("does not tell able from less able subjects"))

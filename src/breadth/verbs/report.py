@@ -79,6 +79,8 @@ def gather(directory: str | os.PathLike[str]) -> Gathered:
         )
         last = study.subjects["subject"].gather(ends(study)["last"]).to_list()[:MOST_PROFILED]
         tables["profile_by_run"] = profile(study.responses, calibration, last).levels
+        if calibration.warning_alike and not _stored_levels(study):
+            summaries["caution"] = (calibration.warning_alike,)
     if _levels(sheet).is_not_null().any():
         tables["by_level"] = by_level(study, _levels(sheet))
     crossed, told, why = level_study(study, _levels(sheet), kinds)
