@@ -77,7 +77,7 @@ def cross_findings(
         parts.append(f"Easy-to-hard gains {_points(direction)} more than hard-to-easy: {_verdict(direction)}.")
     overall = best.row(0, named=True)
     if overall["second"] is not None:
-        lead = f"ahead of {overall['second']} by {100 * overall['lead']:.1f} points"
+        lead = f"ahead of {overall['second']} by {abs(100 * overall['lead']):.1f} points"
         parts.append(f"Over all levels the best is {overall['best']}, {lead} ({overall['verdict']}).")
     winners = best.filter((pl.col("verdict") == "decided") & pl.col("test_level").is_not_null()).height
     parts.append(f"A best one is decided on {winners} of {best.height - 1} test levels.")
