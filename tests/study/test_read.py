@@ -194,6 +194,7 @@ def test_checkpoints_need_training(problems):
         ("{set: plain, difficulty: {column: a}, levels: 3, train_levels: []}", "train.train_levels: is empty"),
         ("{set: plain, difficulty: {column: a}, levels: 1}", "train.levels: 1 is too small; it must be 2 or more"),
         ("{set: plain, start: {epochs: 2}}", "train.start.shots: is missing"),
+        ("{set: plain, start: 5}", "train.start: needs keys with values (shots, lr, epochs), not 5"),
         ("{set: plain, start: {shots: 0}}", "train.start.shots: 0 is too small; it must be 1 or more"),
         ("{set: plain, start: {shots: 8, steps: 3}}", "train.start.steps: there is no such key"),
         ("3", "train: needs keys with values (set, shots, seeds, difficulty"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,7 @@ from breadth.records.soundness import (
 )
 from breadth.records.tables import read_table, write_whole
 
-__all__ = ["SUM_DIGITS", "RunStore", "StudyStore", "checksum", "is_study", "set_aside"]
+__all__ = ["SUM_DIGITS", "RunStore", "StudyStore", "checksum", "is_study", "open_study", "set_aside"]
 
 _FAULT = "is torn or was changed (its checksum is wrong)"
 _PART_SCHEMA = {
@@ -215,3 +216,13 @@ def is_study(source: object) -> bool:
         return False
     begun = [(folder / name).is_dir() for name in ("runs", "items")]
     return all(begun) or (any(begun) and (folder / "study.yaml").is_file())
+
+
+def open_study(source: str | os.PathLike[str]) -> StudyStore:
+    """The store of a study that is there; any other directory is refused."""
+    folder = Path(source)
+    if not is_study(folder):
+        raise InputError(
+            f"{folder}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
+        )
+    return StudyStore(folder)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from breadth.errors import InputError
 from breadth.records.schemas import SUBJECTS
-from breadth.records.store import StudyStore, is_study
+from breadth.records.store import open_study
 
 #: What of a run's description belongs to every one of its subjects.
 SUBJECT_KEYS = ("model", "train_set", "shots", "seed", "train_level", "strategy", "method")
@@ -57,12 +56,8 @@ class StudyTables:
 
 def read_study(source: str | os.PathLike[str]) -> StudyTables:
     """Read a study's directory; damaged parts are set aside and named in the warnings."""
-    folder = Path(source)
-    if not is_study(folder):
-        raise InputError(
-            f"{folder}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
-        )
-    store = StudyStore(folder)
+    store = open_study(source)
+    folder = store.folder
     items = [store.read_items(name) for name in store.testsets()]
     subjects: list[dict[str, object]] = []
     parts: list[pl.DataFrame] = []

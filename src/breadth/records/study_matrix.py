@@ -22,7 +22,7 @@ from breadth.errors import InputError
 from breadth.records.halves import item_sides
 from breadth.records.matrices import MISSING
 from breadth.records.responses import Responses
-from breadth.records.store import StudyStore, checksum, is_study
+from breadth.records.store import StudyStore, checksum, open_study
 from breadth.records.studies import SUBJECT_KEYS, SUBJECT_TYPES
 from breadth.records.trajectories import Trajectories
 
@@ -117,12 +117,8 @@ class StudyMatrix:
 
 def read_matrix(source: str | os.PathLike[str]) -> StudyMatrix:
     """Read a study's directory as a matrix. Nothing is moved or written: damaged files are skipped and named."""
-    folder = Path(source)
-    if not is_study(folder):
-        raise InputError(
-            f"{folder}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
-        )
-    store = StudyStore(folder)
+    store = open_study(source)
+    folder = store.folder
     specs: dict[str, dict[str, Any]] = {}
     subjects: list[dict[str, Any]] = []
     rows: list[tuple[npt.NDArray[np.intp], Reals, Reals]] = []

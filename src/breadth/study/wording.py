@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from breadth.errors import listed
 from breadth.study.problems import Place, Problem, did_you_mean
-from breadth.study.schema import Difficulty, Evaluate, ModelEntry, OwnSet, Recipe, Section, Study, Train
+from breadth.study.schema import Difficulty, Evaluate, ModelEntry, OwnSet, Recipe, Section, Start, Study, Train
 
 #: Sections by the keys that lead to them; positions in lists and names of own sets are left out.
 SECTIONS: dict[tuple[str, ...], type[Section]] = {
@@ -21,6 +21,7 @@ SECTIONS: dict[tuple[str, ...], type[Section]] = {
     ("evaluate",): Evaluate,
     ("sets",): OwnSet,
     ("models", "recipe"): Recipe,
+    ("train", "start"): Start,
 }
 
 _NUMBERS = {

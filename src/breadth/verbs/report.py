@@ -11,7 +11,7 @@ import polars as pl
 import yaml
 
 from breadth.errors import InputError
-from breadth.records import StudyMatrix, check_target, is_study, read_matrix, write_whole
+from breadth.records import StudyMatrix, check_target, open_study, read_matrix, write_whole
 from breadth.report.contents import Gathered
 from breadth.verbs.calibrate import calibrate
 from breadth.verbs.calibration import Calibration
@@ -43,8 +43,7 @@ def write_report(
         format = endings.get(Path(out).suffix.lower(), "html") if out is not None else "html"
     if format not in ENDINGS:
         raise InputError(f"--format is {format!r}; choose html, md or json")
-    if not is_study(directory):
-        raise InputError(f"{directory}: is not the directory of a study (it has no runs/ and items/)")
+    open_study(directory)
     target = check_target(Path(directory) / f"report{ENDINGS[format]}" if out is None else out, [ENDINGS[format]])
     render = {"html": render_html, "md": render_markdown, "json": render_json}[format]
     content = render(gather(directory)).encode()
