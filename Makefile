@@ -5,7 +5,7 @@ READY := .venv/.ready
 PEERS := .venv-peers/.ready
 HARNESS := .venv-lm-eval/.ready
 
-.PHONY: setup browser demo test lint bench figures clean
+.PHONY: setup browser demo test lint docs bench figures clean
 
 setup: $(READY)
 
@@ -30,12 +30,16 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Everything the site shows is made here: nothing is fetched, and a warning is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
 bench: $(READY) $(PEERS) $(HARNESS)
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/interval_robustness.py
 	$(BIN)/python benchmarks/false_discoveries.py
 	$(BIN)/python benchmarks/attenuation.py
-	$(BIN)/python benchmarks/cross_recovery.py
+	$(BIN)/python benchmarks/transfer_recovery.py
 	$(BIN)/python benchmarks/correlate_speed.py
 	$(BIN)/python benchmarks/correlate_scale.py
 	$(BIN)/python benchmarks/overhead.py
@@ -59,5 +63,5 @@ figures: $(READY)
 	$(BIN)/python docs/make_figures.py
 
 clean:
-	rm -rf .venv .venv-peers .venv-lm-eval demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-peers .venv-lm-eval demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

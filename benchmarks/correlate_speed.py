@@ -20,13 +20,13 @@ from scipy import stats
 import breadth
 from breadth.datasets import simulate_scores
 
-FACETS = [f"set_{j}" for j in range(7)]
+TESTSETS = [f"set_{j}" for j in range(7)]
 
 
 def loop_seconds(frame: pl.DataFrame, fits: int) -> tuple[float, float]:
     """Seconds per smooth (pyGAM with its own grid search) and per correlation (scipy), timed on a few."""
     run = frame.filter(pl.col("run") == "run-00")
-    z, scores = run["in_domain"].to_numpy()[:, None], run.select(FACETS).to_numpy()
+    z, scores = run["in_domain"].to_numpy()[:, None], run.select(TESTSETS).to_numpy()
     generator = np.random.default_rng(0)
     residuals = []
     start = time.perf_counter()
@@ -46,10 +46,10 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=2000)
     parser.add_argument("--subset", type=int, default=40)
     options = parser.parse_args()
-    frame = simulate_scores(runs=48, testsets=FACETS)
+    frame = simulate_scores(runs=48, testsets=TESTSETS)
     start = time.perf_counter()
     result = breadth.correlate(
-        frame, control="in_domain", by="run", order="step", inference="block", resamples=options.resamples
+        frame, control="in_domain", by="run", order="step", ci="block", resamples=options.resamples
     )
     ours = time.perf_counter() - start
     smooth, correlation = loop_seconds(frame, options.subset)

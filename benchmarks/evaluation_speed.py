@@ -53,29 +53,26 @@ def time_harness(folder: str, prompts: list[str], batch: int, rounds: int) -> di
 
 
 def time_breadth(folder: str, prompts: list[str], top: int, rounds: int) -> dict[str, object]:
-    """Score with breadth: the whole model (top 0), or the top layers on kept trunk states."""
+    """Score with breadth: the whole model (top 0), or the top layers on kept states of the frozen layers."""
     import polars as pl
     import torch
 
-    from breadth.datasets import Loaded
-    from breadth.datasets.tasks import Pattern
-    from breadth.lm.body import Body
-    from breadth.lm.examination import examine, keep_trunk, prepare
-    from breadth.lm.loading import load_model
+    from breadth.datasets import Loaded, Pattern
+    from breadth.lm import SplitModel, encode_testset, evaluate, keep_frozen_states, load_model
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     loaded = load_model(folder)
     task = Pattern("{text}", (("yes", " Yes"), ("no", " No")))
     frame = pl.DataFrame({"item": [f"i{k:04d}" for k in range(len(prompts))], "text": prompts})
     frame = frame.with_columns(testset=pl.lit("speed"), shift=pl.lit("domain"), label=pl.lit("yes"))
-    body = Body(loaded.model, top or None)
-    paper = prepare(loaded, Loaded("speed", "domain", task, frame, ""), context=512)
+    model = SplitModel(loaded.model, top or None)
+    testset = encode_testset(loaded, Loaded("speed", "domain", task, frame, ""), context=512)
     if top:
-        keep_trunk(body, [paper])
+        keep_frozen_states(model, [testset])
     seconds, answers = [], None
     for _ in range(rounds):
         started = time.perf_counter()
-        answers = examine(loaded, body, [paper])
+        answers = evaluate(loaded, model, [testset])
         seconds.append(time.perf_counter() - started)
     assert answers is not None
     return {"seconds": min(seconds), "margins": answers["margin"].to_list()}
@@ -110,7 +107,7 @@ def main() -> None:
         work = time_harness if job.pop("who") == "harness" else time_breadth
         Path(chosen.job[1]).write_text(json.dumps(work(**job)))
         return
-    from breadth.lm.fetch import fetch
+    from breadth.lm import fetch
 
     folder, prompts = str(fetch("smollm2-135m")), make_prompts()
     common = {"folder": folder, "prompts": prompts}
@@ -127,8 +124,8 @@ def main() -> None:
     jobs = {
         **{f"lm-eval 0.4.13, batch {size}": (chosen.peer, {"who": "harness", "batch": size}) for size in sizes},
         "breadth, whole model": (sys.executable, {"who": "breadth", "top": 0}),
-        "breadth, trunk kept, top 8 of 30": (sys.executable, {"who": "breadth", "top": 8}),
-        "breadth, trunk kept, top 4 of 30": (sys.executable, {"who": "breadth", "top": 4}),
+        "breadth, kept states, top 8 of 30": (sys.executable, {"who": "breadth", "top": 8}),
+        "breadth, kept states, top 4 of 30": (sys.executable, {"who": "breadth", "top": 4}),
     }
     fastest: dict[str, float] = {}
     margins: dict[str, list[float]] = {}

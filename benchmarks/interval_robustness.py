@@ -3,7 +3,7 @@
     python benchmarks/interval_robustness.py [--runs 3000]
 
 The rule for effective rows was picked among several by its coverage on the settings of interval_coverage.py. These
-settings played no part in that: other kinds of dependence, another control, other lengths, and heavy tails, which
+settings were not used for that: other kinds of dependence, another control, other lengths, and heavy tails, which
 break the normal theory behind every interval here.
 """
 
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from breadth.correlation import Panel, Settings, partial_correlations
 from breadth.datasets import autoregressive, control_series
-from breadth.stats import Panel, Settings, partial_correlations
 
 
 class Series(NamedTuple):
@@ -94,13 +94,13 @@ CASES: list[tuple[str, int, Maker]] = [
 ]
 
 
-def coverage(make: Maker, n: int, regressor: str, r: float, runs: int, seed: int = 77) -> float:
-    """Share of runs whose default interval holds the truth."""
+def coverage(make: Maker, n: int, adjust: str, r: float, runs: int, seed: int = 77) -> float:
+    """Share of runs whose default interval covers the truth."""
     made = make(np.random.default_rng(seed), runs, n, r)
-    curve = np.sin(2 * made.control) if regressor == "gam" else made.control
+    curve = np.sin(2 * made.control) if adjust == "gam" else made.control
     panel = Panel(made.fluctuations + curve[:, :, None] * np.array([1.0, 1.5]), made.control[:, :, None])
-    found = partial_correlations(panel, Settings(regressor, inference="ar"))  # type: ignore[arg-type]
-    return float(np.mean((found.low <= made.truth) & (made.truth <= found.high)))
+    result = partial_correlations(panel, Settings(adjust, ci="ar"))  # type: ignore[arg-type]
+    return float(np.mean((result.ci_low <= made.truth) & (made.truth <= result.ci_high)))
 
 
 def main() -> None:
@@ -109,7 +109,7 @@ def main() -> None:
     runs = parser.parse_args().runs
     print("| residuals | rows | linear, r 0 | linear, r 0.5 | gam, r 0 | gam, r 0.5 |\n|---|---|---|---|---|---|")
     for name, n, make in CASES:
-        cells = [coverage(make, n, regressor, r, runs) for regressor in ("linear", "gam") for r in (0.0, 0.5)]
+        cells = [coverage(make, n, adjust, r, runs) for adjust in ("linear", "gam") for r in (0.0, 0.5)]
         print(f"| {name} | {n} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
 
 

@@ -44,7 +44,7 @@ def ours(path: str, model: str) -> tuple[float, list[float]]:
     import numpy as np
 
     from breadth.irt import Answers
-    from breadth.verbs.calibration import FITS
+    from breadth.irt.calibration import FITS
 
     matrix = np.load(path)["R"]
     seconds = []
@@ -104,7 +104,7 @@ def measure(model: str, subjects: int, items: int, missing: float) -> None:
 
     import breadth
     from breadth.irt import Answers
-    from breadth.verbs.calibration import FITS
+    from breadth.irt.calibration import FITS
 
     matrix, truth = simulated(subjects, items, model, missing)
     parameters, whole = [], []

@@ -1,4 +1,4 @@
-"""What a run spends on anything but training, the trunk and answering; its memory; and how good the estimate was.
+"""What a run spends on anything but training, frozen layers and evaluation; its memory; and how good the estimate was.
 
     python benchmarks/overhead.py
 
@@ -18,7 +18,7 @@ from pathlib import Path
 STUDY = """\
 name: overhead
 models: smollm2-135m
-train: {set: plain, shots: 64}
+train: {set: plain, examples: 64}
 recipe: {method: lora, rank: 16, layers: 8, lr: 1.0e-3, batch: 16, steps: 16}
 evaluate:
   every: 8
@@ -28,21 +28,24 @@ evaluate:
 
 #: Kinds of work, by the functions that do it. Time in an inner call is not the outer one's.
 PARTS = {
-    "training steps": [("breadth.lm.tuning.Tuner", "advance")],
-    "trunk, once": [("breadth.execute.run", "keep_trunk"), ("breadth.lm.lessons.Lesson", "keep_trunk")],
-    "answering": [("breadth.execute.run", "examine")],
+    "training steps": [("breadth.lm.training.Trainer", "advance")],
+    "frozen layers, once": [
+        ("breadth.execute.session", "keep_frozen_states"),
+        ("breadth.lm.train_set.EncodedTrainSet", "keep_frozen_states"),
+    ],
+    "answering": [("breadth.execute.session", "evaluate")],
     "loading and encoding": [
-        ("breadth.execute.run", "load_adapted"),
-        ("breadth.execute.run", "prepare"),
-        ("breadth.execute.run", "make_lesson"),
+        ("breadth.execute.session", "load_adapted"),
+        ("breadth.execute.session", "encode_testset"),
+        ("breadth.execute.session", "encode_train_set"),
     ],
     "storing: answers": [("breadth.records.store.RunStore", "write_part")],
-    "storing: states": [("breadth.execute.standing.Standing", "save")],
+    "storing: states": [("breadth.execute.checkpointer.Checkpointer", "save")],
     "progress on the terminal": [
-        ("breadth.cli.watch.TerminalWatcher", name) for name in ("trained", "answered", "checkpoint", "begun", "note")
+        ("breadth.cli.progress.TerminalEvents", name) for name in ("trained", "answered", "checkpoint", "begun", "note")
     ],
 }
-WORK = ("training steps", "trunk, once", "answering")
+WORK = ("training steps", "frozen layers, once", "answering")
 
 
 class Clock:
@@ -75,12 +78,9 @@ class Clock:
 def main() -> None:
     import torch
 
-    from breadth.cli.watch import TerminalWatcher
-    from breadth.execute.estimate import estimated_seconds, measure_pace
-    from breadth.execute.plan import plan_study
-    from breadth.execute.study import run_study
-    from breadth.execute.watching import Watcher
-    from breadth.lm.fetch import fetch
+    from breadth.cli.progress import TerminalEvents
+    from breadth.execute import Events, estimated_seconds, execute_plan, measure_pace, plan_study
+    from breadth.lm import fetch
     from breadth.study import read_study_file
 
     torch.set_num_threads(1)
@@ -91,15 +91,15 @@ def main() -> None:
         file = read_study_file(path)
         plan = plan_study(file, into)
         started = time.perf_counter()
-        estimate = estimated_seconds(plan, {"smollm2-135m": measure_pace(plan.runs[0], plan.materials, Watcher())})
+        estimate = estimated_seconds(plan, {"smollm2-135m": measure_pace(plan.units[0], plan.study_data, Events())})
         measuring = time.perf_counter() - started
         clock = Clock()
         for part, places in PARTS.items():
             for owner, function in places:
                 clock.watch(part, owner, function)
         started, used = time.perf_counter(), time.process_time()
-        with TerminalWatcher(plan) as watcher:
-            run_study(file, into, watcher=watcher, materials=plan.materials)
+        with TerminalEvents(plan) as events:
+            execute_plan(plan, events=events)
         taken, used = time.perf_counter() - started, time.process_time() - used
     seconds = {part: clock.seconds[part] for part in PARTS}
     seconds["everything else"] = taken - sum(seconds.values())
@@ -109,7 +109,7 @@ def main() -> None:
     print(f"{'in all':28} {taken:8.2f} {1:7.2%}   ({used:.1f} s of processor time)")
     overhead = sum(each for part, each in seconds.items() if part not in (*WORK, "loading and encoding"))
     print(f"storing, bookkeeping, progress: {overhead / taken:.2%} (target: under 3 %)")
-    print(f"not training, trunk or answering: {1 - sum(seconds[part] for part in WORK) / taken:.2%}")
+    print(f"not training, frozen layers or evaluation: {1 - sum(seconds[part] for part in WORK) / taken:.2%}")
     print(f"estimate: {estimate:.1f} s, {estimate / taken:.2f} of what it took; measuring it took {measuring:.1f} s")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"peak memory: {memory:.2f} GB (target: under 3 GB)")

@@ -22,10 +22,10 @@ MODELS = [f"model-{letter}" for letter in "abcdefgh"]
 
 
 def measure(folder: Path) -> None:
-    from breadth.verbs import write_report
+    from breadth.reporting import report
 
     start = time.perf_counter()
-    page = write_report(folder, folder / "report.html")
+    page = report(folder, folder / "report.html")
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"| report, s | {seconds:.1f} |\n| peak, GB | {peak:.2f} |\n| page, MB | {page.stat().st_size / 1e6:.1f} |")
@@ -82,7 +82,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.into or Path(temporary) / "study"
         if not is_study(folder):
-            simulate_study(folder, options.runs, options.checkpoints, items=options.items, models=MODELS)
+            simulate_study(folder, runs=options.runs, checkpoints=options.checkpoints, items=options.items, models=MODELS)
         print(f"| answers | {options.runs * options.checkpoints * options.items * 8:,} |", flush=True)
         subprocess.run([sys.executable, __file__, "--one", str(folder)], check=True)
         if shutil.which("chromium"):

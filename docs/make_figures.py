@@ -15,11 +15,11 @@ from pathlib import Path
 
 import breadth
 from breadth.datasets import simulate_scores, simulate_study
-from breadth.report.page import write_figure
+from breadth.results.figure_files import write_figure
 
 FIGURES = Path(__file__).parent / "figures"
 
-#: The ten models of docs/gsm8k.md.
+#: The ten models of docs/examples/gsm8k.md.
 TEN = [
     "EleutherAI/pythia-12b", "lmsys/vicuna-13b-v1.5", "google/gemma-7b-it", "mistralai/Mistral-7B-v0.1",
     "meta-llama/Llama-2-70b-hf", "microsoft/phi-2", "upstage/SOLAR-10.7B-Instruct-v1.0", "Qwen/Qwen-72B",
@@ -40,7 +40,7 @@ def main() -> None:
         berts = breadth.correlate(
             data / "trajectories" / "berts_of_a_feather.csv",
             control="MNLI dev acc.",
-            facets="ln_*,le_*,sn_*,se_*,cn_*,ce_*",
+            testsets="ln_*,le_*,sn_*,se_*,cn_*,ce_*",
         )
         print(write_figure(berts.figure(), FIGURES / "berts.png", "berts"))
         answers = data / "responses" / "gsm8k_leaderboard.npz"
@@ -49,7 +49,7 @@ def main() -> None:
         ten = breadth.profile(answers, gsm8k, TEN)
         print(write_figure(ten.figure(), FIGURES / "gsm8k_profile.png", "ten models on GSM8K"))
     if len(sys.argv) > 2:  # the directory that `breadth run mnli-levels` made
-        print(write_figure(breadth.cross(sys.argv[2]).figure(), FIGURES / "mnli_levels.png", "levels of MNLI"))
+        print(write_figure(breadth.transfer(sys.argv[2]).figure(), FIGURES / "mnli_levels.png", "levels of MNLI"))
 
 
 def picture_of_report() -> list[Path]:
@@ -58,7 +58,7 @@ def picture_of_report() -> list[Path]:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
         study = simulate_study(Path(folder) / "study", runs=16, items=100, train_levels=4)
-        page = breadth.write_report(study.folder)
+        page = breadth.report(study.folder)
         browser = started.chromium.launch(
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],

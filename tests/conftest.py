@@ -56,7 +56,7 @@ def write_study():
     import numpy as np
     import polars as pl
 
-    from breadth.records import StudyStore
+    from breadth.records import RunRecord, StudyStore
 
     def write(folder, runs, testsets=("home", "away", "abroad"), items=60, steps=12, levels=0, rise=None):
         store = StudyStore(folder)
@@ -75,16 +75,16 @@ def write_study():
                 frame = frame.with_columns(level=pl.Series(level[inside]), difficulty=pl.Series(difficulty[inside]))
             store.write_items(testset, frame)
         for described in runs:
-            run = {"method": "lora", "train_set": testsets[0], "shots": 8, "seed": 0, **described}
+            run = {"method": "lora", "train_set": testsets[0], "examples": 8, "seed": 0, **described}
             name = run.pop("name", None) or "-".join(
                 str(run[key])
-                for key in ("model", "train_set", "shots", "seed", "train_level", "strategy")
+                for key in ("model", "train_set", "examples", "seed", "train_level", "strategy")
                 if key in run
             )
             count = run.pop("steps", steps)
             checkpoints = [16 * k for k in range(count)]
             own = store.run(name)
-            own.write_spec({**run, "checkpoints": run.pop("checkpoints", checkpoints)})
+            own.write_record(RunRecord(**{"checkpoints": tuple(checkpoints), **run}))
             for k, step in enumerate(checkpoints):
                 seed = zlib.crc32(f"{run['model']} {name if step else ''} {step}".encode())
                 generator = np.random.default_rng(seed)

@@ -10,53 +10,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from breadth.errors import InputError
-    from breadth.verbs import (
-        Calibration,
-        Correlation,
-        Cross,
-        Profile,
-        Sample,
-        ability,
-        calibrate,
-        correlate,
-        cross,
-        difficulty_vs,
-        levels,
-        profile,
-        run,
-        sample,
-        view,
-        write_report,
-    )
+    from breadth import datasets as datasets
+    from breadth.correlation import Correlation as Correlation
+    from breadth.correlation import correlate as correlate
+    from breadth.difficulty import DifficultySampler as DifficultySampler
+    from breadth.difficulty import Profile as Profile
+    from breadth.difficulty import Sample as Sample
+    from breadth.difficulty import difficulty_vs as difficulty_vs
+    from breadth.difficulty import profile as profile
+    from breadth.difficulty import sample as sample
+    from breadth.errors import InputError as InputError
+    from breadth.execute import run as run
+    from breadth.irt import Calibration as Calibration
+    from breadth.irt import Priors as Priors
+    from breadth.irt import ability as ability
+    from breadth.irt import calibrate as calibrate
+    from breadth.irt import levels as levels
+    from breadth.level_transfer import Transfer as Transfer
+    from breadth.level_transfer import transfer as transfer
+    from breadth.records import Study as Study
+    from breadth.records import open_study as open
+    from breadth.reporting import report as report
+    from breadth.reporting import view as view
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Calibration",
-    "Correlation",
-    "Cross",
-    "InputError",
-    "Profile",
-    "Sample",
-    "__version__",
-    "ability",
-    "calibrate",
-    "correlate",
-    "cross",
-    "difficulty_vs",
-    "levels",
-    "profile",
-    "run",
-    "sample",
-    "view",
-    "write_report",
-]
+#: Where every public name lives.
+_HOMES = {
+    "breadth.correlation": ("Correlation", "correlate"),
+    "breadth.difficulty": ("DifficultySampler", "Profile", "Sample", "difficulty_vs", "profile", "sample"),
+    "breadth.errors": ("InputError",),
+    "breadth.execute": ("run",),
+    "breadth.irt": ("Calibration", "Priors", "ability", "calibrate", "levels"),
+    "breadth.level_transfer": ("Transfer", "transfer"),
+    "breadth.records": ("Study",),
+    "breadth.reporting": ("report", "view"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", "datasets", "open", *_HOME_OF]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module("breadth.errors" if name == "InputError" else "breadth.verbs"), name)
+    if name == "datasets":
+        return import_module("breadth.datasets")
+    if name == "open":
+        return import_module("breadth.records").open_study
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
     raise AttributeError(f"module 'breadth' has no attribute {name!r}")
 
 

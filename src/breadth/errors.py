@@ -1,4 +1,4 @@
-"""The one kind of exception that means: the input is at fault, and this is how to mend it."""
+"""The one exception that means: the input is wrong, and this is how to fix it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class InputError(ValueError):
 
 
 def unknown_column(name: str, columns: Iterable[str], where: str, role: str) -> InputError:
-    """Say that ``name`` is not there, which names are near, and which there are."""
-    there = list(columns)
-    hint = did_you_mean([name], there, cutoff=0.5)
-    return InputError(f"{where}: there is no column {name!r} ({role}).{hint} Columns: {listed(there, most=40)}")
+    """An error that names a missing column, the nearest names, and all columns."""
+    names = list(columns)
+    hint = did_you_mean([name], names, cutoff=0.5)
+    return InputError(f"{where}: there is no column {name!r} ({role}).{hint} Columns: {listed(names, most=40)}")
 
 
-def did_you_mean(names: Iterable[str], there: Iterable[str], cutoff: float = 0.6, most: int = 3) -> str:
-    """A question to put behind a message, with the names in ``there`` nearest to ``names``; empty if none is near."""
-    lowered = {name.lower(): name for name in reversed(list(there))}
+def did_you_mean(names: Iterable[str], known: Iterable[str], cutoff: float = 0.6, most: int = 3) -> str:
+    """A question to end a message with: the ``known`` names nearest to ``names``; empty if none is near."""
+    lowered = {name.lower(): name for name in reversed(list(known))}
     near = [key for name in names for key in difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)]
     return f" Did you mean {listed(lowered[key] for key in dict.fromkeys(near))}?" if near else ""
 

@@ -11,7 +11,7 @@ def table(tmp_path_factory):
     return path
 
 
-def test_tables_paragraph_and_files(breadth, table, tmp_path):
+def test_tables_summary_and_files(breadth, table, tmp_path):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--by", "run", "--order", "step", "--windows", 2,
         "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "figure.html",
@@ -25,15 +25,15 @@ def test_tables_paragraph_and_files(breadth, table, tmp_path):
 
 def test_options_reach_the_verb(breadth, table):
     out = breadth(
-        "correlate", table, "--control", "in_domain", "--facets", "negation,sci*", "--by", "run", "--order", "step",
-        "--regressor", "linear", "--rank", "--inference", "block", "--resamples", 100, "--seed", 3,
+        "correlate", table, "--control", "in_domain", "--testsets", "negation,sci*", "--by", "run", "--order", "step",
+        "--adjust", "linear", "--method", "spearman", "--ci", "block", "--resamples", 100, "--seed", 3,
     )  # fmt: skip
     assert "Of 3 correlations" in " ".join(out.stdout.split())
 
 
 def test_item_counts(breadth, table):
     out = breadth(
-        "correlate", table, "--control", "in_domain", "--facets", "negation,science", "--item-counts",
+        "correlate", table, "--control", "in_domain", "--testsets", "negation,science", "--item-counts",
         "in_domain=9000,negation=20000,science=20000",
     )  # fmt: skip
     assert "r_corr" in out.stdout
@@ -44,13 +44,16 @@ def test_item_counts(breadth, table):
     [
         (["--control", "in_domian"], "Did you mean in_domain?"),
         ([], "name the in-domain column with --control"),
-        (["--control", "in_domain", "--facets", "science"], "at least 2"),
-        (["--control", "in_domain", "--facets", "science,in_domain"], "both control and facet"),
+        (["--control", "in_domain", "--testsets", "science"], "at least 2"),
+        (["--control", "in_domain", "--testsets", "science,in_domain"], "both control and test set"),
         (["--control", "in_domain", "--item-counts", "science"], "is not NAME=NUMBER"),
         (["--control", "in_domain", "--figure", "x.pdf"], "use .html, .png, .svg"),
         (["--control", "in_domain", "--out", "x.doc"], "cannot tell the format"),
         (["--control", "in_domain", "--out", "nowhere/x.csv"], "there is no directory nowhere"),
         (["--control", "in_domain", "--order", "step"], "Add --by run"),
+        (["--control", "in_domain", "--adjust", "quadratic"], "gam, linear"),
+        (["--control", "in_domain", "--ci", "wide"], "auto, iid, ar"),
+        (["--control", "in_domain", "--method", "kendall"], "spearman"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(breadth, table, arguments, message):
@@ -67,22 +70,3 @@ def test_unreadable_table(breadth, tmp_path):
     out = breadth("correlate", path, "--control", "x", ok=False)
     assert out.returncode == 2
     assert "broken.parquet" in out.stderr
-
-
-def test_help_has_examples(breadth):
-    assert "Example" in breadth("--help").stdout
-    verbs = ("correlate", "calibrate", "ability", "levels", "profile", "sample", "cross", "difficulty-vs", "demo")
-    for verb in (*verbs, "run", "validate", "get", "report", "view"):
-        assert "breadth " + verb in breadth(verb, "--help").stdout
-    assert breadth("--version").stdout.startswith("breadth ")
-
-
-def test_demo(breadth, tmp_path):
-    out = breadth("demo", "--simulated", "--into", tmp_path / "demo")
-    assert {path.name for path in (tmp_path / "demo").iterdir()} == {
-        "scores.csv", "pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "figure.html", "figure.png",
-        "answers.npz", "calibration.parquet", "calibration.subjects.parquet", "calibration.fit.parquet", "map.html",
-    }  # fmt: skip
-    assert "For someone who measured only one" in " ".join(out.stdout.split())
-    (tmp_path / "file").write_text("")
-    assert breadth("demo", "--into", tmp_path / "file", ok=False).returncode == 2

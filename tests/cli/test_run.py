@@ -1,4 +1,4 @@
-"""`breadth run` as a user meets it: mistakes in one line, dry runs, a screen, and no screen."""
+"""`breadth run`: errors in one line, dry runs, with and without a terminal."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ import pytest
 STUDY = """\
 name: s
 models: {model}
-train: {{set: plain, shots: 8, seeds: [0, 1]}}
+train: {{set: plain, examples: 8, seeds: [0, 1]}}
 recipe: {{method: lora, layers: 2, lr: 1.0e-2, batch: 8, steps: 4}}
 evaluate: {{on: [plain, negation], every: 2, items: 12}}
 """
@@ -25,7 +25,7 @@ ROWS = "".join(f"text {k},{'yes' if k % 2 else 'no'}\n" for k in range(12))
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    from breadth.lm.tiny import write_tiny_model
+    from breadth.lm import write_tiny_model
 
     return write_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
 
@@ -51,7 +51,7 @@ def test_plain_lines_without_a_screen(done):
     _, out = done
     assert out.stdout.splitlines()[-1].endswith("runs: 2 done now.")
     assert "\x1b" not in out.stdout + out.stderr
-    assert "(going on)" not in out.stderr  # step 0 of the second run is the first one's
+    assert "(resumed)" not in out.stderr  # step 0 of the second run is the first one's
     lines = [line for line in out.stderr.splitlines() if line.startswith("  step ")]
     assert len(lines) == 5
     assert all(re.search(r"\(about \d+ s left\)$", line) for line in lines[1:-1])
@@ -71,7 +71,7 @@ def test_plain_lines_without_a_screen(done):
         (
             own,
             "first,label\n" + ROWS.replace("3,yes", "3,maybe"),
-            "own.csv, row 4 (line 5), column 'label': there is no answer for label 'maybe'",
+            "own.csv, row 4 (line 5), column 'label': label 'maybe' has no answer",
         ),
         (
             lambda t: own(t, "labels: {'yes': 'yes', 'no': 'no'}"),
@@ -82,7 +82,7 @@ def test_plain_lines_without_a_screen(done):
     ],
     ids=["model", "set", "pattern", "label", "empty", "nul", "unanswered", "outside", "missing"],
 )
-def test_mistakes_in_one_line(breadth, tiny, done, tmp_path, change, csv, said):
+def test_bad_input_is_one_message(breadth, tiny, done, tmp_path, change, csv, said):
     finished, _ = done
     before = files(finished)
     (tmp_path / "own.csv").write_text(csv)
@@ -146,7 +146,7 @@ def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
     out = breadth("run", path, "--into", tmp_path / "new", "--dry-run")
     assert "60 answers" not in out.stdout
     assert "120 answers and 8 training" in out.stdout  # the second run takes step 0 from the first
-    assert "Measured on a few batches" in out.stdout
+    assert "Estimated duration" in out.stdout
     assert [entry.name for entry in tmp_path.iterdir()] == ["study.yaml"]
     # Not even what is damaged is moved.
     finished, _ = done
@@ -155,7 +155,7 @@ def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
     part.write_bytes(b"torn")
     before = files(finished)
     out = breadth("run", path, "--into", finished, "--dry-run")
-    assert "checkpoints: 6, of which 5 done" in out.stdout
+    assert "Checkpoints: 6, 5 of them done" in out.stdout
     assert files(finished) == before
     part.write_bytes(content)
 

@@ -16,7 +16,7 @@ def study(write_study, tmp_path_factory):
 def test_correlate(breadth, write_study, tmp_path):
     runs = [{"model": "m", "train_set": name} for name in ("home", "away")]
     folder = write_study(tmp_path / "s", [*runs, {"model": "m", "steps": 1, "seed": 9}])
-    path = StudyStore(folder).run("m-away-8-0").parts()[0]
+    path = StudyStore(folder).run("m-away-8-0").part_path(0)
     path.write_bytes(path.read_bytes()[1:])
     out = breadth("correlate", folder, "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "f.html")
     assert "Trained on home" in out.stdout
@@ -38,32 +38,32 @@ def test_calibrate_then_profile(breadth, study, tmp_path):
     assert "the 30 ablest of 144" in breadth("ability", study, "--with", path).stdout
 
 
-def test_cross_shows_levels_and_strategies(breadth, study, tmp_path):
-    out = breadth("cross", study, "--model", "m", "--out", tmp_path / "x.csv", "--figure", tmp_path / "x.html")
-    assert "train level" in out.stdout
+def test_transfer_shows_levels_and_strategies(breadth, study, tmp_path):
+    out = breadth("transfer", study, "--model", "m", "--out", tmp_path / "x.csv", "--figure", tmp_path / "x.html")
+    assert "training level" in out.stdout
     assert "strategy" in out.stdout
     assert " ".join(out.stdout.split()).count("times what they would be unpaired") == 2
     written = {path.name for path in tmp_path.iterdir()}
     assert {"x.csv", "x.best.csv", "x.strategy.csv", "x.strategy.best.csv", "x.html", "x.strategy.html"} <= written
-    only = breadth("cross", study, "--model", "m", "--by", "strategy").stdout
-    assert "train level" not in only
+    only = breadth("transfer", study, "--model", "m", "--by", "strategy").stdout
+    assert "training level" not in only
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cross"], "choose one with --model: m, n"),
-        (["profile", "--subjects", "nobody"], "no run, model or checkpoint fits 'nobody'"),
+        (["transfer"], "choose one with --model: m, n"),
+        (["profile", "--subjects", "nobody"], "no run, model or checkpoint matches 'nobody'"),
     ],
 )
-def test_mistakes_are_one_line(breadth, study, arguments, message):
+def test_bad_input_is_one_line(breadth, study, arguments, message):
     out = breadth(arguments[0], study, *arguments[1:], ok=False)
     assert out.returncode == 2
     assert message in out.stderr
     assert "Traceback" not in out.stderr
 
 
-def test_a_directory_that_is_no_study(breadth, tmp_path):
+def test_a_directory_that_is_not_a_study(breadth, tmp_path):
     out = breadth("correlate", tmp_path, ok=False)
     assert out.returncode == 2
     assert "runs/ and items/" in out.stderr

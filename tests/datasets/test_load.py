@@ -1,6 +1,11 @@
-"""Sets by name: generated, or from files of every format, cut into train and test that share nothing."""
+"""Sets by name: generated, from files of every format, or from the Hub; train and test share nothing."""
 
+import dataclasses
 import hashlib
+import os
+import subprocess
+import sys
+import time
 
 import polars as pl
 import pytest
@@ -8,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth.datasets import REGISTRY, load
-from breadth.datasets.load import GENERATED_ITEMS
+from breadth.datasets.load import GENERATED_ITEMS, _cache_only, fetch
 from breadth.errors import InputError
 
 CANONICAL = ["item", "testset", "shift", "label"]
@@ -30,7 +35,7 @@ REAL = {
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_files_load_and_parts_share_nothing(name, shared_data):
-    test, train, both = (load(name, split, shared_data) for split in ("test", "train", "all"))
+    test, train, both = (load(name, split, data=shared_data) for split in ("test", "train", "all"))
     assert (test.frame.height, train.frame.height) == REAL[name]
     assert both.frame.height == sum(REAL[name])
     assert both.frame["item"].n_unique() == both.frame.height
@@ -45,7 +50,7 @@ def test_real_files_load_and_parts_share_nothing(name, shared_data):
 
 def test_further_columns_stay(shared_data):
     raw = pl.read_parquet(shared_data / "nli" / "mnli.parquet")
-    frame = load("mnli", "all", shared_data).frame
+    frame = load("mnli", "all", data=shared_data).frame
     joined = frame.join(raw, on="id")
     assert (joined["n_correct_of_100_berts"] == joined["n_correct_of_100_berts_right"]).all()
     assert frame.height == raw.filter(pl.col("label") != "neutral").height == 6692
@@ -53,7 +58,7 @@ def test_further_columns_stay(shared_data):
 
 
 def test_arc_names_options_by_letters(shared_data):
-    frame = load("arc", "all", shared_data).frame
+    frame = load("arc", "all", data=shared_data).frame
     raw = pl.read_parquet(shared_data / "qa" / "arc.parquet")
     right = {(row["split"], row["id"]): row["choices"][row["labels"].index(row["answer"])] for row in raw.to_dicts()}
     for row in frame.iter_rows(named=True):
@@ -62,9 +67,9 @@ def test_arc_names_options_by_letters(shared_data):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv", "tsv"])
-@pytest.mark.parametrize("room", ["", "nli"])
-def test_files_of_every_format_give_the_same_items(pairs, tmp_path, ending, room):
-    folder = tmp_path / room
+@pytest.mark.parametrize("subfolder", ["", "nli"])
+def test_files_of_every_format_give_the_same_items(pairs, tmp_path, ending, subfolder):
+    folder = tmp_path / subfolder
     folder.mkdir(exist_ok=True)
     path = folder / f"mnli.{ending}"
     writers = {
@@ -74,9 +79,9 @@ def test_files_of_every_format_give_the_same_items(pairs, tmp_path, ending, room
         "tsv": lambda target: pairs.write_csv(target, separator="\t"),
     }
     writers[ending](path)
-    loaded = load("mnli", "all", tmp_path)
+    loaded = load("mnli", "all", data=tmp_path)
     assert loaded.frame.height == 60
-    assert loaded.notes == ("30 items whose label the set leaves out were dropped",)
+    assert loaded.notes == ("dropped 30 items whose label the set excludes",)
     texts = "Person 0 met a friend.\x1fPerson 0 was not alone."
     assert f"mnli-{hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()}" in loaded.frame["item"]
 
@@ -84,12 +89,12 @@ def test_files_of_every_format_give_the_same_items(pairs, tmp_path, ending, room
 def test_integers_of_the_hub_and_words_mean_the_same(pairs, tmp_path):
     numbers = {"entailment": 0, "neutral": 1, "contradiction": 2}
     pairs.write_parquet(tmp_path / "snli.parquet")
-    words = load("snli", "all", tmp_path).frame
+    words = load("snli", "all", data=tmp_path).frame
     pairs.with_columns(pl.col("label").replace_strict(numbers)).write_parquet(tmp_path / "snli.parquet")
-    assert load("snli", "all", tmp_path).frame.equals(words)
+    assert load("snli", "all", data=tmp_path).frame.equals(words)
     pairs.with_columns(pl.col("label").replace_strict(numbers)).head(89).write_csv(tmp_path / "snli.csv")
     (tmp_path / "snli.parquet").unlink()
-    assert load("snli", "all", tmp_path).frame.height == 60 - 1
+    assert load("snli", "all", data=tmp_path).frame.height == 60 - 1
 
 
 def test_column_names_of_the_hub_are_understood(pairs, tmp_path):
@@ -97,7 +102,7 @@ def test_column_names_of_the_hub_are_understood(pairs, tmp_path):
         sentence1="premise", sentence2="hypothesis", label=pl.col("label").eq("entailment").cast(pl.Int8)
     )
     renamed.with_row_index("idx").write_parquet(tmp_path / "wnli.parquet")
-    frame = load("wnli", "all", tmp_path).frame
+    frame = load("wnli", "all", data=tmp_path).frame
     assert frame.columns == [*CANONICAL, "premise", "hypothesis", "id"]
     assert frame["label"].value_counts()["count"].to_list() == [30, 30]
 
@@ -132,7 +137,7 @@ def test_train_and_test_never_share_an_item_or_a_text(tmp_path_factory, rows, wi
     parts = {}
     for split in ("train", "test"):
         try:
-            parts[split] = load("mnli", split, folder).frame
+            parts[split] = load("mnli", split, data=folder).frame
         except InputError:  # too few items: nothing is left, or one label only
             return
     for keys in (["item"], ["premise", "hypothesis"]):
@@ -147,12 +152,12 @@ def test_test_items_whose_texts_are_trained_on_are_dropped(pairs, tmp_path):
     test = load("snli", data=tmp_path)
     assert test.frame.height == 60
     assert test.frame["premise"].str.ends_with("Again.").all()
-    assert "60 of the test part, whose texts are in the train part, dropped" in test.notes
-    assert load("snli", "all", tmp_path).frame["premise"].n_unique() == 120
+    assert "dropped 60 test items whose texts are in the train part" in test.notes
+    assert load("snli", "all", data=tmp_path).frame["premise"].n_unique() == 120
 
 
-def test_most_draws_items_in_proportion(shared_data):
-    whole, some = load("scitail", data=shared_data), load("scitail", data=shared_data, most=100, seed=4)
+def test_a_number_of_items_is_drawn_in_proportion(shared_data):
+    whole, some = load("scitail", data=shared_data), load("scitail", data=shared_data, items=100, seed=4)
     assert some.frame.height == 100
     share = whole.frame["label"].eq("entailment").mean()
     assert abs(some.frame["label"].eq("entailment").mean() - share) <= 0.01
@@ -162,13 +167,13 @@ def test_most_draws_items_in_proportion(shared_data):
 def test_generated_sets_need_no_files(monkeypatch):
     monkeypatch.setenv("BREADTH_DATA", "/nowhere")
     assert load("chains").frame.height == GENERATED_ITEMS
-    small = load("chains", most=10)
+    small = load("chains", items=10)
     assert set(small.frame["item"]) <= set(load("chains").frame["item"])
     assert small.frame["steps"].null_count() == 0
-    other = load("chains", most=10, seed=3)
+    other = load("chains", items=10, seed=3)
     assert not set(small.frame["item"]) & set(other.frame["item"])
-    assert not set(load("chains", "all", most=10).frame["premise"]) - set(
-        small.frame["premise"].to_list() + load("chains", "train", most=10).frame["premise"].to_list()
+    assert not set(load("chains", "all", items=10).frame["premise"]) - set(
+        small.frame["premise"].to_list() + load("chains", "train", items=10).frame["premise"].to_list()
     )
 
 
@@ -177,13 +182,13 @@ def test_the_environment_names_the_directory(pairs, tmp_path, monkeypatch):
     monkeypatch.setenv("BREADTH_DATA", str(tmp_path))
     assert load("mnli", "all").frame.height == 60
     monkeypatch.setenv("BREADTH_DATA", str(tmp_path / "none"))
-    with pytest.raises(InputError, match="none: is no directory; BREADTH_DATA names a directory"):
+    with pytest.raises(InputError, match="none: not a directory; BREADTH_DATA must name a directory"):
         load("mnli")
 
 
 def test_ids_that_repeat_within_a_split_are_refused(pairs, tmp_path):
     pairs.with_columns(id=pl.lit("x")).write_parquet(tmp_path / "mnli.parquet")
-    with pytest.raises(InputError, match="id 'mnli-x' stands in more than one row"):
+    with pytest.raises(InputError, match="id 'mnli-x' occurs more than once"):
         load("mnli", data=tmp_path)
 
 
@@ -191,14 +196,110 @@ def test_one_text_with_two_labels_is_no_item(pairs, tmp_path):
     same = pairs.head(1)
     twisted = same.with_columns(label=pl.lit("contradiction"))
     pl.concat([pairs, twisted, pairs[2:3]]).write_parquet(tmp_path / "mnli.parquet")
-    loaded = load("mnli", "all", tmp_path)
+    loaded = load("mnli", "all", data=tmp_path)
     assert loaded.frame.height == 59
     assert loaded.notes[1:] == (
-        "2 items with the same text and different labels were dropped",
-        "1 item with the text and label of another one was dropped",
+        "dropped 2 items with the same text and different labels",
+        "dropped 1 item with the same text and label as another item",
     )
 
 
 def test_wrong_split():
-    with pytest.raises(InputError, match="split 'dev' is none of test, train, all"):
+    with pytest.raises(InputError, match="unknown split 'dev'; use one of test, train, all"):
         load("plain", "dev")
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
+
+
+def copy_of(name, folder, monkeypatch, **splits):
+    """Let a registered set live in a directory, which the library reads as it reads a repository of the Hub."""
+    folder.mkdir()
+    for split, frame in splits.items():
+        frame.write_parquet(folder / f"{split}.parquet")
+    entry = dataclasses.replace(REGISTRY[name], hub=str(folder), configs=(None,))
+    monkeypatch.setitem(REGISTRY, name, entry)
+    return entry
+
+
+def test_splits_of_the_hub_become_canonical(offline, tmp_path, monkeypatch):
+    rows = [(i, f"p{i}", f"h{i}", i % 3 - 1) for i in range(30)]
+    frame = pl.DataFrame(rows, schema=["idx", "sentence1", "sentence2", "label"], orient="row")
+    blank = pl.DataFrame([(30, "", "h", 1)], schema=frame.schema, orient="row")
+    copy_of("rte", tmp_path / "rte", monkeypatch, train=pl.concat([frame, blank]), validation=frame.head(6))
+    test, train = load("rte"), load("rte", "train")
+    assert test.frame.height == 20
+    assert train.frame["item"].sort().to_list() == [f"rte-validation-{i}" for i in (1, 2, 4, 5)]
+    assert test.frame.filter(pl.col("premise") == "p1")["label"].item() == "entailment"
+    assert test.notes == (
+        "dropped 1 item without text",
+        "dropped 10 items whose label the set excludes",
+    )
+    assert test.source.endswith("split train")
+    assert load("rte", "all").frame.height == 24
+
+
+def test_a_set_without_train_split_is_halved(offline, tmp_path, monkeypatch):
+    rows = [
+        {"narrative": f"Story {i}", "question": "Who?", "choices": "['x', 'y']", "answer_index": 1} for i in range(40)
+    ]
+    entry = copy_of("musr", tmp_path / "musr", monkeypatch, test=pl.DataFrame(rows))
+    monkeypatch.setitem(REGISTRY, "musr", dataclasses.replace(entry, test_split="test"))
+    test, train = load("musr"), load("musr", "train")
+    assert test.frame.height + train.frame.height == 40
+    assert not set(test.frame["narrative"]) & set(train.frame["narrative"])
+    assert load("musr", "all").frame.height == 40
+
+
+def test_offline_and_not_cached(offline, tmp_path):
+    with pytest.raises(InputError, match=r"snli: not in a .*HF_HUB_OFFLINE is set\. To work offline, "):
+        load("snli")
+
+
+def test_a_split_that_is_not_there(offline, tmp_path, monkeypatch):
+    frame = pl.DataFrame({"premise": ["p"], "hypothesis": ["h"], "label": [0]})
+    entry = copy_of("snli", tmp_path / "snli", monkeypatch, train=frame)
+    with pytest.raises(InputError, match="could not be downloaded: Unknown split") as caught:
+        fetch(entry, "test")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_network_fails_within_seconds_and_in_one_line(tmp_path):
+    pytest.importorskip("datasets")
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in ("HF_HUB_OFFLINE", "BREADTH_DATA")},
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+        "HF_HOME": str(tmp_path),
+    }
+    code = (
+        "import time; from breadth.datasets import load; from breadth.errors import InputError; start = time.time()\n"
+        "try: load('hans')\n"
+        "except InputError as error: print(time.time() - start, error)"
+    )
+    start = time.monotonic()
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert time.monotonic() - start < 60
+    seconds, message = out.stdout.strip().split(" ", 1)
+    assert float(seconds) < 30
+    assert message.startswith("hans: not in a data directory and not in the cache")
+    assert "the Hub did not answer" in message
+    assert "\n" not in message
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InputError, match=r"snli: .* install breadth\[lm\]"):
+        load("snli")
+
+
+def test_reading_the_cache_only_is_undone(monkeypatch):
+    config = pytest.importorskip("datasets.config")
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    with _cache_only():
+        assert config.HF_HUB_OFFLINE is True
+    assert config.HF_HUB_OFFLINE is False

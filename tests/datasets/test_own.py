@@ -3,8 +3,7 @@
 import polars as pl
 import pytest
 
-from breadth.datasets import draw_shots, load_own
-from breadth.datasets.tasks import Choice, Generate, Pattern
+from breadth.datasets import Choice, Generate, Pattern, draw_examples, load_own
 from breadth.errors import InputError
 
 REVIEWS = pl.DataFrame(
@@ -33,11 +32,11 @@ def reviews(tmp_path):
 
 def test_a_pattern_with_its_own_columns(reviews):
     loaded = load_own("films", file=reviews, split="all", shift="style", shorten="review", **ASKED)
-    assert loaded.task == Pattern("{review} Was it good?", (("good", " Yes"), ("bad", " No")), "review")
+    assert loaded.task == Pattern("{review} Was it good?", (("good", " Yes"), ("bad", " No")), shorten="review")
     assert loaded.frame.columns == ["item", "testset", "shift", "label", "review", "shift_in_file", "year"]
     assert set(loaded.frame["shift"]) == {"style"}
     assert (loaded.frame["label"].eq("good") == (loaded.frame["year"] % 2).eq(1)).all()
-    assert draw_shots(loaded.frame, 10, 0)["label"].value_counts()["count"].to_list() == [5, 5]
+    assert draw_examples(loaded.frame, 10, 0)["label"].value_counts()["count"].to_list() == [5, 5]
 
 
 def test_halves_of_one_file_share_nothing(reviews):
@@ -52,7 +51,7 @@ def test_a_train_file_leaves_the_whole_file_for_testing(reviews, tmp_path):
     pl.concat([extra, REVIEWS.head(3)]).with_columns(pl.lit("x").alias("split")).write_ndjson(other)
     test = load_own("films", file=reviews, train_file=other, **ASKED)
     assert test.frame.height == 37
-    assert test.notes[-1] == "3 of the test part, whose texts are in the train part, dropped"
+    assert test.notes[-1] == "dropped 3 test items whose texts are in the train part"
     train = load_own("films", file=reviews, train_file=other, split="train", **ASKED)
     assert train.frame.height == 43
     assert not set(train.frame["item"]) & set(test.frame["item"])
@@ -86,19 +85,19 @@ def test_choices_from_text(tmp_path):
     assert (row["options"], row["option_labels"], row["label"]) == (["red", "blue 3"], ["A", "B"], "B")
     assert load_own("quiz", file=path, kind="choice", options="colours", label="right").frame.height < 20
     path.write_text("question,colours,right\nWhy?,\"['a', 'b']\",C")
-    with pytest.raises(InputError, match=r"quiz.csv, row 1 \(line 2\), column 'right': 'C' is none of the options"):
+    with pytest.raises(InputError, match=r"quiz.csv, row 1 \(line 2\), column 'right': 'C' is not an option"):
         load_own("quiz", file=path, kind="choice", options="colours", label="right")
 
 
 def test_generation_with_and_without_extraction(tmp_path):
     path = tmp_path / "sums.jsonl"
     pl.DataFrame({"question": [f"{i} + 1?" for i in range(20)], "label": list(range(1, 21))}).write_ndjson(path)
-    task = load_own("sums", file=path, kind="generate", metric="number", most_tokens=8, split="all").task
+    task = load_own("sums", file=path, kind="generate", metric="number", max_tokens=8, split="all").task
     assert isinstance(task, Generate)
-    assert (task.metric, task.most_tokens, task.completion) == ("number", 8, "label")
+    assert (task.metric, task.max_tokens, task.completion) == ("number", 8, "label")
     frame = load_own("sums", file=path, kind="generate", extract=r"= (\d+)", split="all").frame
     assert set(frame["label"]) == {str(i) for i in range(1, 21)}
-    for wrong, complaint in (("(", "is no regular expression"), (r"\d+", "has no group")):
+    for wrong, complaint in (("(", "is not a regular expression"), (r"\d+", "has no group")):
         with pytest.raises(InputError, match=complaint):
             load_own("sums", file=path, kind="generate", extract=wrong)
 
@@ -106,36 +105,39 @@ def test_generation_with_and_without_extraction(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"shift": "sideways"}, "shift 'sideways' is none of in-domain"),
-        ({"split": "dev"}, "split 'dev' is none of"),
-        ({"kind": "essay"}, "kind 'essay' is none of pattern, choice, generate"),
+        ({"shift": "sideways"}, "unknown shift 'sideways'; use one of in-domain"),
+        ({"split": "dev"}, "unknown split 'dev'; use one of"),
+        ({"kind": "essay"}, "unknown kind 'essay'; use one of pattern, choice, generate"),
         ({"fields": {"review": "txt"}}, r"no column 'txt' \(field 'review' of the pattern\). Did you mean text\?"),
         ({"fields": {}}, r"no column 'review' \(a field of the pattern\).*Columns: text, stars, shift, year"),
         ({"label": "star"}, r"no column 'star' \(the label\). Did you mean stars"),
         ({"item": "number"}, "no column 'number'"),
         (
             {"labels": {"5": "good"}},
-            r"row 1 \(line 2\), column 'stars': label '1' is not one of the known labels \(5\)",
+            r"row 1 \(line 2\), column 'stars': unknown label '1'; the set has 5",
         ),
         (
             {"answers": {"good": " Yes", "poor": " No"}},
-            "there is no answer for label 'bad'; answers are given for good",
+            "label 'bad' has no answer; answers are defined for good",
         ),
         ({"answers": {"good": " Yes", "bad": " Yes"}}, "answers must differ"),
-        ({"answers": {"good": " Yes"}}, "answers must be given for two labels or more"),
+        ({"answers": {"good": " Yes"}}, "give answers for at least two labels"),
         ({"pattern": "Was it good?"}, "has no field"),
         ({"pattern": "{review"}, "pattern '{review'"),
-        ({"shorten": "year"}, "shorten names 'year', which is no field of the pattern"),
+        ({"shorten": "year"}, "shorten is 'year', which is not a field of the pattern"),
         ({"labels": {"5": "good", "1": "good"}}, "every item has the label 'good'"),
-        ({"file": "none.csv"}, "none.csv: there is no such file"),
+        ({"extract": "(x)"}, "option 'extract' does not apply to kind pattern"),
+        ({"anwsers": {}}, r"unknown option 'anwsers'\. Did you mean answers\?"),
+        ({"answers": {"good": None, "bad": " No"}}, "films: answers.good: "),
+        ({"file": "none.csv"}, "none.csv: no such file"),
     ],
 )
-def test_mistakes_are_one_line(reviews, changes, complaint):
+def test_errors_are_one_line(reviews, changes, complaint):
     with pytest.raises(InputError, match=complaint) as caught:
         load_own("films", **{"file": reviews, **ASKED, **changes})
     assert "\n" not in str(caught.value)
 
 
 def test_the_same_file_twice_leaves_nothing(reviews):
-    with pytest.raises(InputError, match="no item is left for test"):
+    with pytest.raises(InputError, match="no items are left for test"):
         load_own("films", file=reviews, train_file=reviews, **ASKED)

@@ -1,11 +1,9 @@
-"""The registry says what FACTS say: ids, splits, sizes, labels."""
+"""The registry matches the published descriptions: ids, splits, sizes, labels; and knows what is available."""
 
 import pytest
 
-from breadth.datasets import SETS
-from breadth.datasets.checks import check_task, text_fields
-from breadth.datasets.registry import REGISTRY, find
-from breadth.datasets.tasks import Choice, Generate, Pattern
+from breadth.datasets import REGISTRY, SETS, Choice, Entry, Generate, Pattern, describe_datasets, find, load
+from breadth.datasets.registry import cache_directory, is_cached
 from breadth.errors import InputError
 from breadth.records import SHIFTS
 
@@ -27,12 +25,12 @@ def test_inference_sets_are_the_published_ones(name):
     entry = REGISTRY[name]
     assert entry.labels is not None
     labels = [entry.labels.get(key, "?") for key in (0, 1)]
-    assert (entry.hub, entry.config, entry.test_split, entry.items, *labels) == PUBLISHED[name]
+    assert (entry.hub, *entry.configs, entry.test_split, entry.items, *labels) == PUBLISHED[name]
     assert entry.train_split != entry.test_split
     assert entry.task == Pattern(
         "{premise} Question: {hypothesis} Yes or No?",
         (("entailment", " Yes"), ("not_entailment", " No")),
-        "premise",
+        shorten="premise",
     )
 
 
@@ -58,13 +56,12 @@ def test_question_sets_have_the_published_sizes_and_metrics():
 
 
 @pytest.mark.parametrize("entry", REGISTRY.values(), ids=list(REGISTRY))
-def test_every_entry_is_whole(entry):
-    check_task(entry.task, entry.name)
-    assert text_fields(entry.task)
+def test_every_entry_is_complete(entry):
+    entry.task.check(entry.name)
+    assert entry.task.fields
     assert entry.shift in SHIFTS
     assert entry.description
     assert entry.licence
-    assert entry.how
     assert entry.items > 0
     assert (entry.hub is None) == (entry.kind == "generated")
 
@@ -74,5 +71,59 @@ def test_every_generated_set_is_registered():
 
 
 def test_a_wrong_name_gets_a_hint():
-    with pytest.raises(InputError, match=r"there is no data set 'mmlu-pr'\. Did you mean mmlu_pro\?"):
+    with pytest.raises(InputError, match=r"unknown data set 'mmlu-pr'\. Did you mean mmlu_pro\?"):
         find("mmlu-pr")
+
+
+def test_cache_is_found_by_names_of_directories(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    assert cache_directory() == tmp_path
+    entry = REGISTRY["mnli"]
+    assert not is_cached(entry)
+    folder = tmp_path / "nyu-mll___glue" / "mnli" / "0.0.0" / "abc"
+    folder.mkdir(parents=True)
+    assert not is_cached(entry)
+    (folder / "glue-validation_matched.arrow").touch()
+    assert is_cached(entry)
+    assert not is_cached(REGISTRY["rte"])
+    monkeypatch.delenv("HF_DATASETS_CACHE")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    assert cache_directory() == tmp_path / "home" / "datasets"
+
+
+@pytest.fixture
+def empty_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+
+
+def test_available_sets(tmp_path, empty_cache):
+    (tmp_path / "nli").mkdir()
+    (tmp_path / "nli" / "hans.csv").touch()
+    cached = tmp_path / "cache" / "facebook___anli" / "plain_text" / "0.1.0" / "abc"
+    cached.mkdir(parents=True)
+    (cached / "anli-test_r3.arrow").touch()
+    frame = describe_datasets(tmp_path)
+    assert frame["name"].to_list() == list(REGISTRY)
+    sets = {name: (available, where) for name, available, where in frame.select("name", "available", "where").rows()}
+    assert sets["hans"] == (True, str(tmp_path / "nli"))
+    assert sets["anli"] == (True, "cached")
+    assert sets["chains"] == (True, "generated")
+    assert not sets["snli"][0]
+    assert sets["snli"][1].startswith("put snli.parquet")
+
+
+def test_the_data_directory_must_exist(tmp_path):
+    with pytest.raises(InputError, match="--data must name a directory"):
+        describe_datasets(tmp_path / "none")
+
+
+def test_a_set_from_outside_costs_one_entry(tmp_path, monkeypatch):
+    entry = Entry(
+        name="weather", kind="qa", description="questions about the weather", licence="CC0", items=4, shift="domain",
+        task=Pattern("{question}", (("wet", " Wet"), ("dry", " Dry")), shorten="question"),
+    )  # fmt: skip
+    monkeypatch.setitem(REGISTRY, "weather", entry)
+    rows = "".join(f"What about day {i}?,{('wet', 'dry')[i % 2]}\n" for i in range(20))
+    (tmp_path / "weather.csv").write_text(f"question,label\n{rows}")
+    assert load("weather", "all", data=tmp_path).frame.height == 20
+    assert describe_datasets(tmp_path).row(-1, named=True)["available"]

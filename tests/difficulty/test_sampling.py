@@ -1,9 +1,11 @@
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import breadth
 from breadth.difficulty import STRATEGIES, DifficultySampler, sample_items
 from breadth.errors import InputError
 
@@ -15,6 +17,14 @@ WANTED = {
     "full": stats.uniform(0, 1),
     "centred": stats.truncnorm(-2.5, 2.5, loc=0.5, scale=0.2),
 }
+ITEMS = pl.DataFrame({"item": [f"q{j}" for j in range(60)], "text": ["x"] * 60, "difficulty": np.arange(60.0)})
+ITEMS_AS_CALIBRATION = breadth.Calibration(
+    ITEMS.select("item", "difficulty").with_columns(
+        difficulty_se=pl.lit(0.1), discrimination=pl.lit(1.0), guessing=pl.lit(0.0)
+    ),
+    pl.DataFrame(),
+    pl.DataFrame(),
+)
 
 
 def quantiles(difficulty):
@@ -98,3 +108,57 @@ def test_sampler_for_a_training_loop():
     assert first == list(sampler), "the same epoch draws the same items"
     sampler.set_epoch(1)
     assert first != list(sampler)
+
+
+def test_items_keep_their_columns_and_gain_difficulty():
+    result = breadth.sample(
+        ITEMS.drop("difficulty").with_columns(hard=pl.Series(np.arange(60.0))), difficulty="hard", n=20
+    )
+    assert result.items.columns == ["item", "text", "hard", "difficulty", "quantile"]
+    assert result.items.height == 20
+    assert result.histogram["before"].sum() == 60
+    assert result.histogram["after"].sum() == 20
+    assert result.histogram["after"].max() <= 3, "the whole range is covered evenly"
+
+
+def test_ease_reverses_the_column():
+    hard = breadth.sample(ITEMS.rename({"difficulty": "right"}), ease="right", strategy="hard", n=5)
+    assert hard.items["right"].max() < 20
+    with pytest.raises(InputError, match="choose one"):
+        breadth.sample(ITEMS, ITEMS_AS_CALIBRATION, ease="difficulty")
+
+
+def test_a_calibration_gives_the_difficulties_and_missing_ones_are_named():
+    more = pl.concat([ITEMS.drop("difficulty"), pl.DataFrame({"item": ["new1", "new2"], "text": ["y", "y"]})])
+    result = breadth.sample(more, ITEMS_AS_CALIBRATION, strategy="curriculum", n=10)
+    assert result.items["difficulty"].is_sorted()
+    assert "60 of 62 items have a difficulty" in result.warnings[0]
+    assert "new1, new2" in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("frame", "calibrated", "message"),
+    [
+        (ITEMS.drop("difficulty"), False, "no column 'difficulty'"),
+        (ITEMS.drop("item"), True, "no column 'item'"),
+        (ITEMS.with_columns(item=pl.lit("z")), True, "none of its 60 items has a difficulty"),
+        (ITEMS.with_columns(difficulty=pl.lit(None, dtype=pl.Float64)), False, "no item has a difficulty"),
+    ],
+)
+def test_bad_items(frame, calibrated, message):
+    with pytest.raises(InputError, match=message):
+        breadth.sample(frame, ITEMS_AS_CALIBRATION if calibrated else None)
+
+
+def test_items_without_difficulty_are_counted():
+    gaps = ITEMS.with_columns(
+        pl.when(pl.col("difficulty") < 5).then(None).otherwise(pl.col("difficulty")).alias("difficulty")
+    )
+    assert "5 of 60 items have no difficulty" in breadth.sample(gaps, n=10).warnings[0]
+
+
+def test_a_sample_shows_itself():
+    drawn = breadth.sample(ITEMS, strategy="hard", n=5)
+    assert list(drawn.tables()) == ["items", "histogram"]
+    assert drawn.summary().startswith("5 of 60 items drawn by strategy hard: difficulty 4")
+    assert "drawn by strategy hard" in str(drawn)

@@ -11,21 +11,21 @@ import pytest
 LORA = """\
 name: s
 models: {model}
-train: {{set: plain, shots: 16, seeds: [0, 1]}}
+train: {{set: plain, examples: 16, seeds: [0, 1]}}
 recipe: {{method: lora, layers: 2, dropout: 0.1, trunk: "on", lr: 1.0e-2, batch: 8, steps: 8}}
 evaluate: {{on: [plain, negation], every: 2, items: 24}}
 """
 FULL = """\
 name: s
 models: {model}
-train: {{set: plain, shots: 16, seeds: 0}}
+train: {{set: plain, examples: 16, seeds: 0}}
 recipe: {{method: full, trunk: "off", lr: 1.0e-3, batch: 8, steps: 6}}
 evaluate: {{on: [plain, negation], every: 2, items: 24}}
 """
 START = """\
 name: s
 models: {model}
-train: {{set: plain, shots: 16, seeds: [0, 1], start: {{shots: 24, epochs: 2, lr: 2.0e-2}}}}
+train: {{set: plain, examples: 16, seeds: [0, 1], start: {{examples: 24, epochs: 2, lr: 2.0e-2}}}}
 recipe: {{method: lora, layers: 2, dropout: 0.1, trunk: "on", lr: 1.0e-2, batch: 8, steps: 4}}
 evaluate: {{on: [plain, negation], items: 24}}
 """
@@ -56,21 +56,21 @@ def study(tmp_path, tiny):
 
 
 @pytest.fixture
-def materials(tmp_path):
-    """Materials and runs of a study written as text; own files lie in ``tmp_path``."""
-    from breadth.execute.materials import Materials
+def study_data(tmp_path):
+    """StudyData and runs of a study written as text; own files lie in ``tmp_path``."""
+    from breadth.execute import StudyData
     from breadth.study import expand, parse_study
 
     def read(text):
         whole = f"name: s\nmodels: smollm2-135m\n{text}\n"
         file = parse_study(whole, Path("s.yaml"), tmp_path)
-        return Materials(file), expand(file)
+        return StudyData(file), expand(file)
 
     return read
 
 
 class Forks:
-    """Carries studies out, each in a fresh child of one process that has loaded the libraries."""
+    """Runs studies, each in a fresh child of one process that has loaded the libraries."""
 
     def __init__(self):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -84,7 +84,7 @@ class Forks:
 
         ``kill_after`` kills after so many seconds; ``kill_at`` = "before 3" or "after 3" before or after the third
         rename of a file, which is how every file of a study comes into being; ``file_limit`` is the most bytes that a
-        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) done at the same time.
+        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) to run at the same time.
         """
         options |= {"study": str(study), "into": str(into)}
         self.process.stdin.write(json.dumps(options) + "\n")
@@ -98,9 +98,9 @@ class Forks:
 
 @pytest.fixture(scope="module")
 def forks():
-    found = Forks()
-    yield found
-    found.close()
+    processes = Forks()
+    yield processes
+    processes.close()
 
 
 @pytest.fixture(scope="session")

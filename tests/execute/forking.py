@@ -1,4 +1,4 @@
-"""Reads requests, a line of JSON each, and carries out a study for each in a child of its own, which may be killed.
+"""Reads requests, a line of JSON each, and runs a study for each in a child process, which may be killed.
 
 The libraries are loaded once, before any child; no torch operation runs here, so children are as good as new.
 """
@@ -16,14 +16,14 @@ from pathlib import Path
 
 def child(request):
     from breadth.errors import InputError
-    from breadth.verbs.run import run
+    from breadth.execute import run
 
     if request.get("file_limit"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_limit"], resource.RLIM_INFINITY))
     if request.get("kill_at"):
         die_at(*request["kill_at"].split())
     try:
-        outcome = run(request["study"], request["into"], shard=request.get("shard"))
+        outcome = run(request["study"], into=request["into"], shard=request.get("shard"))
         print("\n".join(outcome.warnings), file=sys.stderr)
     except InputError as error:
         print(f"breadth: {error}", file=sys.stderr)
@@ -43,10 +43,10 @@ def die_at(when, count):
         left -= 1
         if left == 0 and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        found = replace(self, target)
+        replaced = replace(self, target)
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return found
+        return replaced
 
     Path.replace = counted
 
@@ -55,7 +55,7 @@ def serve():
     import torch
     import transformers.models.llama.modeling_llama  # noqa: F401
 
-    import breadth.execute.study  # noqa: F401
+    import breadth.execute.session  # noqa: F401
 
     torch.set_num_threads(1)
     for line in sys.stdin:
@@ -84,8 +84,8 @@ def wait_for(number, seconds):
     if seconds is not None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            found, status = os.waitpid(number, os.WNOHANG)
-            if found:
+            ended, status = os.waitpid(number, os.WNOHANG)
+            if ended:
                 return status
             time.sleep(0.001)
         os.kill(number, signal.SIGKILL)

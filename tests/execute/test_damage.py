@@ -1,4 +1,4 @@
-"""What is damaged is set aside aloud and done again; what is not breadth's own is left alone."""
+"""Damaged files are set aside with a warning and made again; files that are not breadth's own are left alone."""
 
 import json
 import shutil
@@ -6,7 +6,7 @@ import shutil
 import polars as pl
 import pytest
 
-from breadth.records import read_study
+from breadth.records import open_study
 
 from .conftest import LORA, parts
 
@@ -60,10 +60,10 @@ def test_damaged_parts_and_states(forks, begun, whole, damage, pattern):
     path, into = begun
     victim = next(into.glob(pattern))
     damage(victim)
-    found = forks.run(path, into)
-    assert found["code"] == 0, found["said"]
-    assert f"{victim}: is " in found["said"]
-    assert "moved to" in found["said"]
+    result = forks.run(path, into)
+    assert result["code"] == 0, result["said"]
+    assert f"{victim}: is " in result["said"]
+    assert "moved to" in result["said"]
     assert [each.name for each in (into / "aside").iterdir()] == [f"{victim.parent.name}.{victim.name}.0"]
     assert parts(into) == parts(whole)
 
@@ -81,23 +81,23 @@ def test_everything_else_that_can_be_torn(forks, begun, whole):
     (run / "step-000004.parquet").write_bytes(b"no sum")
     (run / "notes.txt").write_text("mine")
     (run / "folder").mkdir()
-    found = forks.run(path, into)
-    assert found["code"] == 0, found["said"]
+    result = forks.run(path, into)
+    assert result["code"] == 0, result["said"]
     for name in ("run.json", "plain.parquet", "step-000004.parquet"):
-        assert f"{name}: is torn or was changed" in found["said"]
+        assert f"{name}: is damaged" in result["said"]
     assert (run / "notes.txt").read_text() == "mine"
     assert (run / "folder").is_dir()
     assert parts(into) == parts(whole)
     lines = (run / "log.jsonl").read_text().splitlines()
     assert lines[1] == '{"ste'
     assert json.loads(lines[2])["step"] == 8
-    assert read_study(into).responses.height == 2 * 5 * 48
+    assert open_study(into).responses.collect().height == 2 * 5 * 48
     assert pl.read_parquet(into / "items" / "plain.parquet").height == 24
 
 
 def test_half_written_items_are_no_test_set(whole):
-    before = read_study(whole).items.height
+    before = open_study(whole).items.height
     half = whole / "items" / ".plain.parquet.abc.parquet"
     half.write_bytes(b"PAR1")
-    assert read_study(whole).items.height == before
+    assert open_study(whole).items.height == before
     half.unlink()

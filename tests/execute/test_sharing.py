@@ -25,7 +25,7 @@ def test_several_at_once_make_what_one_makes(command, forks, study, tmp_path):
     assert [process.returncode for process in commands] == [0, 0], ends
     for folder in (tmp_path / "three", tmp_path / "shards", tmp_path / "commands"):
         assert parts(folder) == parts(tmp_path / "one")
-        assert all(4 <= count <= 5 for count in evaluated(folder))  # step 0 may be another run's
+        assert all(4 <= count <= 5 for count in evaluated(folder))  # step 0 may be copied from another run
 
 
 def test_a_shard_does_its_share(forks, study, tmp_path):
@@ -43,10 +43,10 @@ def test_a_study_that_changes(forks, study, tmp_path):
         (("items: 24", "items: 12"), "evaluate.items: 24 -> 12"),
         (("seeds: [0, 1]", "seeds: [0]"), "train.seeds: 1 removed"),
     ):
-        found = forks.run(study(LORA, [change]), into)
-        assert found["code"] == 2
-        assert said in found["said"]
-        assert "Change it back" in found["said"]
+        result = forks.run(study(LORA, [change]), into)
+        assert result["code"] == 2
+        assert said in result["said"]
+        assert "Undo the change" in result["said"]
     assert before == {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in into.rglob("*") if p.is_file()}
     time.sleep(0.01)
     assert forks.run(study(LORA, [("seeds: [0, 1]", "seeds: [0, 1, 2]")]), into)["code"] == 0
@@ -63,9 +63,9 @@ def test_an_own_file_that_changes(forks, command, study, tmp_path):
         "answers: {{'yes': ' Yes', 'no': ' No'}}}}\n"
     )
     path, into = study(text), tmp_path / "s"
-    found = forks.run(path, into)
-    assert found["code"] == 0, found["said"]
+    result = forks.run(path, into)
+    assert result["code"] == 0, result["said"]
     before = parts(into)
     (tmp_path / "own.csv").write_text("first,second,label\n" + rows.replace("b3", "b99"))
-    assert "Changed: the content of own.csv. Change it back" in refused(command("run", path, "--into", into))
+    assert "Changed: the content of own.csv. Undo the change" in refused(command("run", path, "--into", into))
     assert parts(into) == before

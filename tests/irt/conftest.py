@@ -1,4 +1,4 @@
-"""Published data for the tests of item response theory; skipped where they are absent."""
+"""Published data for the tests of item response theory. LSAT6 and LSAT7 come with the tests, larger sets do not."""
 
 from __future__ import annotations
 
@@ -8,26 +8,79 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-
-@pytest.fixture
-def published(shared_data: Path) -> dict[str, Any]:
-    parameters: dict[str, Any] = json.loads((shared_data / "classic" / "reference_parameters.json").read_text())
-    return parameters
+import breadth
+from breadth.irt import Calibration
+from breadth.records import Study
 
 
-@pytest.fixture
-def classic(shared_data: Path) -> Callable[[str], NDArray[np.int8]]:
-    def load(name: str) -> NDArray[np.int8]:
-        return np.loadtxt(shared_data / "classic" / f"{name}.csv", delimiter=",", skiprows=1).astype(np.int8)
+@pytest.fixture(scope="session")
+def lsat() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "lsat.json").read_text())
+    return content
+
+
+@pytest.fixture(scope="session")
+def patterns(lsat: dict[str, Any]) -> Callable[[str], tuple[NDArray[np.int8], NDArray[np.int64]]]:
+    """Distinct response patterns of LSAT6 or LSAT7, and how often each occurred."""
+
+    def load(name: str) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        counted = lsat[name]["patterns"]
+        return np.array([list(pattern) for pattern in counted], dtype=np.int8), np.array(list(counted.values()))
 
     return load
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
+def sat12(shared_data: Path) -> tuple[NDArray[np.int8], dict[str, Any]]:
+    """Scored answers to SAT12 and its published parameters."""
+    folder = shared_data / "classic"
+    matrix = np.loadtxt(folder / "SAT12_scored_key5.csv", delimiter=",", skiprows=1).astype(np.int8)
+    return matrix, json.loads((folder / "reference_parameters.json").read_text())
+
+
+@pytest.fixture(scope="session")
 def leaderboard(shared_data: Path) -> NDArray[np.int8]:
     with np.load(shared_data / "responses" / "gsm8k_leaderboard.npz", allow_pickle=False) as stored:
         matrix: NDArray[np.int8] = stored["R"]
     return matrix
+
+
+@pytest.fixture(scope="session")
+def as_study() -> Callable[..., Study]:
+    """A study of named subjects and items."""
+
+    def build(matrix: NDArray[Any], subjects: Any, items: Any) -> Study:
+        frames = pl.DataFrame({"subject": list(subjects)}), pl.DataFrame({"testset": "t", "item": list(items)})
+        return Study("answers", *frames, matrix)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def simulate(as_study: Callable[..., Study]) -> Callable[..., Any]:
+    """Answers as a study, and the abilities, difficulties and slopes behind them."""
+
+    def draw(subjects: int = 400, items: int = 40, seed: int = 0, slopes: bool = True) -> tuple[Study, Any, Any, Any]:
+        generator = np.random.default_rng(seed)
+        ability, difficulty = generator.standard_normal(subjects), np.sort(generator.standard_normal(items))
+        slope = np.exp(0.3 * generator.standard_normal(items)) if slopes else np.ones(items)
+        chance = 1 / (1 + np.exp(-slope * (ability[:, None] - difficulty)))
+        matrix = (generator.random(chance.shape) < chance).astype(np.int8)
+        names = [f"s{i}" for i in range(subjects)], [f"q{j:02d}" for j in range(items)]
+        return as_study(matrix, *names), ability, difficulty, slope
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def truth(simulate: Callable[..., Any]) -> Any:
+    return simulate()
+
+
+@pytest.fixture(scope="session")
+def result(truth: Any) -> Calibration:
+    return breadth.calibrate(truth[0], model="2pl")

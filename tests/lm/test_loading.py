@@ -35,7 +35,7 @@ def test_where_a_name_leads(tiny_model_dir, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["gema3-270m", "./nowhere", "a/b/c", "", "two words/x"])
 def test_a_name_that_leads_nowhere(name):
-    with pytest.raises(InputError, match=r"Embedded models: smollm2-135m, gemma3-270m"):
+    with pytest.raises(InputError, match=r"Built-in models: smollm2-135m, gemma3-270m"):
         locate(name)
 
 
@@ -63,7 +63,7 @@ def test_a_local_directory(tiny_model_dir, capfd):
 def test_precision_as_asked(tiny_model_dir):
     lm = load_model(str(tiny_model_dir), dtype="bfloat16", device="cpu")
     assert lm.model.dtype == torch.bfloat16
-    assert "bfloat16: asked for" in lm.notes
+    assert "bfloat16: as requested" in lm.notes
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -103,14 +103,14 @@ def test_a_tokenizer_that_doubles_bos_is_refused(tmp_path):
     single = content["post_processor"]["single"]
     content["post_processor"]["single"] = [single[0], *single]
     path.write_text(json.dumps(content))
-    assert "in front twice" in refusal(folder)
+    assert "adds the BOS token twice" in refusal(folder)
 
 
 def test_no_config(copy):
     (copy / "config.json").unlink()
     assert "has no config.json" in refusal(copy)
     (copy / "adapter_config.json").write_text("{}")
-    assert "holds an adapter" in refusal(copy)
+    assert "contains an adapter" in refusal(copy)
 
 
 @pytest.mark.parametrize("text", ["{ broken", "[]", "{}", '{"model_type": "no-such-thing"}', '{"model_type": "bert"}'])
@@ -175,7 +175,7 @@ def test_weights_of_another_shape(copy):
         ({"device": "toaster"}, "device: 'toaster' is not a device"),
         ({"device": "meta"}, "device: 'meta' is not supported"),
         ({"device": "cpu", "quantise": "4bit"}, "quantise: 4bit needs a CUDA GPU"),
-        ({"device": "cpu", "quantise": "2bit"}, "neither 4bit nor 8bit"),
+        ({"device": "cpu", "quantise": "2bit"}, "quantise: '2bit' is not one of 4bit, 8bit"),
     ],
 )
 def test_options_that_cannot_be(tiny_model_dir, options, said):
@@ -184,7 +184,7 @@ def test_options_that_cannot_be(tiny_model_dir, options, said):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for a machine without a GPU")
 def test_a_gpu_that_is_not_there(tiny_model_dir):
-    assert "no CUDA GPU" in refusal(tiny_model_dir, device="cuda:0")
+    assert "needs a CUDA GPU" in refusal(tiny_model_dir, device="cuda:0")
     assert "needs a CUDA GPU" in refusal(tiny_model_dir, quantise="8bit")
 
 
@@ -203,7 +203,7 @@ def test_the_hub_out_of_reach(tmp_path):
     assert out.stderr == ""
     (line,) = out.stdout.splitlines()
     assert "http://127.0.0.1:9 cannot be reached" in line
-    assert "give its directory, or use an embedded" in line
+    assert "give its directory, or use a built-in model" in line
     # Five retries with pauses would take over twenty seconds; most of this time is spent importing torch.
     assert float(line.split()[0]) < 15
 

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from breadth.errors import InputError
-from breadth.lm.models import EMBEDDED, cache_root, describe_models, embedded_model, fault_of, model_folder
+from breadth.lm.models import BUILT_IN, built_in_model, cache_root, describe_models, fault_of, model_folder
 
 
 def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
@@ -22,8 +22,8 @@ def test_the_table_says_how_to_get_what_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("BREADTH_CACHE", str(tmp_path))
     frame = describe_models()
     assert frame.columns == ["name", "parameters", "licence", "source", "available"]
-    assert frame["name"].to_list() == list(EMBEDDED)
-    assert frame["available"].to_list() == [f"breadth get {name}" for name in EMBEDDED]
+    assert frame["name"].to_list() == list(BUILT_IN)
+    assert frame["available"].to_list() == [f"breadth get {name}" for name in BUILT_IN]
 
 
 def test_the_table_says_what_is_there(smollm2):
@@ -33,15 +33,15 @@ def test_the_table_says_what_is_there(smollm2):
 
 
 def test_every_requirement_is_pinned_and_summed():
-    for model in EMBEDDED.values():
+    for model in BUILT_IN.values():
         assert all("==" in package for package in model.packages)
         assert all(len(wheel.sha256) == 64 for wheel in model.wheels)
         assert any(wheel.chunk for wheel in model.wheels)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
-    with pytest.raises(InputError, match=r"no embedded model 'smolm2'\. Did you mean smollm2-135m\?.*gemma3-270m"):
-        embedded_model("smolm2")
+    with pytest.raises(InputError, match=r"no built-in model 'smolm2'\. Did you mean smollm2-135m\?.*gemma3-270m"):
+        built_in_model("smolm2")
 
 
 def test_the_list_needs_no_torch():

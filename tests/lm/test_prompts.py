@@ -5,13 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from breadth.datasets.tasks import Choice, Generate, Pattern
+from breadth.datasets import Choice, Pattern
 from breadth.errors import InputError
-from breadth.lm.prompts import completion_of, encode_endings, encode_prompts, encode_text, examples_text
+from breadth.lm.prompts import encode_continuations, encode_prompts, encode_text, few_shot_text
 from breadth.lm.tiny import make_tokenizer
 
 TASK = Pattern(
-    "{premise} Question: {hypothesis} Yes or No?", (("entailment", " Yes"), ("contradiction", " No")), "premise"
+    "{premise} Question: {hypothesis} Yes or No?", (("entailment", " Yes"), ("contradiction", " No")), shorten="premise"
 )
 CHOICE = Choice("{question}\n{choices}\nAnswer:", "label")
 TOKENIZER = make_tokenizer(bos=True)
@@ -35,27 +35,27 @@ def text_of(ids):
 
 
 def test_the_template_is_filled():
-    found = encode_prompts(TOKENIZER, TASK, nli(("A cat. ", " It {is} a cat.")), context=200)
-    assert text_of(found.ids[0]) == "A cat. Question: It {is} a cat. Yes or No?"
-    assert found.shortened == 0
+    encoded = encode_prompts(TOKENIZER, TASK, nli(("A cat. ", " It {is} a cat.")), context=200)
+    assert text_of(encoded.ids[0]) == "A cat. Question: It {is} a cat. Yes or No?"
+    assert encoded.shortened == 0
 
 
-def test_bos_stands_in_front_once():
+def test_bos_is_in_front_once():
     plain, begun = (encode_prompts(TOKENIZER, TASK, nli(("A", "B")), context=99, bos=bos).ids[0] for bos in (0, 1))
     assert begun == [TOKENIZER.bos_token_id, *plain]
     again = encode_prompts(TOKENIZER, TASK, nli(("A", "B")), context=99, bos=True, before="<bos>").ids[0]
     assert again == begun
 
 
-def test_choices_are_lined_up():
-    found = encode_prompts(TOKENIZER, CHOICE, choices(), context=200).ids[0]
-    assert text_of(found) == "Which?\nA. one\nB. two\nAnswer:"
+def test_choices_are_listed():
+    encoded = encode_prompts(TOKENIZER, CHOICE, choices(), context=200).ids[0]
+    assert text_of(encoded) == "Which?\nA. one\nB. two\nAnswer:"
     ready = choices().drop("options", "option_labels").with_columns(choices=pl.lit("A. x\nB. y"))
     assert text_of(encode_prompts(TOKENIZER, CHOICE, ready, context=200).ids[0]) == "Which?\nA. x\nB. y\nAnswer:"
 
 
 def test_a_column_that_is_not_there():
-    with pytest.raises(InputError, match=r"test set 's': the pattern uses \{hypothesis\}, which is no column"):
+    with pytest.raises(InputError, match=r"test set 's': the pattern uses \{hypothesis\}, which is not a column"):
         encode_prompts(TOKENIZER, TASK, nli(("A", "B")).drop("hypothesis"), context=99)
     with pytest.raises(InputError, match=r"\{choices\}"):
         encode_prompts(TOKENIZER, CHOICE, choices().drop("options"), context=99)
@@ -67,44 +67,46 @@ def test_a_column_that_is_not_there():
     st.text("abc déß漢🙂 .", max_size=10),
     st.integers(60, 90),
 )
-def test_only_the_premise_gives_way(premise, hypothesis, context):
+def test_only_the_premise_is_cut(premise, hypothesis, context):
     item = nli((premise, hypothesis))
-    found = encode_prompts(TOKENIZER, TASK, item, context=context)
-    text = text_of(found.ids[0])
+    encoded = encode_prompts(TOKENIZER, TASK, item, context=context)
+    text = text_of(encoded.ids[0])
     end = f" Question: {hypothesis.strip()} Yes or No?"
     assert text.endswith(end)
-    assert len(found.ids[0]) <= context - 8
+    assert len(encoded.ids[0]) <= context - 8
     kept = text.removesuffix(end)
     assert premise.strip().startswith(kept)
-    assert found.shortened == (kept != premise.strip())
+    assert encoded.shortened == (kept != premise.strip())
 
 
 def test_as_much_is_kept_as_fits():
-    found = encode_prompts(TOKENIZER, TASK, nli(("The cat sat on the mat. " * 50, "A cat.")), context=100)
-    assert 85 <= len(found.ids[0]) <= 92
+    encoded = encode_prompts(TOKENIZER, TASK, nli(("The cat sat on the mat. " * 50, "A cat.")), context=100)
+    assert 85 <= len(encoded.ids[0]) <= 92
 
 
 @pytest.mark.parametrize("premise", ["word " * 20_000, "x" * 100_000, "漢字" * 17_000])
 def test_a_premise_of_100_kilobytes(premise):
     start = time.process_time()
-    found = encode_prompts(TOKENIZER, TASK, nli((premise, "B.")), context=128)
+    encoded = encode_prompts(TOKENIZER, TASK, nli((premise, "B.")), context=128)
     assert time.process_time() - start < 5
-    assert len(found.ids[0]) <= 120
-    assert text_of(found.ids[0]).endswith(" Question: B. Yes or No?")
+    assert len(encoded.ids[0]) <= 120
+    assert text_of(encoded.ids[0]).endswith(" Question: B. Yes or No?")
 
 
 def test_an_item_that_cannot_fit_is_named():
-    with pytest.raises(InputError, match=r"item 's-1': its prompt has \d+ tokens, room is for 32, even without its pr"):
+    with pytest.raises(
+        InputError, match=r"item 's-1': its prompt has \d+ tokens, but at most 32 fit, even without its pr"
+    ):
         encode_prompts(TOKENIZER, TASK, nli(("A", "B"), ("A cat.", "z" * 100)), context=40)
     rigid = Pattern(TASK.template, TASK.answers)
-    with pytest.raises(InputError, match=r"item 's-0'.*no field may be shortened \(`shorten`\)"):
+    with pytest.raises(InputError, match=r"item 's-0'.*no field may be cut \(set `shorten`\)"):
         encode_prompts(TOKENIZER, rigid, nli(("z" * 100, "B")), context=40)
 
 
 def test_every_item_may_reserve_its_own():
     long = "cat " * 40
-    found = encode_prompts(TOKENIZER, TASK, nli((long, "B"), (long, "B")), context=100, reserve=[8, 60])
-    assert len(found.ids[1]) <= 40 < len(found.ids[0]) <= 92
+    encoded = encode_prompts(TOKENIZER, TASK, nli((long, "B"), (long, "B")), context=100, reserve=[8, 60])
+    assert len(encoded.ids[1]) <= 40 < len(encoded.ids[0]) <= 92
 
 
 def test_an_empty_prompt_is_refused():
@@ -112,29 +114,24 @@ def test_an_empty_prompt_is_refused():
         encode_prompts(TOKENIZER, Pattern("{premise}", TASK.answers), nli((" ", "B")), context=40)
 
 
-def test_examples_stand_in_front():
-    before = examples_text(TASK, nli(("A", "B"), ("C", "D")))
+def test_few_shot_examples_come_first():
+    before = few_shot_text(TASK, nli(("A", "B"), ("C", "D")))
     assert before == "A Question: B Yes or No? Yes\n\nC Question: D Yes or No? Yes\n\n"
-    found = encode_prompts(TOKENIZER, TASK, nli(("E" * 99, "F")), context=120, before=before)
-    text = text_of(found.ids[0])
+    encoded = encode_prompts(TOKENIZER, TASK, nli(("E" * 99, "F")), context=120, before=before)
+    text = text_of(encoded.ids[0])
     assert text.startswith(before + "EEE")
     assert text.endswith("E Question: F Yes or No?")
 
 
-def test_what_rightly_follows():
-    row = choices().to_dicts()[0]
-    assert completion_of(CHOICE, row) == " B"
-    assert completion_of(Choice("{question}", "text"), row) == " two"
-    assert completion_of(Generate("{question}", "(.*)", completion="question"), row) == " Which?"
-
-
-def test_endings_are_encoded_as_behind_a_word():
+def test_continuations_are_encoded_as_after_a_word():
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    assert encode_endings(TOKENIZER, [" Yes", "Yes"]) == [encode_text(TOKENIZER, text) for text in (" Yes", "Yes")]
-    # A tokenizer in the manner of Llama 2: it puts a space in front of every text.
+    assert encode_continuations(TOKENIZER, [" Yes", "Yes"]) == [
+        encode_text(TOKENIZER, text) for text in (" Yes", "Yes")
+    ]
+    # Like Llama 2's tokenizer, it puts a space in front of every text.
     tokens = Tokenizer(models.WordLevel({"▁a": 0, "▁Yes": 1, "▁": 2, "?": 3}, unk_token="?"))
     tokens.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     prefixing = PreTrainedTokenizerFast(tokenizer_object=tokens)
-    assert encode_endings(prefixing, [" Yes"]) == [[1]]
+    assert encode_continuations(prefixing, [" Yes"]) == [[1]]

@@ -21,7 +21,7 @@ LONG = WIDE.unpivot(["mnli", "hans", "rte"], index=["run", "step", "seed"], vari
 def test_wide_and_long_are_the_same():
     wide = read_trajectories(WIDE, "mnli", by="run", order="step")
     long = read_trajectories(LONG, "mnli", by="run", order="step")
-    assert wide.facets == long.facets == ("hans", "rte"), "keys such as seed are not scores"
+    assert wide.testsets == long.testsets == ("hans", "rte"), "keys such as seed are not scores"
     assert wide.frame.equals(long.frame)
     assert wide.frame.select("run", "step").rows() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 
@@ -57,22 +57,22 @@ def test_answers_are_averaged_and_halved():
 
 def test_names_may_be_joined_by_commas_or_hold_them():
     frame = WIDE.rename({"hans": "hans, all"})
-    assert read_trajectories(frame, "mnli", facets=["hans, all", "rte"]).facets == ("hans, all", "rte")
-    assert read_trajectories(WIDE, "mnli", facets="rte,hans").facets == ("rte", "hans")
+    assert read_trajectories(frame, "mnli", testsets=["hans, all", "rte"]).testsets == ("hans, all", "rte")
+    assert read_trajectories(WIDE, "mnli", testsets="rte,hans").testsets == ("rte", "hans")
 
 
 def test_row_labels_are_no_scores(tmp_path):
     import pandas as pd
 
     pd.DataFrame({"m": [0.1, 0.2], "x": [0.3, 0.4], "y": [0.5, 0.6]}).to_csv(tmp_path / "t.csv")
-    assert read_trajectories(tmp_path / "t.csv", "m").facets == ("x", "y")
+    assert read_trajectories(tmp_path / "t.csv", "m").testsets == ("x", "y")
     long = LONG.with_row_index("index").with_columns(id=pl.col("index").cast(pl.String))
     expected = read_trajectories(LONG, "mnli", by="run", order="step").frame
     assert read_trajectories(long, "mnli", by="run", order="step").frame.equals(expected)
 
 
 def test_wildcards():
-    assert read_trajectories(WIDE, "mnli", facets="h*,r?e").facets == ("hans", "rte")
+    assert read_trajectories(WIDE, "mnli", testsets="h*,r?e").testsets == ("hans", "rte")
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_wildcards():
         ({"control": "mlni"}, r"no column 'mlni' \(control\)\. Did you mean mnli\?.*Columns: run"),
         ({"control": "mnli", "by": "runs"}, r"no column 'runs' \(by\)\. Did you mean run"),
         ({"control": "mnli", "order": "stpe"}, r"Did you mean step"),
-        ({"control": "mnli", "facets": "hans,nothing"}, r"no column 'nothing' \(facet\)"),
-        ({"control": "mnli", "facets": "hans,mnli"}, "both control and facet"),
-        ({"control": "mnli", "facets": "hans"}, "1 facet .*at least 2"),
+        ({"control": "mnli", "testsets": "hans,nothing"}, r"no column 'nothing' \(test set\)"),
+        ({"control": "mnli", "testsets": "hans,mnli"}, "both control and test set"),
+        ({"control": "mnli", "testsets": "hans"}, "correlate: hans; a correlation needs at least 2"),
         ({"control": "step", "by": "run", "order": "step"}, "used for --by or --order and as a score"),
         ({"control": "mnli", "order": "step"}, "column run tells them apart. Add --by run"),
     ],
@@ -135,7 +135,7 @@ def test_unordered_checkpoints_are_warned_about():
 
 def test_answers_outside_0_and_1(tmp_path):
     answers = pl.DataFrame({"run": "a", "testset": ["s", "t"], "item": ["1", "2"], "correct": [1.0, 3.0]})
-    with pytest.raises(InputError, match=r"row 2, column 'correct': 3\.0 is not between 0 and 1"):
+    with pytest.raises(InputError, match=r"subject 'a' \(row 1\), item '2': 3\.0 is not an answer"):
         read_trajectories(answers, "s")
 
 

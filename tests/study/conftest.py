@@ -8,7 +8,7 @@ from breadth.study import parse_study
 GOOD = """\
 name: good
 models: smollm2-135m
-train: {set: plain, shots: 32}
+train: {set: plain, examples: 32}
 recipe: {epochs: 1}
 evaluate: {on: [plain, negation]}
 """

@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth.datasets import SETS
+from breadth.records import RunRecord
 from breadth.study import Evaluate, Recipe, checkpoints, expand, read_study_file, start_key, total_steps
 
 BASE = """\
 name: s
 models: [smollm2-135m, facebook/opt-2.7b]
-train: {set: [plain, science], shots: [16, 32], seeds: [0, 1, 2]}
+train: {set: [plain, science], examples: [16, 32], seeds: [0, 1, 2]}
 recipe: {epochs: 2, batch: 8}
 evaluate: {on: [plain, science, negation], every: 2, items: 10}
 """
@@ -46,12 +47,14 @@ recipe: {steps: 4}
 evaluate: {on: mine}
 sets: {mine: {file: m.csv, train_file: m.csv, pattern: "{q}", answers: {1: " Yes", 0: " No"}}}
 """
-    assert names(text) == ["a-b-mine-128-s0-b8915e25"]
+    assert names(text) == ["a-b-mine-128-s0-e3d9e998"]
 
 
 def test_levels_and_strategies(study):
     change = "difficulty: {column: steps}, levels: 3, train_levels: [0, 2], strategies: [spiral]}"
-    text = BASE.replace("seeds: [0, 1, 2]}", change).replace("[plain, science], shots: [16, 32]", "plain, shots: 16")
+    text = BASE.replace("seeds: [0, 1, 2]}", change).replace(
+        "[plain, science], examples: [16, 32]", "plain, examples: 16"
+    )
     runs = expand(study(text))
     assert [(run.train_level, run.strategy) for run in runs[:3]] == [(0, None), (2, None), (None, "spiral")]
     assert [run.name.split("-")[-2] for run in runs[:3]] == ["level0", "level2", "spiral"]
@@ -62,24 +65,25 @@ def test_levels_and_strategies(study):
 
 def test_zero_and_few_shot(study):
     zero = expand(study(BASE.replace("epochs: 2", "method: zero-shot").replace("every: 2, ", "")))
-    assert [(run.train_set, run.shots, run.seed) for run in zero] == [(None, None, None)] * 2
+    assert [(run.train_set, run.examples, run.seed) for run in zero] == [(None, None, None)] * 2
     assert zero[0].checkpoints() == [0]
     assert re.fullmatch(r"smollm2-135m-zero-shot-[0-9a-f]{8}", zero[0].name)
-    few = expand(study(BASE.replace("epochs: 2", "method: few-shot, examples: 3").replace("every: 2, ", "")))
+    few = expand(study(BASE.replace("epochs: 2", "method: few-shot, num_fewshot: 3").replace("every: 2, ", "")))
     assert len(few) == 2 * 2 * 3
     assert re.fullmatch(r"smollm2-135m-plain-few-shot-3-s0-[0-9a-f]{8}", few[0].name)
     assert len({start_key(run) for run in few}) == 12
 
 
-def test_the_spec_is_plain_and_says_who(study):
-    run = expand(study(BASE))[0]
-    spec = run.spec()
+def test_the_record_is_plain_and_reads_back(study):
+    record = expand(study(BASE))[0].record()
+    assert RunRecord.parse(record.to_json(), "run.json") == record
+    spec = record.specification()
     assert json.loads(json.dumps(spec)) == spec
-    expected = {"model": "smollm2-135m", "train_set": "plain", "shots": 16, "seed": 0, "method": "lora"}
+    expected = {"model": "smollm2-135m", "train_set": "plain", "examples": 16, "seed": 0, "method": "lora"}
     assert spec | expected == spec
-    assert spec["train_level"] is None
-    assert spec["strategy"] is None
-    assert spec["recipe"]["epochs"] == 2
+    assert (record.train_level, record.strategy, record.start) == (None, None, None)
+    assert record.recipe["epochs"] == 2
+    assert record.checkpoints == (0, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_the_spec_is_plain_and_says_who(study):
         ("batch: 8", "batch: 8, device: cuda, trunk: 'off'"),
         ("batch: 8", "batch: 8, micro_batch: 2"),
         ("batch: 8", "batch: 8, alpha: 32, rank: 8, clip: 1, betas: [0.9, 0.999]"),
-        ("batch: 8", "batch: 8, examples: 9"),
+        ("batch: 8", "batch: 8, num_fewshot: 9"),
         ("[plain, science, negation]", "[negation, science, plain]"),
         ("epochs: 2", "epochs: 2.0"),
         ("name: s", "name: t\ndescription: for people"),
@@ -204,16 +208,16 @@ def test_names_are_safe_whatever_the_model(model):
 
 
 @given(st.integers(1, 500), st.integers(1, 64), st.integers(1, 20), st.integers(1, 50))
-def test_checkpoints(shots, batch, epochs, every):
+def test_checkpoints(examples, batch, epochs, every):
     recipe = Recipe(epochs=epochs, batch=batch)
-    last = total_steps(recipe, shots)
-    assert (last - 1) * batch < epochs * shots <= last * batch
-    points = checkpoints(recipe, Evaluate(on=["plain"], every=every), shots)
+    last = total_steps(recipe, examples)
+    assert (last - 1) * batch < epochs * examples <= last * batch
+    points = checkpoints(recipe, Evaluate(on=["plain"], every=every), examples)
     assert points[0] == 0
     assert points[-1] == last
     assert points == sorted(set(points))
     assert all(point % every == 0 for point in points[:-1])
-    assert checkpoints(recipe, Evaluate(on=["plain"]), shots) == [0, last]
+    assert checkpoints(recipe, Evaluate(on=["plain"]), examples) == [0, last]
 
 
 def test_small():
@@ -242,7 +246,7 @@ def test_the_published_study_of_shifts():
 
 def test_the_published_study_of_difficulty(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    file = read_study_file("cross-difficulty")
+    file = read_study_file("level-transfer")
     assert len(file.warnings) == 1
     runs = expand(file)
     assert len(runs) == len({run.name for run in runs}) == 7 * (10 + 4) * 3

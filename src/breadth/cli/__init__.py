@@ -1,4 +1,4 @@
-"""The command line: one short module per verb, which parses, calls the verb and prints. No logic lives here.
+"""The command line: one short function per verb, which parses, calls the public function and prints. No logic here.
 
 Nothing heavy is imported until a verb runs, so ``breadth --help`` answers at once.
 """
@@ -6,25 +6,20 @@ Nothing heavy is imported until a verb runs, so ``breadth --help`` answers at on
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
 from breadth import __version__
-from breadth.cli.ability import ability_command
-from breadth.cli.calibrate import calibrate_command
+from breadth.cli.calibrate import ability_command, calibrate_command, levels_command
 from breadth.cli.correlate import correlate_command
-from breadth.cli.cross import cross_command
 from breadth.cli.demo import demo_command
-from breadth.cli.difficulty_vs import difficulty_vs_command
-from breadth.cli.get import get_command
-from breadth.cli.levels import levels_command
-from breadth.cli.ls import ls_app
-from breadth.cli.profile import profile_command
-from breadth.cli.report import report_command
+from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
+from breadth.cli.manage import get_command, ls_app, validate_command
+from breadth.cli.options import verb_class
+from breadth.cli.report import report_command, view_command
 from breadth.cli.run import run_command
-from breadth.cli.sample import sample_command
-from breadth.cli.validate import validate_command
-from breadth.cli.view import view_command
+from breadth.cli.transfer import transfer_command
 from breadth.errors import InputError
 
 __all__ = ["app", "main"]
@@ -37,21 +32,30 @@ app = typer.Typer(
     help="Measure how broadly a language model generalises, and how far one result carries over to another.\n\n"
     "Example: `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html`",
 )
-app.command("run")(run_command)
-app.command("correlate")(correlate_command)
-app.command("calibrate")(calibrate_command)
-app.command("ability")(ability_command)
-app.command("levels")(levels_command)
-app.command("profile")(profile_command)
-app.command("sample")(sample_command)
-app.command("cross")(cross_command)
-app.command("difficulty-vs")(difficulty_vs_command)
-app.command("report")(report_command)
-app.command("view")(view_command)
-app.command("validate")(validate_command)
-app.command("demo")(demo_command)
-app.add_typer(ls_app, name="ls")
-app.command("get")(get_command)
+
+#: Verbs by what a person wants: name, command, and where help finds choices and defaults.
+_VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
+    "Measure": {"run": (run_command, None), "demo": (demo_command, None)},
+    "Analyse": {
+        "correlate": (correlate_command, verb_class("correlate")),
+        "calibrate": (calibrate_command, verb_class("calibrate", model="breadth.irt:MODELS")),
+        "ability": (ability_command, verb_class("ability")),
+        "levels": (levels_command, verb_class("levels")),
+        "profile": (profile_command, verb_class("profile")),
+        "sample": (sample_command, verb_class("sample")),
+        "transfer": (transfer_command, verb_class("transfer")),
+        "difficulty-vs": (difficulty_vs_command, verb_class("difficulty_vs")),
+    },
+    "Show": {
+        "report": (report_command, verb_class("report")),
+        "view": (view_command, verb_class("view")),
+    },
+    "Manage": {"get": (get_command, None), "validate": (validate_command, None)},
+}
+for _panel, _verbs in _VERBS.items():
+    for _name, (_command, _class) in _verbs.items():
+        app.command(_name, cls=_class, rich_help_panel=_panel)(_command)
+app.add_typer(ls_app, name="ls", rich_help_panel="Manage")
 
 
 def _show_version(wanted: bool) -> None:
@@ -62,13 +66,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Say the version."),
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Run the command line; a mistake in the input is one line on standard error and exit code 2."""
+    """Run the command line; an error in the input is one message on standard error and exit code 2."""
     try:
         app()
     except InputError as error:

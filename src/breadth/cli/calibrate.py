@@ -1,88 +1,131 @@
-"""``breadth calibrate``."""
+"""``breadth calibrate``, and what is done with a calibration: ``ability``, ``levels``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breadth.cli.outputs import check_outputs
+from breadth.cli.options import AnswersArgument, CalibrationArgument, FigureFile, Levels, Out, Seed, given
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from breadth.verbs import Calibration
-
-HELP = """How hard is every item, and how able every subject, judged by right and wrong answers (item response theory)?
-
-ANSWERS is NPZ (R with -1 missing, models, items), a wide table (a row per subject, a column per item), a long one
-(subject, item, correct), or a directory of long ones. Or the directory of a study: its checkpoints are the subjects.
-
-Examples:
-
-* `breadth calibrate answers.npz --out calibration.parquet`
-
-* `breadth calibrate answers.csv --model 2pl --figure map.html --curves q17,q203`
-
-* `breadth calibrate new.npz --model 2pl --anchor calibration.parquet`
-
-* `breadth calibrate my-study --testset mnli --out calibration.parquet`
-"""
+    from breadth import Calibration
 
 
 def calibrate_command(
-    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers.", show_default=False)],
-    model: Annotated[Literal["1pl", "2pl", "3pl"], typer.Option(help="Rasch, with slopes, with guessing.")] = "1pl",
+    answers: AnswersArgument,
+    model: Annotated[str | None, typer.Option(help="Rasch, with slopes, or with guessing.")] = None,
     priors: Annotated[
-        str, typer.Option(metavar="default|none|FILE", help="Weak priors, pure ML, or JSON.")
-    ] = "default",
-    levels: Annotated[int, typer.Option(metavar="N", help="Number of difficulty levels.")] = 10,
-    anchor: Annotated[Path | None, typer.Option(metavar="FILE", help="Calibration whose items set the scale.")] = None,
-    min_responses: Annotated[int, typer.Option(metavar="N", help="Leave out items with fewer answers.")] = 0,
+        str | None, typer.Option(metavar="default|none|FILE", help="Weak priors, pure ML, or JSON.")
+    ] = None,
+    levels: Levels = None,
+    anchor: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Earlier calibration whose items set the scale.")
+    ] = None,
+    min_responses: Annotated[int | None, typer.Option(metavar="N", help="Skip items with fewer answers.")] = None,
     copies: Annotated[
-        Literal["keep", "weigh", "drop"], typer.Option(help="Near-copies of subjects: count all, as one, or only one.")
-    ] = "keep",
-    stability: Annotated[bool, typer.Option("--stability", help="Also: how many subjects make levels stable.")] = False,
+        str | None, typer.Option(help="Near-copies of subjects: keep all, weigh as one, or drop all but one.")
+    ] = None,
+    stability: Annotated[bool, typer.Option("--stability", help="Show how many subjects make levels stable.")] = False,
     curves: Annotated[str | None, typer.Option(metavar="A,B,..", help="Items whose curves the figure shows.")] = None,
-    profiles: Annotated[str | None, typer.Option(metavar="A,B,..", help="Subjects the figure profiles.")] = None,
+    profiles: Annotated[str | None, typer.Option(metavar="A,B,..", help="Subjects whose profiles it shows.")] = None,
     testset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the items of this test set.")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of everything random.")] = 0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the calibration (parquet, csv, ...).")] = None,
-    figure: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figure (html, png, svg).")] = None,
+    seed: Seed = None,
+    out: Out = None,
+    figure: FigureFile = None,
 ) -> None:
-    from breadth.cli.terminal import console, say_warnings, say_written
-    from breadth.report.page import write_figure
-    from breadth.verbs import calibrate
+    """Estimate how hard each item is and how able each subject is, from right and wrong answers.
+
+    Fits a model of item response theory. ANSWERS is NPZ (R with -1 for missing, models, items), a wide table (a row per
+    subject, a column per item), a long one (subject, item, correct), or a directory of long ones. Or the directory of a
+    study: its checkpoints are the subjects.
+
+    Examples:
+
+    * `breadth calibrate answers.npz --out calibration.parquet`
+
+    * `breadth calibrate answers.csv --model 2pl --figure map.html --curves q17,q203`
+
+    * `breadth calibrate new.npz --model 2pl --anchor calibration.parquet`
+
+    * `breadth calibrate my-study --testset mnli --out calibration.parquet`
+    """
+    from breadth import calibrate
+    from breadth.cli.terminal import check_outputs, console, print_warnings, print_written, write_figure_file
 
     check_outputs(out, figure)
+    options = given(
+        model=model, priors=priors, levels=levels, anchor=anchor, min_responses=min_responses, copies=copies, seed=seed,
+        testset=testset,
+    )  # fmt: skip
     with console.status(f"calibrating {answers.name}"):
-        result = calibrate(answers, model, priors, levels, anchor, min_responses, copies, seed, testset)
-    say_warnings(result.warnings)
+        result = calibrate(answers, **options)
+    print_warnings(result.warnings)
     samples = None
     if stability:
         with console.status("calibrating samples of subjects"):
-            samples = result.level_stability(levels)
-    show_calibration(result, levels, samples)
+            samples = result.level_stability(**given(n=levels))
+    print_calibration(result, samples, **given(n=levels))
     if out is not None:
-        say_written(*result.save(out))
-    if figure is not None:
-        chosen = [None if names is None else names.split(",") for names in (curves, profiles)]
-        say_written(
-            write_figure(result.figure(*chosen), figure, f"breadth calibrate: {answers.name}", result.summary())
-        )
+        print_written(*result.save(out))
+    chosen = {
+        name: names.split(",") for name, names in (("items", curves), ("subjects", profiles)) if names is not None
+    }
+    write_figure_file(result, figure, f"breadth calibrate: {answers.name}", **chosen)
 
 
-calibrate_command.__doc__ = HELP
+def print_calibration(result: Calibration, samples: pl.DataFrame | None = None, **levels: int) -> None:
+    """Print tables and summary."""
+    from breadth.cli.terminal import console, print_result
+    from breadth.irt import items_table, levels_table, stability_table
 
-
-def show_calibration(result: Calibration, levels: int, samples: pl.DataFrame | None = None) -> None:
-    """Print the tables and the paragraph."""
-    from breadth.cli.terminal import console
-    from breadth.report.difficulty_tables import items_table, levels_table, stability_table
-
-    console.print(items_table(result.items, console.width))
-    console.print(levels_table(result.levels(levels), console.width))
+    tables = [items_table(result.items, console.width), levels_table(result.levels(**levels), console.width)]
     if samples is not None:
-        console.print(stability_table(samples, console.width))
-    console.print(result.summary(), markup=False, highlight=False)
+        tables.append(stability_table(samples, console.width))
+    print_result(result, *tables)
+
+
+def ability_command(
+    answers: AnswersArgument,
+    calibration: Annotated[
+        Path, typer.Option("--with", metavar="CALIBRATION", help="Calibrated items.", show_default=False)
+    ],
+    method: Annotated[str | None, typer.Option(help="Posterior mean, or Warm's estimate.")] = None,
+    out: Out = None,
+) -> None:
+    """Estimate the ability of new subjects on calibrated items, without refitting the items.
+
+    Example: `breadth ability new.npz --with calibration.parquet --out abilities.csv`
+    """
+    import breadth
+    from breadth.cli.terminal import check_outputs, console, print_warnings, write_tables
+    from breadth.irt import subjects_table
+
+    check_outputs(out)
+    study = breadth.open(answers)
+    print_warnings(study.warnings)
+    abilities = breadth.ability(study, calibration, **given(method=method))
+    console.print(subjects_table(abilities, console.width))
+    write_tables(out, abilities)
+
+
+def levels_command(
+    calibration: CalibrationArgument,
+    n: Annotated[int | None, typer.Option("--n", metavar="N", help="Number of levels.")] = None,
+    out: Out = None,
+) -> None:
+    """Sort items into difficulty levels of equal size, and show how certain each assignment is.
+
+    Example: `breadth levels calibration.parquet --n 5 --out levels.csv`
+    """
+    from breadth import levels
+    from breadth.cli.terminal import check_outputs, console, write_tables
+    from breadth.irt import levels_table
+
+    check_outputs(out)
+    assigned = levels(calibration, **given(n=n))
+    console.print(levels_table(assigned, console.width))
+    write_tables(out, assigned)

@@ -3,150 +3,133 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from breadth.execute.plan import Plan
-
-HELP = """Carry out a study: train every model, ask it every test set all through training, keep every answer.
-
-STUDY is a study file, or the name of one that comes with breadth (`breadth ls studies`). Stop it whenever you like, by
-any means: the same command goes on where it was. Then `breadth correlate DIR`, `breadth calibrate DIR`.
-
-Examples:
-
-* `breadth run small --dry-run`
-
-* `breadth run small --into small`
-
-* `breadth run my-study.yaml --data data/nli --shard 3/16`
-"""
+    from breadth.execute import Plan
 
 
 def run_command(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="Study file or name.", show_default=False)],
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory of the study [its name].")] = None,
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory of the study. Default: its name.")] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Files of data sets [BREADTH_DATA, the Hub].")
+        Path | None, typer.Option(metavar="DIR", help="Files of data sets. Default: BREADTH_DATA, then the Hub.")
     ] = None,
-    shard: Annotated[str | None, typer.Option(metavar="I/N", help="Do every N-th run, from the I-th on.")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads to compute with.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done and what it costs.")] = False,
+    shard: Annotated[str | None, typer.Option(metavar="I/N", help="Do every N-th run, starting with the I-th.")] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of threads.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
 ) -> None:
-    from breadth.cli.terminal import console
+    """Run a study: train every model, evaluate it on every test set throughout training, and keep every answer.
+
+    STUDY is a study file, or the name of one that comes with breadth (`breadth ls studies`). You can stop it at any
+    time: the same command resumes where it stopped. Then use `breadth correlate DIR`, `breadth calibrate DIR`.
+
+    Examples:
+
+    * `breadth run small --dry-run`
+
+    * `breadth run small --into small`
+
+    * `breadth run my-study.yaml --data data/nli --shard 3/16`
+    """
+    from breadth.cli.terminal import print_line
 
     try:
         _run(study, into, data, shard, threads, dry_run)
     except KeyboardInterrupt:
-        console.print("\nStopped; the same command goes on where it was.", highlight=False)
+        print_line("\nStopped. The same command resumes where it stopped.")
         sys.exit(130)
 
 
 def _run(study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool) -> None:
-    from breadth.cli.terminal import console, say_warnings
-    from breadth.lm.extra import require_lm
+    from breadth.cli.terminal import print_line, print_warnings
+    from breadth.lm import require_lm
     from breadth.study import read_study_file
 
     file = read_study_file(study)
-    say_warnings(file.warnings)
+    print_warnings(file.warnings)
     require_lm("torch", "transformers", "peft", "accelerate")
-    from breadth.cli.watch import TerminalWatcher
-    from breadth.execute.plan import plan_study
-    from breadth.execute.study import run_study
+    from breadth.cli.progress import TerminalEvents
+    from breadth.execute import execute_plan, plan_study
 
     folder = into if into is not None else Path(file.name)
-    _set_threads(threads)
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
     plan = plan_study(file, folder, data=data, shard=shard, dry=dry)
-    show_plan(plan, file.name, folder)
+    print_plan(plan)
     if plan.checkpoints_left:
-        show_estimate(plan, fetch=not dry)
+        print_estimate(plan, fetch=not dry)
     if dry:
-        console.print("Nothing was run (--dry-run).", highlight=False)
+        print_line("Nothing was run (--dry-run).")
         return
-    with TerminalWatcher(plan) as watcher:
-        outcome = run_study(file, folder, data=data, shard=shard, watcher=watcher, materials=plan.materials)
-    parts = [(len(outcome.complete), "done now"), (len(outcome.done_before), "done before")]
-    parts.append((len(outcome.elsewhere), "in the hands of another process"))
-    said = ", ".join(f"{count} {what}" for count, what in parts if count) or "nothing to do"
-    console.print(f"{folder}: runs: {said}.", markup=False, highlight=False, soft_wrap=True)
+    with TerminalEvents(plan) as events:
+        outcome = execute_plan(plan, events=events)
+    counts = {
+        "done now": len(outcome.complete),
+        "done before": len(outcome.done_before),
+        "running in another process": len(outcome.elsewhere),
+    }
+    print_line(f"{folder}: runs: {', '.join(f'{n} {what}' for what, n in counts.items() if n) or 'nothing to do'}.")
 
 
-run_command.__doc__ = HELP
-
-
-def show_plan(plan: Plan, name: str, folder: Path) -> None:
+def print_plan(plan: Plan) -> None:
     """Print what will be done."""
-    from collections import Counter
+    from breadth.cli.terminal import print_notes, print_runs, print_text
 
-    from rich.text import Text
-
-    from breadth.cli.terminal import console, errors
-    from breadth.report.terminal import MOST_ROWS, make_table
-
-    methods = {each.run.method for each in plan.runs}
+    methods = {unit.run.method for unit in plan.units}
     groups = Counter(
         (
-            f"{each.run.model}{'' if len(methods) == 1 else ', ' + each.run.method}",
-            each.run.train_set or "-",
-            each.run.total_steps(),
-            each.checkpoints,
+            f"{unit.run.model}{'' if len(methods) == 1 else ', ' + unit.run.method}",
+            unit.run.train_set or "-",
+            f"{unit.run.total_steps():,}",
+            f"{unit.checkpoints:,}",
         )
-        for each in plan.runs
+        for unit in plan.units
     )
-    title = f"Study {name} ({', '.join(sorted(methods))}), in {folder}"
-    table = make_table(title, ["model", "train set"], ["runs", "steps", "checkpoints"], console.width)
-    for (model, train_set, steps, points), count in list(groups.items())[:MOST_ROWS]:
-        table.add_row(*map(Text, (model, train_set, f"{count:,}", f"{steps:,}", f"{points:,}")))
-    console.print(table)
-    done = sum(each.done for each in plan.runs)
-    points = sum(each.checkpoints for each in plan.runs)
+    rows = [(model, train_set, f"{n:,}", steps, points) for (model, train_set, steps, points), n in groups.items()]
+    print_runs(f"Study {plan.file.name} ({', '.join(sorted(methods))}), in {plan.folder}", rows)
+    done = sum(unit.done for unit in plan.units)
+    points = sum(unit.checkpoints for unit in plan.units)
     unknown = [name for name, size in plan.sizes.items() if size is None]
-    more = f" besides those of {', '.join(unknown)}" if unknown else ""
-    console.print(
-        f"Runs: {len(plan.runs):,}; checkpoints: {points:,}, of which {done:,} done; test sets: {len(plan.sizes)} with "
-        f"{plan.items:,} items{more}: {plan.answers_left:,} answers and {plan.steps_left:,} training steps to go.",
-        highlight=False,
+    more = f" plus those of {', '.join(unknown)}" if unknown else ""
+    print_text(
+        f"Runs: {len(plan.units):,}. Checkpoints: {points:,}, {done:,} of them done. Test sets: {len(plan.sizes)} with "
+        f"{plan.items:,} items{more}. To do: {plan.answers_left:,} answers and {plan.steps_left:,} training steps."
     )
-    for note in plan.notes:
-        errors.print(f"  {note}", style="dim", markup=False, highlight=False, soft_wrap=True)
+    print_notes(*plan.notes)
 
 
-def show_estimate(plan: Plan, fetch: bool) -> None:
-    """Time a few batches of each model that is here (or may be fetched), and say how long all should take."""
-    from breadth.cli.terminal import console, errors, stage_progress
-    from breadth.cli.watch import duration
-    from breadth.execute.estimate import Pace, estimated_seconds, measurable, measure_pace
-    from breadth.execute.watching import Watcher
-    from breadth.lm.fetch import fetch as fetch_model
-    from breadth.lm.models import EMBEDDED
+def print_estimate(plan: Plan, fetch: bool) -> None:
+    """Time a few batches of each model that is available (or may be fetched), and estimate how long all will take."""
+    from breadth.cli.progress import duration
+    from breadth.cli.terminal import print_notes, print_text, print_warnings, stage_progress
+    from breadth.execute import Events, Pace, estimated_seconds, measurable, measure_pace
+    from breadth.lm import BUILT_IN
+    from breadth.lm import fetch as fetch_model
 
     paces: dict[str, Pace] = {}
-    for each in plan.runs:
-        model = each.run.model
-        if model in paces or each.done == each.checkpoints or plan.materials is None:
+    for unit in plan.units:
+        model = unit.run.model
+        if model in paces or unit.done == unit.checkpoints or plan.study_data is None:
             continue
-        if fetch and model in EMBEDDED:
+        if fetch and model in BUILT_IN:
             with stage_progress() as progress:
-                fetch_model(model, progress=progress)
-        why = measurable(model)
-        if why is None:
-            paces[model] = measure_pace(each, plan.materials, Watcher())
+                fetch_model(model, progress=progress, warn=lambda text: print_warnings([text]))
+        reason = measurable(model)
+        if reason is None:
+            paces[model] = measure_pace(unit, plan.study_data, Events())
         else:
-            errors.print(f"  {why}", style="dim", markup=False, highlight=False, soft_wrap=True)
+            print_notes(reason)
     seconds = estimated_seconds(plan, paces)
-    left = {each.run.model for each in plan.runs if each.done < each.checkpoints}
+    left = {unit.run.model for unit in plan.units if unit.done < unit.checkpoints}
     if seconds is None:
-        console.print("How long it takes was not measured: no model of the study is here.", highlight=False)
+        print_text("The duration was not estimated, because no model of the study is available yet.")
     else:
         rest = "" if left <= set(paces) else f" for {len(paces)} of {len(left)} models"
-        console.print(f"Measured on a few batches, this should take about {duration(seconds)}{rest}.", highlight=False)
-
-
-def _set_threads(threads: int | None) -> None:
-    import torch
-
-    if threads is not None:
-        torch.set_num_threads(threads)
+        print_text(f"Estimated duration, from a few batches: {duration(seconds)}{rest}.")

@@ -1,69 +1,132 @@
-"""The terminal that verbs print to: at most 100 columns, progress on standard error."""
+"""What verbs print and write: results on standard output, warnings and progress on standard error.
+
+Files are checked before anything is computed, and written when it is done.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
-from breadth.report.terminal import WIDTH
+from breadth.records import check_target, write_table
+from breadth.results import FORMATS, write_figure
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from breadth.results import Result
 
 console = Console()
 console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
 errors = Console(stderr=True)
 
 
-def say_warnings(warnings: Iterable[str]) -> None:
+def print_line(text: str, style: str = "", target: Console = console) -> None:
+    """Print a line as it is, however long: paths and commands stay whole."""
+    target.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_text(text: str) -> None:
+    """Print a paragraph."""
+    console.print(text, markup=False, highlight=False)
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
     """Print warnings on standard error, one line each."""
     for warning in warnings:
-        errors.print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        print_line(f"warning: {warning}", "yellow", errors)
 
 
-def say_written(*paths: Path) -> None:
-    """Say which files were written."""
+def print_notes(*notes: str) -> None:
+    """Print notes on standard error, one dim line each."""
+    for note in notes:
+        print_line(f"  {note}", "dim", errors)
+
+
+def print_written(*paths: Path) -> None:
+    """Name the files that were written."""
     for path in paths:
-        console.print(f"wrote {path}", markup=False, highlight=False, soft_wrap=True)
+        print_line(f"wrote {path}")
+
+
+def print_result(result: Result, *tables: RenderableType) -> None:
+    """Print tables, then the summary."""
+    for table in tables:
+        console.print(table)
+    print_text(result.summary())
+
+
+def print_runs(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """Print a table of runs: model, training set, runs, steps, checkpoints."""
+    title += f": the first {MOST_ROWS} rows" if len(rows) > MOST_ROWS else ""
+    table = make_table(title, ["model", "train set"], ["runs", "steps", "checkpoints"], console.width)
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def check_outputs(out: Path | None, figure: Path | None = None) -> None:
+    """Refuse a table or figure that cannot be written, before anything is computed."""
+    if out is not None:
+        check_target(out)
+    if figure is not None:
+        check_target(figure, FORMATS)
+
+
+def write_tables(out: Path | None, main: pl.DataFrame, **others: pl.DataFrame) -> None:
+    """Write the main table to ``out`` and the others that have rows beside it, as ``NAME.other.csv``."""
+    if out is None:
+        return
+    print_written(write_table(main, out))
+    for name, frame in others.items():
+        if frame.height:
+            print_written(write_table(frame, out.with_name(f"{out.stem}.{name}{out.suffix}")))
+
+
+def write_figure_file(result: Any, figure: Path | None, heading: str, **options: Any) -> None:
+    """Write the figure of a result, if a file was given."""
+    if figure is not None:
+        print_written(write_figure(result.figure(**options), figure, heading, result.summary()))
 
 
 @contextmanager
 def group_progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with an estimate of the time left; it vanishes when the work is done."""
-    columns = (
-        TextColumn(label),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("groups"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    """Show a bar with an estimate of the time left, until the work is done."""
+    with _bar(TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("groups")) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show one bar that passes through stages, with an estimate for each; a damaged cache stays on the screen."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    """Show one bar that passes through stages, with an estimate for each."""
+    with _bar(TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()) as bar:
         task = bar.add_task("starting", total=None)
         stages = [""]
 
         def show(stage: str, done: int, total: int) -> None:
             if stage != stages[-1]:
                 stages.append(stage)
-                if "damaged" in stage:
-                    errors.print(stage, markup=False, highlight=False, soft_wrap=True)
                 bar.reset(task, description=stage, total=total if total > 1 else None)
             bar.update(task, completed=done, total=total if total > 1 else None)
 
         yield show
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    return Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=not errors.is_terminal)

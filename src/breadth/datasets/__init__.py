@@ -1,43 +1,80 @@
-"""Data to measure on: sets by name (public, generated, a user's own), and simulated scores whose truth is known.
+"""Data to measure on: sets by name (public, generated, your own), and simulated data whose truth is known.
 
-``registry`` lists the sets, ``load`` and ``own`` read them into one canonical frame, ``shots`` draws items to train and
-to test on, ``suite`` generates items, ``tasks`` says what a model is asked. Imports only ``records`` and ``errors``.
+``registry`` lists the sets, ``load`` and ``own`` read them into one canonical frame, ``examples`` draws items to train
+and to test on, ``suite`` generates items, ``tasks`` and ``kinds`` define how items are scored. Imports only ``records``
+and ``errors``.
 """
 
-from breadth.datasets.listing import describe_datasets
+from breadth.datasets.canonical import Entry
+from breadth.datasets.examples import draw_examples, draw_items, places, without
+from breadth.datasets.kinds import Choice, Generate, Metric, Pattern, Texts, answer_problems, answer_warnings, extract
 from breadth.datasets.load import Loaded, load
 from breadth.datasets.own import load_own
-from breadth.datasets.registry import REGISTRY, Entry
-from breadth.datasets.shots import draw_items, draw_shots, without
+from breadth.datasets.registry import REGISTRY, describe_datasets, find, find_file, is_cached
 from breadth.datasets.simulated import (
     TESTSETS,
     AnswerTruth,
+    SimulatedStudy,
     autoregressive,
     control_series,
     simulate_answers,
     simulate_scores,
+    simulate_study,
 )
-from breadth.datasets.simulated_study import SimulatedStudy, simulate_study
 from breadth.datasets.suite import SETS, generate
+from breadth.datasets.tasks import (
+    CHOICES,
+    DEFAULT_KIND,
+    KINDS,
+    KeyProblem,
+    Loss,
+    Task,
+    TaskKeys,
+    fields_of,
+    register_kind,
+    unregister_kind,
+)
 
 __all__ = [
+    "CHOICES",
+    "DEFAULT_KIND",
+    "KINDS",
     "REGISTRY",
     "SETS",
     "TESTSETS",
     "AnswerTruth",
+    "Choice",
     "Entry",
+    "Generate",
+    "KeyProblem",
     "Loaded",
+    "Loss",
+    "Metric",
+    "Pattern",
     "SimulatedStudy",
+    "Task",
+    "TaskKeys",
+    "Texts",
+    "answer_problems",
+    "answer_warnings",
     "autoregressive",
     "control_series",
     "describe_datasets",
+    "draw_examples",
     "draw_items",
-    "draw_shots",
+    "extract",
+    "fields_of",
+    "find",
+    "find_file",
     "generate",
+    "is_cached",
     "load",
     "load_own",
+    "places",
+    "register_kind",
     "simulate_answers",
     "simulate_scores",
     "simulate_study",
+    "unregister_kind",
     "without",
 ]

@@ -1,29 +1,37 @@
-"""From a file's own columns to the canonical frame: item, testset, shift, label, the texts, and all the rest."""
+"""How the file of a set is laid out, and its conversion into the canonical frame.
+
+The frame has columns item, testset, shift, label, the texts, and every other column of the file. Each problem is one
+message with file, row and remedy.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import polars as pl
 
-from breadth.datasets.checks import check_fields, check_texts, faulty_texts, map_labels, text_fields
-from breadth.datasets.entry import Entry, Labels
-from breadth.datasets.tasks import Choice, Task
-from breadth.errors import InputError
+from breadth.datasets.tasks import Task
+from breadth.errors import InputError, listed, unknown_column
 from breadth.records import Table
 
 _RESERVED = ("item", "testset", "shift")
 _ID = "__id"
 
+#: Raw label to canonical label; None drops the item.
+Labels = Mapping[int | str, str | None]
+Kind = Literal["nli", "qa", "generated"]
 
-@dataclass(frozen=True)
-class Reading:
-    """How a file is read: ``columns`` maps canonical names to the file's, and ``item`` is the column of ids, if any.
 
-    Names in ``columns`` are a fallback where the canonical one is absent, unless ``explicit``, when they come first.
-    ``lenient`` leaves out rows without text, as public collections have them; in a user's file they are an error.
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How the file of a set is laid out.
+
+    ``columns`` maps canonical column names to the file's. They are used where the canonical name is absent; with
+    ``explicit`` they take precedence. ``item`` is the column of ids, ``keep`` a column and the value that rows must
+    have, and ``prepare`` turns a raw table into canonical columns (options, worked solutions).
     """
 
     name: str
@@ -35,94 +43,115 @@ class Reading:
     item: str | None = None
     keep: tuple[str, str] | None = None
     prepare: Callable[[Table], pl.DataFrame] | None = None
-    lenient: bool = False
     explicit: bool = False
 
-    @classmethod
-    def of(cls, entry: Entry, lenient: bool = False) -> Reading:
-        """How the file of a registered set is read."""
-        return cls(
-            entry.name, entry.shift, entry.task, columns=entry.columns, labels=entry.labels, keep=entry.keep,
-            prepare=entry.prepare, lenient=lenient,
-        )  # fmt: skip
+
+@dataclass(frozen=True, kw_only=True)
+class Entry(Layout):
+    """A set that can be loaded by name: what it is, and where it comes from.
+
+    ``items`` is the number of test items after preprocessing; for generated sets, the maximum.
+    """
+
+    kind: Kind
+    description: str
+    licence: str
+    items: int
+    hub: str | None = None
+    configs: tuple[str | None, ...] = (None,)
+    test_split: str = "test"
+    train_split: str | None = None
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """The columns that make an item what it is: the fields of the template, and the options."""
-        return (*text_fields(self.task), *(("options",) if isinstance(self.task, Choice) else ()))
+    def source(self) -> str:
+        """The Hub id with its configuration, or "generated"."""
+        if self.hub is None:
+            return "generated"
+        if len(self.configs) > 1:
+            return f"{self.hub} ({len(self.configs)} configurations)"
+        return f"{self.hub} {self.configs[0]}" if self.configs[0] else self.hub
 
 
-def canonical(table: Table, reading: Reading) -> tuple[pl.DataFrame, list[str]]:
-    """Check a table row by row and bring it into canonical columns; ids are given by `identify`."""
-    table = Table(_renamed(table.frame, reading), table.name, table.header_lines)
+def canonical(table: Table, layout: Layout, lenient: bool = False) -> tuple[pl.DataFrame, list[str]]:
+    """Check a table row by row and convert it to canonical columns, with notes on what was dropped.
+
+    ``lenient`` drops rows without text, which public collections contain; in a user's file they are an error.
+    `identify` adds the item ids.
+    """
+    table = Table(_renamed(table.frame, layout), table.name, table.header_lines)
     notes: list[str] = []
-    fields = text_fields(reading.task)
-    if reading.keep is not None and reading.keep[0] in table.frame.columns:
-        table = Table(table.frame.filter(pl.col(reading.keep[0]) == reading.keep[1]), table.name)
-    if reading.lenient:
-        there = [name for name in fields if name in table.frame.columns]
-        blank = pl.any_horizontal([faulty_texts(table.frame[name]) for name in there])
-        whole = table.frame.filter(~blank) if there else table.frame
-        notes += _dropped(table.frame.height - whole.height, "without text")
-        table = Table(whole, table.name)
-    if reading.prepare is not None:
-        table = Table(reading.prepare(table), table.name, table.header_lines)
-    check_fields(table, fields)
+    fields = layout.task.fields
+    if layout.keep is not None and layout.keep[0] in table.frame.columns:
+        table = Table(table.frame.filter(pl.col(layout.keep[0]) == layout.keep[1]), table.name)
+    present = [name for name in fields if name in table.frame.columns]
+    if lenient and present:
+        blank = pl.any_horizontal([blank_texts(table.frame[name]) for name in present])
+        complete = table.frame.filter(~blank)
+        notes += _dropped(table.frame.height - complete.height, "without text")
+        table = Table(complete, table.name)
+    if layout.prepare is not None:
+        table = Table(layout.prepare(table), table.name, table.header_lines)
+    check_columns(table, fields)
     check_texts(table, fields)
-    labels = map_labels(table, reading.label, reading.labels, reading.task)
-    frame = table.frame
-    identities = _ids(table, reading.item)
-    clashing = [name for name in (*_RESERVED, "label") if name in frame.columns and name != reading.label]
-    frame = frame.rename({name: f"{name}_in_file" for name in clashing})
-    if reading.label != "label" and reading.label in frame.columns:
-        frame = frame.drop(reading.label)
-    frame = frame.with_columns(
-        pl.Series(_ID, identities, dtype=pl.String),
-        pl.Series("label", labels, dtype=pl.String),
-        pl.lit(reading.name).alias("testset"),
-        pl.lit(reading.shift).alias("shift"),
+    frame = _with_labels(table, layout).with_columns(
+        pl.lit(layout.name).alias("testset"),
+        pl.lit(layout.shift).alias("shift"),
         *(pl.col(name).cast(pl.String) for name in fields),
     )
     kept = frame.filter(pl.col("label").is_not_null())
-    notes += _dropped(frame.height - kept.height, "whose label the set leaves out")
+    notes += _dropped(frame.height - kept.height, "whose label the set excludes")
     if not kept.height:
-        raise InputError(f"{table.name}: no item is left; every label is one that the set leaves out")
+        raise InputError(f"{table.name}: no items are left, because the set excludes every label in the file")
     return kept, notes
 
 
-def identify(
-    frame: pl.DataFrame, reading: Reading, where: str, by_split: bool = False
-) -> tuple[pl.DataFrame, list[str]]:
-    """Give every item an id that begins with the set's name, and sort by it.
+def _with_labels(table: Table, layout: Layout) -> pl.DataFrame:
+    labels = map_labels(table, layout.label, layout.labels, layout.task)
+    ids = _ids(table, layout.item)
+    frame = table.frame
+    clashing = [name for name in (*_RESERVED, "label") if name in frame.columns and name != layout.label]
+    frame = frame.rename({name: f"{name}_in_file" for name in clashing})
+    if layout.label != "label" and layout.label in frame.columns:
+        frame = frame.drop(layout.label)
+    return frame.with_columns(
+        pl.Series(_ID, ids, dtype=pl.String),
+        pl.Series("label", labels, dtype=pl.String),
+    )
 
-    The file's own ids are used if it has them, with the split in front where splits count anew; otherwise a hash of
-    the texts. Rows that repeat a text with the same label are then one item; with another label, no item.
+
+def identify(frame: pl.DataFrame, layout: Layout, where: str, by_split: bool = False) -> tuple[pl.DataFrame, list[str]]:
+    """Give every item an id that starts with the set's name, and sort by it.
+
+    The file's own ids are used if it has them, prefixed with the split where each split numbers its own items.
+    Otherwise the id is a hash of the texts: rows that repeat a text with the same label become one item, rows that
+    repeat it with different labels are dropped.
     """
     if frame[_ID].null_count():
-        return _hashed(frame, reading)
-    own = frame[_ID]
-    if by_split or (own.n_unique() < frame.height and "split" in frame.columns):
-        own = frame["split"].cast(pl.String) + "-" + own
-    front = f"{reading.name}-"
-    frame = frame.with_columns(own.alias(_ID))
-    own = frame.select(pl.when(pl.col(_ID).str.starts_with(front)).then(_ID).otherwise(front + pl.col(_ID)))[_ID]
-    again = own.is_duplicated()
-    if again.any():
-        raise InputError(f"{where}: id {own[int(again.arg_max() or 0)]!r} stands in more than one row; ids must differ")
-    return _in_order(frame.with_columns(own.alias("item")), reading).sort("item"), []
+        return _hashed(frame, layout)
+    ids = frame[_ID]
+    if by_split or (ids.n_unique() < frame.height and "split" in frame.columns):
+        ids = frame["split"].cast(pl.String) + "-" + ids
+    prefix = f"{layout.name}-"
+    frame = frame.with_columns(ids.alias(_ID))
+    ids = frame.select(pl.when(pl.col(_ID).str.starts_with(prefix)).then(_ID).otherwise(prefix + pl.col(_ID)))[_ID]
+    repeated = ids.is_duplicated()
+    if repeated.any():
+        first = ids[int(repeated.arg_max() or 0)]
+        raise InputError(f"{where}: id {first!r} occurs more than once; ids must be unique")
+    return _in_order(frame.with_columns(ids.alias("item")), layout).sort("item"), []
 
 
-def _hashed(frame: pl.DataFrame, reading: Reading) -> tuple[pl.DataFrame, list[str]]:
-    texts = frame.select(reading.texts).rows()
-    items = [f"{reading.name}-{_hash(row)}" for row in texts]
-    frame = _in_order(frame.with_columns(pl.Series("item", items, dtype=pl.String)), reading)
+def _hashed(frame: pl.DataFrame, layout: Layout) -> tuple[pl.DataFrame, list[str]]:
+    texts = frame.select(layout.task.texts).rows()
+    items = [f"{layout.name}-{_hash(row)}" for row in texts]
+    frame = _in_order(frame.with_columns(pl.Series("item", items, dtype=pl.String)), layout)
     agreed = frame.filter(pl.col("label").n_unique().over("item") == 1)
-    # A text that stands in two splits is kept in both: the split decides whether it is trained on or tested.
+    # A text that is in both splits stays in both: the split decides whether it is for training or for testing.
     key = [name for name in ("item", "split") if name in frame.columns]
-    single = agreed.unique(key, keep="first", maintain_order=True).sort(key)
-    return single, [
+    unique = agreed.unique(key, keep="first", maintain_order=True).sort(key)
+    return unique, [
         *_dropped(frame.height - agreed.height, "with the same text and different labels"),
-        *_dropped(agreed.height - single.height, "with the text and label of another one"),
+        *_dropped(agreed.height - unique.height, "with the same text and label as another item"),
     ]
 
 
@@ -134,31 +163,98 @@ def _hash(row: tuple[object, ...]) -> str:
 def _ids(table: Table, column: str | None) -> list[str | None]:
     if column is None:
         column = next((name for name in ("id", "item") if name in table.frame.columns), None)
-    elif column not in table.frame.columns:
-        check_fields(table, [column])
     if column is None:
         return [None] * table.frame.height
+    check_columns(table, [column], "the item id")
     check_texts(table, [column])
     return [str(value).strip() for value in table.frame[column].to_list()]
 
 
-def _renamed(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
-    there = set(frame.columns)
+def _renamed(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+    present = set(frame.columns)
     wanted = {
         raw: name
-        for name, raw in reading.columns.items()
-        if raw != name and raw in there and (reading.explicit or name not in there)
+        for name, raw in layout.columns.items()
+        if raw != name and raw in present and (layout.explicit or name not in present)
     }
-    away = {name: f"{name}_in_file" for name in wanted.values() if name in there and name not in wanted}
-    return frame.rename({**away, **wanted})
+    replaced = {name: f"{name}_in_file" for name in wanted.values() if name in present and name not in wanted}
+    return frame.rename({**replaced, **wanted})
 
 
-def _in_order(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _in_order(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     options = [name for name in ("options", "option_labels") if name in frame.columns]
-    first = list(dict.fromkeys(["item", "testset", "shift", "label", *text_fields(reading.task), *options]))
+    first = list(dict.fromkeys(["item", "testset", "shift", "label", *layout.task.fields, *options]))
     return frame.select(*first, *(name for name in frame.columns if name not in first and name != _ID))
 
 
 def _dropped(count: int, which: str) -> list[str]:
-    items, were = ("item", "was") if count == 1 else ("items", "were")
-    return [f"{count:,} {items} {which} {were} dropped"] if count else []
+    return [f"dropped {count:,} {'item' if count == 1 else 'items'} {which}"] if count else []
+
+
+def check_columns(table: Table, columns: Iterable[str], role: str = "a field of the pattern") -> None:
+    """Refuse a table that lacks one of the columns."""
+    for name in columns:
+        if name not in table.frame.columns:
+            raise unknown_column(name, table.frame.columns, table.name, role)
+
+
+def blank_texts(texts: pl.Series) -> pl.Series:
+    """Where a text is missing or blank."""
+    return texts.is_null() | (texts.cast(pl.String).str.strip_chars() == "").fill_null(True)
+
+
+def check_texts(table: Table, fields: Iterable[str]) -> None:
+    """Refuse texts that are missing, blank or contain NUL characters, which tokenizers and files may truncate."""
+    for name in fields:
+        texts = table.frame[name]
+        if texts.dtype.is_nested():
+            raise InputError(f"{table.name}, column {name!r}: contains {texts.dtype}, not text")
+        _refuse(table, name, blank_texts(texts), "the text is empty; fill it in or remove the row")
+        nul = texts.cast(pl.String).str.contains("\0", literal=True)
+        _refuse(table, name, nul, "the text contains a NUL character; remove it from the file")
+
+
+def _refuse(table: Table, column: str, wrong: pl.Series, complaint: str) -> None:
+    if wrong.any():
+        others = int(wrong.sum()) - 1
+        more = f" ({others} more such {'row' if others == 1 else 'rows'})" if others else ""
+        raise InputError(f"{table.place(int(wrong.arg_max() or 0), column)}: {complaint}{more}")
+
+
+def label_text(value: Any) -> str:
+    """A raw label as text: 1, 1.0 and "1 " are the same label."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def map_labels(table: Table, column: str, labels: Labels | None, task: Task | None = None) -> list[str | None]:
+    """The label of every row; None where the mapping drops it. Without a mapping, labels stay as they are.
+
+    A task whose items share labels must know every label that occurs.
+    """
+    check_columns(table, [column], "the label")
+    values = table.frame[column]
+    blank = blank_texts(values) if not values.dtype.is_nested() else values.is_null()
+    _refuse(table, column, blank, "the label is missing; fill it in or remove the row")
+    raw = [label_text(value) for value in values.to_list()]
+    known = {label: label for label in raw} if labels is None else {str(key): to for key, to in labels.items()}
+    for row, label in enumerate(raw):
+        if label not in known:
+            raise InputError(f"{table.place(row, column)}: unknown label {label[:60]!r}; the set has {listed(known)}")
+    mapped = [known[label] for label in raw]
+    if task is not None and task.labels:
+        unanswered = pl.Series([label is not None and label not in task.labels for label in mapped], dtype=pl.Boolean)
+        first = mapped[int(unanswered.arg_max() or 0)] if mapped else None
+        complaint = f"label {str(first)[:60]!r} has no answer; answers are defined for {listed(task.labels)}"
+        _refuse(table, column, unanswered, complaint)
+    return mapped
+
+
+def check_labels(labels: pl.Series, task: Task, where: str) -> None:
+    """Refuse a test set with a single label: it measures nothing."""
+    present: list[str] = labels.unique().sort().to_list()
+    if task.labels and len(present) == 1:
+        raise InputError(f"{where}: every item has the label {present[0]!r}; a test set needs at least two labels")

@@ -1,40 +1,43 @@
-"""Load a set by name, or a user's own file, as one canonical frame with its task."""
+"""Load a set by name as one canonical frame with its task: generated, from a local file, or from the Hub.
+
+The Hub is read through the `datasets` library, which downloads a set once and then uses its cache.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import polars as pl
 
-from breadth.datasets.canonical import Reading, canonical, identify
-from breadth.datasets.checks import check_labels
-from breadth.datasets.entry import Entry
-from breadth.datasets.hub import fetch
-from breadth.datasets.registry import find
-from breadth.datasets.shots import draw_items, without
-from breadth.datasets.splits import Parts, halve, part
+from breadth.datasets.canonical import Entry, Layout, canonical, check_labels, identify
+from breadth.datasets.examples import Parts, draw_items, halve, part, without
+from breadth.datasets.registry import LOCAL_COPY, cache_directory, find, find_file, is_cached
 from breadth.datasets.suite import generate
 from breadth.datasets.tasks import Task
 from breadth.errors import InputError, listed
 from breadth.records import Table, read_table
 
 Split = Literal["test", "train", "all"]
-SPLITS = ("test", "train", "all")
-ENDINGS = (".parquet", ".jsonl", ".csv", ".tsv")
-#: How many items of a generated set are made where no number is asked for.
+#: Size of a generated set by default.
 GENERATED_ITEMS = 2000
+#: Seconds to wait for the Hub; without a network, the message should come soon.
+TIMEOUT = 10.0
+_YES = {"1", "ON", "YES", "TRUE"}
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A set ready to use.
+    """A set that is ready to use.
 
     ``frame`` has columns item, testset, shift, label, the fields of the task's template, options and option_labels
-    where items have options, and every further column of the file; rows are sorted by item. ``source`` says where it
-    came from and how test was told from train, ``notes`` what was left out.
+    where items have options, and every other column of the file; rows are sorted by item. ``source`` says where it
+    came from and how test and train were split, ``notes`` what was dropped. ``halved`` is true if train and test are
+    halves of one pool.
     """
 
     name: str
@@ -43,86 +46,86 @@ class Loaded:
     frame: pl.DataFrame
     source: str
     notes: tuple[str, ...] = ()
+    halved: bool = False
 
 
 def load(
     name: str,
     split: Split = "test",
-    data: str | os.PathLike[str] | None = None,
     *,
-    most: int | None = None,
+    data: str | os.PathLike[str] | None = None,
+    items: int | None = None,
     seed: int = 0,
 ) -> Loaded:
-    """Load a registered set: generated, else from a local directory, else from the Hub.
+    """Load a set by name: generated, else from a local directory, else from the Hub.
 
-    The directory is ``data`` or the environment's BREADTH_DATA; it (or nli/ or qa/ in it) holds NAME.parquet, .jsonl,
-    .csv or .tsv. A file's column ``split`` tells train from test by the registry's names or near kin (test,
-    validation, dev; train). Where there is only one split, an item goes to train or test by one bit of a hash of its
-    id: about half and half, never in both, whatever the order of rows. A test item whose texts are those of a train
-    item of the same file is dropped. The Hub's own splits are taken as they are. ``split="all"`` gives train and test
-    together.
+    The directory is ``data`` or the environment variable BREADTH_DATA; it (or nli/ or qa/ in it) contains
+    NAME.parquet, .jsonl, .csv or .tsv. The column ``split`` of a file tells train from test, by the names in the
+    registry or common variants (test, validation, dev; train). If there is only one split, one bit of a hash of the
+    item id decides: about half and half, never in both, whatever the order of rows. Test items whose texts also occur
+    in the train part of the file are dropped. The splits of the Hub are used as they are. ``split="all"`` gives train
+    and test together.
 
-    ``most`` draws so many items (see `draw_items`) with ``seed``. Of a generated set ``most`` items (by default 2,000
-    per split) are made from ``seed``, and ids name a seed other than 0.
+    ``items`` draws that many items with ``seed`` (see `draw_items`). A generated set is made from ``seed`` with
+    ``items`` items (by default 2,000 per split), and its ids include a seed other than 0.
     """
-    if split not in SPLITS:
-        raise InputError(f"{name}: split {split!r} is none of {listed(SPLITS)}")
+    check_split(name, split)
     entry = find(name)
     if entry.kind == "generated":
-        return _generated(entry, split, most, seed)
+        return _generated(entry, split, items, seed)
     path = find_file(name, data)
     loaded = _from_hub(entry, split) if path is None else _from_file(entry, split, path)
-    return loaded if most is None else _replaced(loaded, draw_items(loaded.frame, most, seed))
+    return loaded if items is None else replace(loaded, frame=draw_items(loaded.frame, items, seed))
 
 
-def find_file(name: str, data: str | os.PathLike[str] | None = None) -> Path | None:
-    """The file of a set in ``data`` (or BREADTH_DATA), or None."""
-    where = data if data is not None else os.environ.get("BREADTH_DATA") or None
-    if where is None:
-        return None
-    folder = Path(where).expanduser()
-    if not folder.is_dir():
-        given = "--data" if data is not None else "BREADTH_DATA"
-        raise InputError(f"{folder}: is no directory; {given} names a directory with files such as mnli.parquet")
-    places = [folder / room / f"{name}{ending}" for room in ("", "nli", "qa") for ending in ENDINGS]
-    return next((path for path in places if path.is_file()), None)
+def check_split(name: str, split: str) -> None:
+    """Refuse an unknown split."""
+    if split not in get_args(Split):
+        raise InputError(f"{name}: unknown split {split!r}; use one of {listed(get_args(Split))}")
 
 
-def finish(reading: Reading, parts: Parts, split: str, source: str, notes: list[str], where: str) -> Loaded:
-    """Take test items that repeat a train item away, check what is left, and hand out the part asked for."""
+def finish(layout: Layout, parts: Parts, split: str, source: str, notes: list[str], where: str) -> Loaded:
+    """Drop test items that repeat a train item, check the rest, and return the requested part."""
     train, whole = (side.unique("item", keep="first", maintain_order=True) for side in (parts.train, parts.test))
-    test = without(whole, train, reading.texts)
+    test = without(whole, train, layout.task.texts)
     shared = whole.height - test.height
     if shared and split != "train":
-        notes = [*notes, f"{shared:,} of the test part, whose texts are in the train part, dropped"]
+        notes = [*notes, f"dropped {shared:,} test items whose texts are in the train part"]
     chosen = {"test": test, "train": train, "all": pl.concat([train, test])}[split].sort("item")
     if not chosen.height:
-        raise InputError(f"{where}: no item is left for {split}; it needs more rows, or a train file apart from it")
-    check_labels(chosen["label"], reading.task, where)
-    return Loaded(reading.name, reading.shift, reading.task, chosen, source, tuple(notes))
+        raise InputError(f"{where}: no items are left for {split}; add rows, or a separate train file")
+    check_labels(chosen["label"], layout.task, where)
+    return Loaded(layout.name, layout.shift, layout.task, chosen, source, tuple(notes), parts.halved)
+
+
+def _generated(entry: Entry, split: str, items: int | None, seed: int) -> Loaded:
+    wanted: tuple[Literal["train", "test"], ...] = ("train", "test") if split == "all" else (split,)  # type: ignore[assignment]
+    frame = pl.concat([generate(entry.name, items or GENERATED_ITEMS, seed=seed, split=each) for each in wanted])
+    if seed:
+        # Other seeds write other texts under the same numbers, so ids must include the seed.
+        frame = frame.with_columns(pl.col("item").str.replace(f"^{entry.name}-", f"{entry.name}-s{seed}-"))
+    return Loaded(entry.name, entry.shift, entry.task, frame.sort("item"), f"generated, seed {seed}")
 
 
 def _from_file(entry: Entry, split: str, path: Path) -> Loaded:
-    reading = Reading.of(entry)
-    frame, notes = canonical(read_table(path), reading)
-    frame, more = identify(frame, reading, str(path))
+    frame, notes = canonical(read_table(path), entry)
+    frame, more = identify(frame, entry, str(path))
     parts = part(frame, entry.test_split, entry.train_split, str(path))
-    return finish(reading, parts, split, f"{path}: {parts.how}", [*notes, *more], str(path))
+    return finish(entry, parts, split, f"{path}: {parts.how}", [*notes, *more], str(path))
 
 
 def _from_hub(entry: Entry, split: str) -> Loaded:
-    reading = Reading.of(entry, lenient=True)
     frames, notes = {}, []
     for name, hub_split in (("train", entry.train_split), ("test", entry.test_split)):
         if hub_split is not None and (entry.train_split is None or split in (name, "all")):
             table = Table(fetch(entry, hub_split), f"{entry.source} {hub_split}")
-            frame, dropped = canonical(table, reading)
-            frames[name], more = identify(frame, reading, table.name, by_split=True)
+            frame, dropped = canonical(table, entry, lenient=True)
+            frames[name], more = identify(frame, entry, table.name, by_split=True)
             notes += [*dropped, *more]
     source = f"Hub: {entry.source}"
     if entry.train_split is None:
         halves = halve(frames["test"])
-        return finish(reading, halves, split, f"{source} {entry.test_split}, {halves.how}", notes, source)
+        return finish(entry, halves, split, f"{source} {entry.test_split}, {halves.how}", notes, source)
     chosen = pl.concat(frames.values(), how="diagonal_relaxed").unique("item", keep="first").sort("item")
     check_labels(chosen["label"], entry.task, source)
     splits = {"train": entry.train_split, "test": entry.test_split}
@@ -130,14 +133,81 @@ def _from_hub(entry: Entry, split: str) -> Loaded:
     return Loaded(entry.name, entry.shift, entry.task, chosen, source, tuple(notes))
 
 
-def _generated(entry: Entry, split: str, most: int | None, seed: int) -> Loaded:
-    wanted: tuple[Literal["train", "test"], ...] = ("train", "test") if split == "all" else (split,)  # type: ignore[assignment]
-    frame = pl.concat([generate(entry.name, most or GENERATED_ITEMS, seed, each) for each in wanted])
-    if seed:
-        # Other seeds write other texts under the same numbers; ids must tell them apart.
-        frame = frame.with_columns(pl.col("item").str.replace(f"^{entry.name}-", f"{entry.name}-s{seed}-"))
-    return Loaded(entry.name, entry.shift, entry.task, frame.sort("item"), f"generated, seed {seed}")
+def fetch(entry: Entry, split: str) -> pl.DataFrame:
+    """One split of a set on the Hub (all its configurations), with the Hub's columns and labels.
+
+    The Hub is contacted once, for at most ten seconds; if it cannot be reached (or with HF_HUB_OFFLINE=1) only the
+    cache is used. Every failure is one `InputError` that says what to do.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise InputError(f"{entry.name}: reading from the Hub needs more packages; install breadth[lm]") from error
+    reason = "HF_HUB_OFFLINE is set" if _offline() else _unreachable(entry)
+    if reason and not is_cached(entry) and not Path(str(entry.hub)).is_dir():
+        raise _failure(entry, reason)
+    try:
+        with _cache_only() if reason else contextlib.nullcontext():
+            parts = [_load(datasets, entry, config, split) for config in entry.configs]
+    except Exception as error:  # the libraries raise many exception types, none of them an error in breadth
+        raise _failure(entry, _first_words(error, 200)) from error
+    return pl.concat(parts, how="diagonal_relaxed").with_columns(pl.lit(split).alias("split"))
 
 
-def _replaced(loaded: Loaded, frame: pl.DataFrame) -> Loaded:
-    return Loaded(loaded.name, loaded.shift, loaded.task, frame, loaded.source, loaded.notes)
+def _load(datasets: Any, entry: Entry, config: str | None, split: str) -> pl.DataFrame:
+    try:
+        dataset = datasets.load_dataset(entry.hub, config, split=split)
+    except RuntimeError as error:
+        if "scripts are no longer supported" not in str(error):
+            raise
+        # Old sets are scripts, which are never run; the Hub keeps a Parquet copy on a separate branch.
+        copy = f"hf://datasets/{entry.hub}@~parquet/{config or '*'}/{split}/*.parquet"
+        dataset = datasets.load_dataset("parquet", data_files={split: copy}, split=split)
+    frame = pl.from_arrow(dataset.data.table)
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame if dataset._indices is None else frame[dataset._indices.column(0).to_pylist()]
+    return frame if len(entry.configs) == 1 else frame.with_columns(pl.lit(config).alias("subtask"))
+
+
+def _offline() -> bool:
+    return any(os.environ.get(name, "").upper() in _YES for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"))
+
+
+def _unreachable(entry: Entry) -> str:
+    """Why the Hub cannot be used; empty if it can."""
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().dataset_info(str(entry.hub), timeout=TIMEOUT)
+    except Exception as error:
+        return f"the Hub did not answer ({_first_words(error, 120)})"
+    return ""
+
+
+def _first_words(error: Exception, length: int) -> str:
+    return " ".join(str(error).split())[:length] or type(error).__name__
+
+
+@contextlib.contextmanager
+def _cache_only() -> Iterator[None]:
+    """Make the libraries read their cache without retrying the network."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    settings = [(datasets.config, "HF_HUB_OFFLINE"), (huggingface_hub.constants, "HF_HUB_OFFLINE")]
+    before = [getattr(module, name, False) for module, name in settings]
+    for module, name in settings:
+        setattr(module, name, True)
+    try:
+        yield
+    finally:
+        for (module, name), value in zip(settings, before, strict=True):
+            setattr(module, name, value)
+
+
+def _failure(entry: Entry, reason: str) -> InputError:
+    return InputError(
+        f"{entry.name}: not in a data directory and not in the cache ({cache_directory()}), and {entry.source} could "
+        f"not be downloaded: {reason}. To work offline, {LOCAL_COPY.format(name=entry.name)}, or use a generated set "
+        "(`breadth ls datasets`)"
+    )

@@ -1,30 +1,21 @@
-"""A user's own file as a test set: which columns, which labels, which question."""
+"""Load a user's own file as a test set: its columns, its labels, its question."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any
 
 import polars as pl
+from pydantic import ValidationError
 
-from breadth.datasets.canonical import Reading, canonical, identify
-from breadth.datasets.checks import check_task, label_text
-from breadth.datasets.inference import NLI_PATTERN
-from breadth.datasets.load import SPLITS, Loaded, Split, finish
-from breadth.datasets.options import letters, lined_up, read_options, right_letter
-from breadth.datasets.questions import BOXED, NUMBER
-from breadth.datasets.splits import Parts, part
-from breadth.datasets.tasks import Choice, Generate, Metric, Pattern, Task
-from breadth.errors import InputError, listed, unknown_column
-from breadth.records import SHIFTS, Table, read_table
-
-Kind = Literal["pattern", "choice", "generate"]
-_QUESTION = "Question: {question}\nAnswer:"
-_CHOICES = "Question: {question}\n{choices}\nAnswer:"
-#: What counts as the answer where nothing is said: the first line, the last number, or what is boxed.
-_EXTRACT: dict[str, str] = {"exact": r"\A\s*([^\n]*\S)", "number": NUMBER, "math": BOXED}
+from breadth.datasets.canonical import Layout, canonical, check_columns, identify
+from breadth.datasets.examples import Parts, part
+from breadth.datasets.load import Loaded, Split, check_split, finish
+from breadth.datasets.public import with_choices, with_options
+from breadth.datasets.tasks import DEFAULT_KIND, KINDS, Task
+from breadth.errors import InputError, did_you_mean, listed
+from breadth.records import SHIFTS, read_table
 
 
 def load_own(
@@ -37,110 +28,68 @@ def load_own(
     labels: Mapping[str, str] | None = None,
     item: str | None = None,
     train_file: str | os.PathLike[str] | None = None,
-    kind: Kind = "pattern",
+    kind: str = DEFAULT_KIND,
     pattern: str | None = None,
-    answers: Mapping[str, str] | None = None,
     shorten: str | None = None,
     options: str | None = None,
-    normalise: bool = False,
-    extract: str | None = None,
-    metric: Metric = "exact",
-    most_tokens: int = 256,
     split: Split = "test",
+    **keys: Any,
 ) -> Loaded:
-    """Load a file as the set ``name``; rules for ids, splits and checks are those of `load`.
+    """Load a file as the set ``name``, with the same rules for ids, splits and checks as `load`.
 
-    ``fields`` maps fields of the pattern to columns (only where names differ), ``labels`` raw labels to labels,
-    ``answers`` labels to answer words. ``item`` is the column of ids; without it a column ``id`` or ``item`` is
-    taken, or else a hash of the texts. ``options`` is the column with the options of a choice: a list, or a list
-    written as text; the label is the letter, the text or the position (from 0) of the right one. With ``train_file``
-    the whole of ``file`` is for testing; items that also stand in ``train_file`` are dropped.
+    ``fields`` maps fields of the pattern to columns (only where names differ), ``labels`` raw labels to labels.
+    ``item`` is the column of ids; by default the column ``id`` or ``item``, or else a hash of the texts. ``options``
+    is the column with the options of a choice: a list, or a list written as text; the label is the letter, the text
+    or the position (from 0) of the correct one. With ``train_file`` all of ``file`` is for testing, and items that
+    also occur in ``train_file`` are dropped. ``keys`` are those of the scoring kind: ``answers`` (label to answer
+    words) for pattern, ``normalise`` for choice, ``extract``, ``metric`` and ``max_tokens`` for generate.
     """
-    if split not in SPLITS:
-        raise InputError(f"{name}: split {split!r} is none of {listed(SPLITS)}")
+    check_split(name, split)
     if shift not in SHIFTS:
-        raise InputError(f"{name}: shift {shift!r} is none of {listed(SHIFTS)}")
-    task = _task(name, kind, pattern, answers, shorten, normalise, extract, metric, most_tokens)
-    check_task(task, name)
-    column = options or ("options" if kind == "choice" else None)
-    reading = Reading(
-        name, shift, task, columns=dict(fields or {}), label=label,
-        labels=None if labels is None else dict(labels.items()),
-        item=item, prepare=None if column is None else lambda table: _with_options(table, column, label),
-        explicit=True,
+        raise InputError(f"{name}: unknown shift {shift!r}; use one of {listed(SHIFTS)}")
+    task = _task(name, kind, {"pattern": pattern, "shorten": shorten}, keys)
+    column = options or ("options" if task.uses_options else None)
+    layout = Layout(
+        name=name, shift=shift, task=task, columns=dict(fields or {}), label=label,
+        labels=None if labels is None else dict(labels.items()), item=item, explicit=True,
+        prepare=None if column is None else lambda table: with_choices(with_options(table, column, label)),
     )  # fmt: skip
-    frame, notes = _read(file, "test", reading, one_file=train_file is None)
+    frame, notes = _read(file, "test", layout, one_file=train_file is None)
     if train_file is not None:
-        other, more = _read(train_file, "train", reading, one_file=False)
+        other, more = _read(train_file, "train", layout, one_file=False)
         frame, notes = pl.concat([frame, other], how="diagonal_relaxed"), [*notes, *more]
-    frame, more = identify(frame, reading, str(file))
+    frame, more = identify(frame, layout, str(file))
     parts = part(frame, "test", "train", str(file))
     source = f"{file}: {parts.how}"
     if train_file is not None:
-        parts, source = _apart(frame), f"{file} (train: {train_file})"
-    return finish(reading, parts, split, source, [*notes, *more], str(file))
+        train, test = (frame.filter(pl.col("split") == name) for name in ("train", "test"))
+        parts, source = Parts(train, test, "two files"), f"{file} (train: {train_file})"
+    return finish(layout, parts, split, source, [*notes, *more], str(file))
 
 
-def _read(path: str | os.PathLike[str], split: str, reading: Reading, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
+def _read(path: str | os.PathLike[str], split: str, layout: Layout, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
     table = read_table(path)
-    for name, column in reading.columns.items():
-        if column not in table.frame.columns:
-            raise unknown_column(column, table.frame.columns, table.name, f"field {name!r} of the pattern")
-    frame, notes = canonical(table, reading)
+    for name, column in layout.columns.items():
+        check_columns(table, [column], f"field {name!r} of the pattern")
+    frame, notes = canonical(table, layout)
     return (frame if one_file else frame.with_columns(pl.lit(split).alias("split"))), notes
 
 
-def _apart(frame: pl.DataFrame) -> Parts:
-    train, test = (frame.filter(pl.col("split") == name) for name in ("train", "test"))
-    return Parts(train, test, "two files")
-
-
-def _with_options(table: Table, column: str, label: str) -> pl.DataFrame:
-    """Options, their letters, the letter of the right one, and the options as a text for prompts that generate."""
-    texts = read_options(table, column)
-    if label not in table.frame.columns:
-        raise unknown_column(label, table.frame.columns, table.name, "the right option")
-    right = [
-        right_letter(label_text(said), row, letters(len(row)), table.place(number, label))
-        for number, (said, row) in enumerate(zip(table.frame[label].to_list(), texts, strict=True))
-    ]
-    return table.frame.drop(column).with_columns(
-        pl.Series("options", texts, dtype=pl.List(pl.String)),
-        pl.Series("option_labels", [letters(len(row)) for row in texts], dtype=pl.List(pl.String)),
-        pl.Series("choices", [lined_up(row) for row in texts], dtype=pl.String),
-        pl.Series(label, right, dtype=pl.String),
-    )
-
-
-def _task(
-    name: str,
-    kind: Kind,
-    pattern: str | None,
-    answers: Mapping[str, str] | None,
-    shorten: str | None,
-    normalise: bool,
-    extract: str | None,
-    metric: Metric,
-    most_tokens: int,
-) -> Task:
-    if kind == "pattern":
-        words = NLI_PATTERN.answers if answers is None else tuple(answers.items())
-        default = NLI_PATTERN.shorten if pattern is None else None
-        return Pattern(pattern or NLI_PATTERN.template, words, shorten or default)
-    if kind == "choice":
-        return Choice(pattern or _CHOICES, "text", normalise, shorten)
-    if kind == "generate":
-        return Generate(
-            pattern or _QUESTION, _checked(name, extract or _EXTRACT[metric]), metric, most_tokens, shorten=shorten
-        )
-    raise InputError(f"{name}: kind {kind!r} is none of pattern, choice, generate")
-
-
-def _checked(name: str, extract: str) -> str:
+def _task(name: str, kind: str, common: Mapping[str, Any], keys: Mapping[str, Any]) -> Task:
+    if kind not in KINDS:
+        raise InputError(f"{name}: unknown kind {kind!r}; use one of {listed(KINDS)}")
+    defaults = {key: field.default for each in KINDS.values() for key, field in each.Keys.model_fields.items()}
+    own = KINDS[kind].Keys.model_fields
+    for key, value in keys.items():
+        if key not in defaults:
+            raise InputError(f"{name}: unknown option {key!r}.{did_you_mean([key], defaults)}")
+        if key not in own and value != defaults[key]:
+            raise InputError(f"{name}: option {key!r} does not apply to kind {kind}; remove it or change kind")
     try:
-        groups = re.compile(extract).groups
-    except re.error as error:
-        raise InputError(f"{name}: extract {extract!r} is no regular expression ({error})") from error
-    if not groups:
-        raise InputError(f"{name}: extract {extract!r} has no group; put brackets round the answer")
-    return extract
+        values = KINDS[kind].Keys(**{key: value for key, value in keys.items() if key in own})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    task = KINDS[kind].from_keys({**common, **values.model_dump()})
+    task.check(name)
+    return task

@@ -1,25 +1,40 @@
-"""Scores of runs that never happened, with a truth that is known: for the demo, tests and benchmarks."""
+"""Simulated scores, answers and studies whose truth is known: for the demo, docs, tests and benchmarks."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from breadth.datasets.suite import SETS, generate
+from breadth.records import RunRecord, StudyStore
+
+Floats = npt.NDArray[np.float64]
+
+#: Test sets of simulated scores, and of a simulated study: one in-domain, then shifts of every other kind.
 TESTSETS = ("negation", "word_order", "numbers", "formal_style", "science", "coreference")
+STUDY_SETS = ("plain", "formal", "chat", "science", "negation", "word_order", "numbers", "chains")
+
+MODELS = ("model-a", "model-b")
+
+#: One item in this many has its label flipped, so that there are wrong labels to find.
+ONE_WRONG_IN = 50
 
 
 def autoregressive(
     generator: np.random.Generator,
     runs: int,
     steps: int,
-    correlation: npt.NDArray[np.float64],
+    correlation: Floats,
     rho: float,
-) -> npt.NDArray[np.float64]:
-    """Draw first-order autoregressive series [runs, steps, m] of variance 1 with the given correlation.
+) -> Floats:
+    """Draw first-order autoregressive series [runs, steps, m] with variance 1 and the given correlation.
 
     ``correlation`` is one matrix [m, m] or one per run [runs, m, m].
     """
@@ -38,7 +53,7 @@ def control_series(
     steps: int,
     kind: Literal["learning", "drifting", "independent"],
     rho: float,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Draw an in-domain series [runs, steps]: a learning curve with noise, an autoregression, or plain noise."""
     if kind == "independent":
         return generator.standard_normal((runs, steps))
@@ -48,23 +63,29 @@ def control_series(
     return curve + 0.03 * generator.standard_normal((runs, steps))
 
 
-def simulate_scores(
-    runs: int = 4, steps: int = 41, testsets: Sequence[str] = TESTSETS, rho: float = 0.5, seed: int = 0
-) -> pl.DataFrame:
-    """Make a wide table of accuracies: ``run, step, in_domain`` and a column per test set.
+def _two_halves(
+    generator: np.random.Generator, steps: int, m: int, within: float, between: Floats, rho: float
+) -> Floats:
+    """Draw series [runs, steps, m] that correlate ``within`` each half of m, and ``between`` halves by run."""
+    half = np.arange(m) < m / 2
+    correlation = np.where(half[:, None] == half[None, :], within, between[:, None, None])
+    correlation[:, np.arange(m), np.arange(m)] = 1.0
+    return autoregressive(generator, len(between), steps, correlation, rho)
 
-    In-domain accuracy follows a learning curve; every test set follows it along a curve of its own, plus
-    fluctuations that are autocorrelated over checkpoints. Within a run, test sets of the same half of the list
-    fluctuate together (correlation 0.6). Between the halves it depends on the run: 0.4 in even runs, -0.4 in odd
-    ones. So the truth has no overarching trend, as the first study found for real models.
+
+def simulate_scores(
+    *, runs: int = 4, steps: int = 41, testsets: Sequence[str] = TESTSETS, rho: float = 0.5, seed: int = 0
+) -> pl.DataFrame:
+    """Simulate a wide table of accuracies: ``run, step, in_domain`` and a column per test set.
+
+    In-domain accuracy follows a learning curve. Each test set follows it along its own curve, plus fluctuations that
+    are autocorrelated over checkpoints. Within a run, test sets of the same half of the list fluctuate together
+    (correlation 0.6); the halves correlate 0.4 in even runs and -0.4 in odd ones. So there is no overarching trend,
+    as the first study found for real models.
     """
     generator = np.random.default_rng(seed)
     m = len(testsets)
-    half = np.arange(m) < m / 2
-    sign = np.where(np.arange(runs) % 2 == 0, 0.4, -0.4)
-    correlation = np.where(half[:, None] == half[None, :], 0.6, sign[:, None, None])
-    correlation[:, np.arange(m), np.arange(m)] = 1.0
-    fluctuation = autoregressive(generator, runs, steps, correlation, rho)
+    fluctuation = _two_halves(generator, steps, m, 0.6, np.where(np.arange(runs) % 2 == 0, 0.4, -0.4), rho)
     control = control_series(generator, runs, steps, "learning", rho)
     height = generator.uniform(0.05, 0.3, (runs, 1, m))
     bend = generator.uniform(1.0, 3.0, (runs, 1, m))
@@ -81,21 +102,21 @@ def simulate_scores(
 
 
 class AnswerTruth(NamedTuple):
-    """Simulated answers [subjects x items] (-1 is missing) and the truth behind them."""
+    """Simulated answers [subjects x items] (-1 is missing) and the true parameters."""
 
     matrix: npt.NDArray[np.int8]
-    ability: npt.NDArray[np.float64]
-    discrimination: npt.NDArray[np.float64]
-    difficulty: npt.NDArray[np.float64]
-    guessing: npt.NDArray[np.float64]
+    ability: Floats
+    discrimination: Floats
+    difficulty: Floats
+    guessing: Floats
 
 
 def simulate_answers(
     subjects: int, items: int, seed: int = 0, model: Literal["1pl", "2pl", "3pl"] = "2pl", missing: float = 0.0
 ) -> AnswerTruth:
-    """Draw answers of subjects N(0, 1) to items N(0, 1), with log-normal slopes (2pl, 3pl) and guessing (3pl).
+    """Simulate answers of subjects N(0, 1) to items N(0, 1), with log-normal slopes (2pl, 3pl) and guessing (3pl).
 
-    Rows are drawn in blocks, so that tens of millions of cells need little more room than their own bytes.
+    Rows are drawn in blocks, so that tens of millions of cells need little more memory than the matrix itself.
     """
     generator = np.random.default_rng(seed)
     ability, difficulty = generator.standard_normal(subjects), generator.standard_normal(items)
@@ -109,3 +130,134 @@ def simulate_answers(
         if missing:
             matrix[rows][generator.random(chance.shape) < missing] = -1
     return AnswerTruth(matrix, ability, slope, difficulty, floor)
+
+
+class SimulatedStudy(NamedTuple):
+    """The directory of the study, its runs in order, and the items whose labels are deliberately wrong."""
+
+    folder: Path
+    runs: tuple[str, ...]
+    wrong_labels: tuple[str, ...]
+
+
+def simulate_study(
+    folder: str | os.PathLike[str],
+    *,
+    runs: int = 6,
+    checkpoints: int = 41,
+    testsets: Sequence[str] = STUDY_SETS,
+    items: int = 200,
+    seed: int = 0,
+    train_levels: int | None = None,
+    models: Sequence[str] = MODELS,
+) -> SimulatedStudy:
+    """Write the directory of a study whose truth is known.
+
+    The runs alternate between ``models``. In-domain accuracy (``plain``) rises from about .5 to about .8; each other
+    set follows it by a share of its own and fluctuates. Sets of the same half of the list fluctuate together; the two
+    halves fluctuate together in the first model and in opposite directions in the second. Every item has a difficulty
+    and a ``level`` (five levels); one in fifty has a wrong label. With ``train_levels``, a run trains on one level
+    and gains less on items far from it.
+    """
+    generator = np.random.default_rng(seed)
+    store = StudyStore(folder)
+    frames = [_items(name, items, generator, train_levels or 5) for name in testsets]
+    for name, frame in zip(testsets, frames, strict=True):
+        store.write_items(name, frame.drop("wrong"))
+    everything = pl.concat(frames)
+    carried = generator.uniform(0.25, 0.9, len(testsets))
+    carried[0] = 1.0
+    between = np.where(np.arange(runs) % len(models) == 0, 0.45, -0.45)
+    fluctuations = 0.22 * _two_halves(generator, checkpoints, len(testsets), 0.7, between, 0.5)
+    names = []
+    for index in range(runs):
+        model = index % len(models)
+        level = None if train_levels is None else (index // len(models)) % train_levels
+        record = RunRecord(
+            model=models[model],
+            train_set=testsets[0],
+            examples=128,
+            seed=index // (len(models) * (train_levels or 1)),
+            train_level=level,
+            method="lora",
+            recipe={"method": "lora", "rank": 8, "lr": 0.001},
+            evaluate={"on": list(testsets), "every": 16},
+            checkpoints=tuple(16 * k for k in range(checkpoints)),
+        )
+        names.append(f"{models[model]}-{index:02d}")
+        margins = _margins(generator, everything, carried * (1 - 0.15 * model), fluctuations[index], level, items)
+        _write_run(store, names[-1], record, everything, margins)
+    _write_study(store, testsets, models, runs)
+    wrong = everything.filter("wrong")["item"].to_list()
+    return SimulatedStudy(store.folder, tuple(names), tuple(wrong))
+
+
+def _items(name: str, count: int, generator: np.random.Generator, levels: int) -> pl.DataFrame:
+    known = name in SETS
+    frame = generate(name if known else "plain", count)
+    if not known:
+        frame = frame.with_columns(testset=pl.lit(name), shift=pl.lit("domain"), item=name + "-" + pl.col("item"))
+    difficulty = generator.standard_normal(count)
+    level = np.argsort(np.argsort(difficulty)) * levels // count
+    wrong = np.arange(count) % ONE_WRONG_IN == ONE_WRONG_IN // 2
+    flipped = pl.when(pl.col("wrong")).then(_other("label")).otherwise(pl.col("label"))
+    return (
+        frame.drop("pair", "steps")
+        .with_columns(difficulty=pl.Series(difficulty), level=pl.Series(level, dtype=pl.Int64), wrong=pl.Series(wrong))
+        .with_columns(label=flipped)
+    )
+
+
+def _other(column: str) -> pl.Expr:
+    return pl.when(pl.col(column) == "entailment").then(pl.lit("not_entailment")).otherwise(pl.lit("entailment"))
+
+
+def _margins(
+    generator: np.random.Generator,
+    items: pl.DataFrame,
+    carried: Floats,
+    fluctuation: Floats,
+    level: int | None,
+    per_set: int,
+) -> Floats:
+    """Log-odds of the true answer [checkpoint, item]: ability less difficulty, plus noise that is mostly persistent."""
+    checkpoints = len(fluctuation)
+    learnt = 1.35 * (1 - np.exp(-3.5 * np.linspace(0, 1, checkpoints)))
+    ability = learnt[:, None] * carried + fluctuation * np.minimum(1, 0.3 + learnt[:, None])
+    ability[0] = fluctuation[0] * 0.3
+    near = np.ones(items.height)
+    if level is not None:
+        near = 0.35 + 0.9 * np.exp(-np.abs(items["level"].to_numpy() - level) / 1.5)
+    ability = np.repeat(ability, per_set, axis=1) * near
+    persistent = generator.standard_normal(items.height)
+    transient = generator.standard_normal((checkpoints, items.height))
+    margins: Floats = 1.6 * (ability - 0.9 * items["difficulty"].to_numpy() + 0.6 * persistent + 0.5 * transient)
+    return np.where(items["wrong"].to_numpy(), -margins - 1.2 * ability, margins)
+
+
+def _write_run(store: StudyStore, name: str, record: RunRecord, items: pl.DataFrame, margins: Floats) -> None:
+    run = store.run(name)
+    run.write_record(record)
+    labels = items.select("testset", "item", "label", other=_other("label"))
+    log = []
+    for k, (step, margin) in enumerate(zip(record.checkpoints, margins, strict=True)):
+        answers = labels.with_columns(margin=pl.Series(margin), correct=pl.Series((margin > 0).astype(np.float32)))
+        answer = pl.when(pl.col("correct") == 1).then("label").otherwise("other").alias("answer")
+        run.write_part(step, answers.with_columns(answer))
+        loss = round(0.2 + 0.5 * float(np.exp(-k / 12)), 4)
+        log.append({"step": step, "loss": loss, "seconds": 2.5 * k, "items_per_second": 400})
+    (run.folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log), encoding="utf-8")
+    environment = {"versions": {"breadth": "simulated"}, "hardware": {"device": "none: the answers are simulated"}}
+    (run.folder / "environment.json").write_text(json.dumps(environment, indent=1), encoding="utf-8")
+
+
+def _write_study(store: StudyStore, testsets: Sequence[str], models: Sequence[str], runs: int) -> None:
+    text = (
+        "name: simulated\n"
+        f"description: {runs} simulated fine-tuning runs on generated inference sets\n"
+        f"models: [{', '.join(models)}]\n"
+        f"train: {{set: {testsets[0]}, examples: 128}}\n"
+        "recipe: {method: lora, rank: 8, lr: 0.001}\n"
+        f"evaluate: {{every: 16, on: [{', '.join(testsets)}]}}\n"
+    )
+    store.store.write("study.yaml", text.encode())

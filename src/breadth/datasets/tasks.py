@@ -1,69 +1,157 @@
-"""What a model is asked to do with an item, and when its answer counts as right."""
+"""What a scoring kind is: what a model does with an item, and what counts as correct. One class per kind, registered.
+
+A kind is two classes: a ``Task``, which needs no torch (``kinds`` has the built-in ones), and a ``Scorer`` in
+``breadth.lm``.
+"""
 
 from __future__ import annotations
 
-import re
 import string
-from dataclasses import dataclass
-from typing import Literal
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict
 
 from breadth.errors import InputError, listed
 
-Metric = Literal["exact", "number", "math"]
+Loss = Literal["answers", "completion"]
+
+#: The field of a template that holds an item's options, one per line with their labels.
+CHOICES = "choices"
+
+
+class KeyProblem(NamedTuple):
+    """A problem of a set in a study file: the path of the key below the set, and what to do about it.
+
+    ``needs`` lists other keys that the conclusion depends on.
+    """
+
+    place: tuple[str, ...]
+    message: str
+    needs: tuple[str, ...] = ()
+
+
+class TaskKeys(BaseModel):
+    """Keys of a set in a study file (options of ``load_own``) that belong to one kind."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """Compare answer words at the end of a prompt: the language model's own head decides, nothing is added.
+class Task(ABC):
+    """What a model does with the items of a set. ``shorten`` is the only field that may be cut if a prompt is too long.
 
-    ``answers`` maps each label to its words (with the leading space that belongs to them). ``shorten`` is the field
-    that gives way when a prompt is too long; the others are never cut.
+    A subclass is one scoring kind. It must be a frozen dataclass: its fields are part of what determines a run.
     """
 
+    #: The word for the kind in study files, and what it does in a few words.
+    kind: ClassVar[str]
+    summary: ClassVar[str]
+    #: Keys of a set that belong to this kind, and keys that a study may define once for all its sets of this kind.
+    Keys: ClassVar[type[TaskKeys]] = TaskKeys
+    shared_keys: ClassVar[tuple[str, ...]] = ()
+    #: Losses that a study can train with.
+    losses: ClassVar[tuple[Loss, ...]] = ("completion",)
+    #: Whether the model writes text, which is slow, and whether items have columns ``options`` and ``option_labels``.
+    generates: ClassVar[bool] = False
+    uses_options: ClassVar[bool] = False
+
     template: str
-    answers: tuple[tuple[str, str], ...]
-    shorten: str | None = None
+    shorten: str | None = field(default=None, kw_only=True)
+
+    @classmethod
+    @abstractmethod
+    def from_keys(cls, keys: Mapping[str, Any]) -> Self:
+        """The task of a set with these keys: ``pattern`` (None for the default), ``shorten``, and the kind's own."""
+
+    @abstractmethod
+    def completion_of(self, row: Mapping[str, Any]) -> str:
+        """The text that correctly continues an item's prompt."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels, in the order of the answers."""
-        return tuple(label for label, _ in self.answers)
+        """Labels that all items share; empty if every item has its own answer."""
+        return ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Columns that the template needs."""
+        fields = fields_of(self.template)
+        return tuple(name for name in fields if name != CHOICES) if self.uses_options else fields
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Columns that identify an item: two items with the same texts are the same item."""
+        return (*self.fields, *(("options",) if self.uses_options else ()))
+
+    def prompt_fields(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """The values that an item gives to the fields of the template."""
+        fields = fields_of(self.template)
+        values = {name: str(row[name]).strip() for name in fields if name != CHOICES or "option_labels" not in row}
+        if CHOICES in fields and CHOICES not in values:
+            pairs = zip(row["option_labels"], row["options"], strict=True)
+            values[CHOICES] = "\n".join(f"{label}. {text}" for label, text in pairs)
+        return values
+
+    def reworded(self, pattern: str | None, answers: Mapping[str, str] | None) -> Task:
+        """The task with a study's own prompt and answers, if its kind shares these keys."""
+        return self
+
+    def spec(self) -> dict[str, Any]:
+        """Everything about the task that determines answers, as plain values."""
+        return {"kind": self.kind, **asdict(self)}
+
+    def check(self, where: str) -> None:
+        """Refuse a task that cannot work: a template without fields, or an unknown field to shorten."""
+        if not self.fields:
+            raise InputError(f"{where}: pattern {self.template!r} has no field; write column names in braces")
+        if self.shorten is not None and self.shorten not in self.fields:
+            raise InputError(
+                f"{where}: shorten is {self.shorten!r}, which is not a field of the pattern ({listed(self.fields)})"
+            )
+
+    def check_items(self, items: pl.DataFrame) -> None:  # noqa: B027
+        """Refuse items that cannot be scored."""
+
+    @classmethod
+    def problems(cls, keys: Mapping[str, Any]) -> Iterator[KeyProblem]:
+        """What is wrong with the keys of a set in a study file; all keys of the set are there, also common ones."""
+        yield from ()
+
+    @classmethod
+    def table_problems(cls, keys: Mapping[str, Any], frame: pl.DataFrame, file: str) -> Iterator[KeyProblem]:
+        """What is wrong with the table of a set in a study file; its columns are known to exist."""
+        yield from ()
+
+    @classmethod
+    def warnings(cls, keys: Mapping[str, Any]) -> Iterator[KeyProblem]:
+        """What is unusual about the keys of a set in a study file."""
+        yield from ()
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Compare the options of an item by their log-likelihood after the prompt.
+#: Scoring kinds by the word that study files use.
+KINDS: dict[str, type[Task]] = {}
 
-    An item has columns ``options`` (texts), ``option_labels`` (such as A to D) and ``label`` (the right one of these).
-    The template may use ``{choices}``, the options one per line with their labels. ``continuation`` says what is
-    scored: the label of an option or its whole text; ``normalise`` divides by the length of the text in characters
-    (the metric acc_norm).
-    """
+#: The kind of a set that names none.
+DEFAULT_KIND = "pattern"
 
-    template: str
-    continuation: Literal["label", "text"] = "text"
-    normalise: bool = False
-    shorten: str | None = None
+_Kind = TypeVar("_Kind", bound=type[Task])
 
 
-@dataclass(frozen=True)
-class Generate:
-    """Let the model write (greedily), extract an answer from the text, and compare it with ``label``.
-
-    ``extract`` is a regular expression whose first group of the last match is the answer; ``metric`` says how it is
-    compared: as text, as a number, or by symbolic equality. ``completion`` is the column with the text to train on.
-    """
-
-    template: str
-    extract: str
-    metric: Metric = "exact"
-    most_tokens: int = 256
-    stop: tuple[str, ...] = ()
-    shorten: str | None = None
-    completion: str = "label"
+def register_kind(task: _Kind) -> _Kind:
+    """Register a scoring kind, so that study files and ``load_own`` accept it. Works as a class decorator."""
+    if task.kind in KINDS:
+        raise ValueError(f"kind {task.kind!r} is registered already, by {KINDS[task.kind].__name__}")
+    KINDS[task.kind] = task
+    return task
 
 
-Task = Pattern | Choice | Generate
+def unregister_kind(kind: str) -> None:
+    """Remove a scoring kind."""
+    del KINDS[kind]
 
 
 def fields_of(template: str) -> tuple[str, ...]:
@@ -80,23 +168,5 @@ def fields_of(template: str) -> tuple[str, ...]:
         f"{{{name}}}" for _, name, spec, how in parts if name is not None and (not name.isidentifier() or spec or how)
     ]
     if wrong:
-        raise InputError(
-            f"pattern {template!r}: {listed(wrong)} is no field; a field is the name of a column in braces"
-        )
+        raise InputError(f"pattern {template!r}: {listed(wrong)} is not a field; write the name of a column in braces")
     return tuple(dict.fromkeys(name for _, name, _, _ in parts if name is not None))
-
-
-def extract(expression: str, text: str) -> str | None:
-    r"""First group of the last match (the whole match if there is no group); None if nothing matches.
-
-    >>> extract(r"####\s*(\S+)", "so 3 + 4 = 7. #### 7")
-    '7'
-    """
-    try:
-        matches = list(re.finditer(expression, text, re.DOTALL))
-    except re.error as error:
-        raise InputError(f"extract {expression!r}: is no regular expression ({error})") from error
-    if not matches:
-        return None
-    last = matches[-1]
-    return next((group for group in last.groups() if group is not None), last[0]).strip()

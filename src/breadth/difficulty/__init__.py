@@ -1,44 +1,46 @@
-"""Difficulty levels and how stable they are, training data by difficulty, human measures of difficulty.
+"""Working with difficulty: training data by difficulty, accuracy by level, human measures of difficulty.
 
-Imports ``stats`` only; calibration itself is in ``irt``.
+Difficulty itself is estimated in ``irt``. Imports ``irt``, ``correlation``, ``records`` and ``results``, but only when
+a function is first used, so that the study file can take its words from ``strategies`` without them.
 """
 
-from breadth.difficulty.cross import (
-    Break,
-    Contrast,
-    Gains,
-    breaking_point,
-    cell_weights,
-    contrast,
-    distance_weights,
-    pairing_ratio,
-)
-from breadth.difficulty.levels import Levels, assign_levels, cut_levels, level_edges
-from breadth.difficulty.measures import RankCorrelation, rank_correlation, text_measures
-from breadth.difficulty.sampling import STRATEGIES, DifficultySampler, Order, Strategy, sample_items
-from breadth.difficulty.stability import Stability, level_stability
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from breadth.difficulty.strategies import STRATEGIES, Order, Strategy
+
+if TYPE_CHECKING:
+    from breadth.difficulty.measures import MeasureFlag, RankCorrelation, difficulty_vs, rank_correlation, text_measures
+    from breadth.difficulty.profiles import Profile, profile
+    from breadth.difficulty.sampling import DifficultySampler, Sample, sample, sample_items
+    from breadth.difficulty.tables import differences_table, histogram_table, measures_table, profile_table
 
 __all__ = [
     "STRATEGIES",
-    "Break",
-    "Contrast",
     "DifficultySampler",
-    "Gains",
-    "Levels",
+    "MeasureFlag",
     "Order",
+    "Profile",
     "RankCorrelation",
-    "Stability",
+    "Sample",
     "Strategy",
-    "assign_levels",
-    "breaking_point",
-    "cell_weights",
-    "contrast",
-    "cut_levels",
-    "distance_weights",
-    "level_edges",
-    "level_stability",
-    "pairing_ratio",
+    "differences_table",
+    "difficulty_vs",
+    "histogram_table",
+    "measures_table",
+    "profile",
+    "profile_table",
     "rank_correlation",
+    "sample",
     "sample_items",
     "text_measures",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        modules = (import_module(f"{__name__}.{module}") for module in ("sampling", "profiles", "measures", "tables"))
+        return next(getattr(module, name) for module in modules if hasattr(module, name))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,17 +1,23 @@
-"""People's ideas of difficulty (length, steps, grade, ...) against difficulty as models show it."""
+"""Human measures of difficulty (length, steps, grade, ...) against difficulty as the answers of models show it."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from breadth.difficulty.levels import Floats
-from breadth.stats.intervals import independent_interval
+from breadth.correlation import independent_interval
+from breadth.difficulty.sampling import item_column, with_difficulty
+from breadth.errors import unknown_column
+from breadth.inference import Floats, benjamini_hochberg
+from breadth.irt import Calibration, numbers
+from breadth.records import read_table
 
 QUESTIONS = ("question", "problem", "prompt", "text", "premise", "input")
 ANSWERS = ("answer", "solution", "target", "output")
@@ -19,9 +25,28 @@ ANSWERS = ("answer", "solution", "target", "output")
 WORD = re.compile(r"[^\W\d_]+")
 SENTENCE_END = re.compile(r"[.!?]+(?=\s|$)")
 
+#: Fewest items for a rank correlation.
+LEAST_ITEMS = 5
+
+#: Short names of measures.
+ALIASES = {"length": "question_length"}
+
+
+class MeasureFlag(StrEnum):
+    """Why a measure has no correlation."""
+
+    FEW_ITEMS = "few_items"
+    CONSTANT = "constant"
+
+
+MEASURE_NOTES = {
+    MeasureFlag.FEW_ITEMS: f"fewer than {LEAST_ITEMS} items have it",
+    MeasureFlag.CONSTANT: "constant over the items",
+}
+
 
 class RankCorrelation(NamedTuple):
-    """Spearman's rho between a measure and difficulty, with its 95 % interval; NaN where it cannot be said."""
+    """Spearman's rho between a measure and difficulty, with its 95 % interval; NaN where it cannot be computed."""
 
     n: int
     rho: float
@@ -41,19 +66,18 @@ def text_measures(items: pl.DataFrame) -> pl.DataFrame:
         mean over the question's words of -log of the share of items that use the word: how unusual its vocabulary is
         among these items
     steps
-        calculations marked ``<<...>>`` in the answer, as GSM8K has them; lines of the answer where there are none
+        calculations marked ``<<...>>`` in the answer, as GSM8K has them; lines of the answer if no answer marks any
     """
     columns: dict[str, pl.Series] = {}
     question = next((items[name] for name in QUESTIONS if name in items.columns), None)
     answer = next((items[name] for name in ANSWERS if name in items.columns and items[name].dtype == pl.String), None)
     if question is not None and question.dtype == pl.String:
-        columns["question_length"] = question.str.len_chars()
         texts = question.to_list()
-        columns["sentences"] = pl.Series(
-            [_or_none(text, lambda t: len(SENTENCE_END.findall(t)) or 1) for text in texts]
-        )
+        sentences = [None if text is None else len(SENTENCE_END.findall(text)) or 1 for text in texts]
+        columns["question_length"] = question.str.len_chars()
+        columns["sentences"] = pl.Series(sentences, dtype=pl.Float64)
         columns["digits"] = question.str.count_matches(r"\d")
-        columns["rare_words"] = pl.Series(_rarity(texts))
+        columns["rare_words"] = pl.Series(_rarity(texts), dtype=pl.Float64)
     if answer is not None:
         columns["answer_length"] = answer.str.len_chars()
         marked = answer.str.count_matches("<<", literal=True)
@@ -62,30 +86,92 @@ def text_measures(items: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({name: series.cast(pl.Float64) for name, series in columns.items()})
 
 
-def rank_correlation(measure: Floats, difficulty: Floats) -> RankCorrelation:
-    """Spearman's rho of a measure with difficulty over the items that have both.
-
-    Interval on Fisher's z scale with variance (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), p from t with n - 2
-    degrees of freedom. Takes items as independent. Error in difficulty pulls rho towards 0; with hundreds of subjects
-    that is little.
-    """
-    both = np.isfinite(measure) & np.isfinite(difficulty)
-    n = int(both.sum())
-    if n < 5 or np.ptp(measure[both]) == 0 or np.ptp(difficulty[both]) == 0:
-        return RankCorrelation(n, *(float("nan"),) * 4)
-    from scipy.stats import spearmanr  # takes half a second to load
-
-    rho = np.array([float(spearmanr(measure[both], difficulty[both]).statistic)])
-    found = independent_interval(rho, np.array([float(n)]), np.zeros(1), rank=True)
-    return RankCorrelation(n, float(rho[0]), float(found.low[0]), float(found.high[0]), float(found.p[0]))
-
-
-def _or_none(text: str | None, measure: object) -> float | None:
-    return None if text is None else float(measure(text))  # type: ignore[operator]
-
-
 def _rarity(texts: Sequence[str | None]) -> list[float | None]:
     words = [set(WORD.findall(text.lower())) if text else set() for text in texts]
     uses = Counter(word for some in words for word in some)
     total = max(len(texts), 1)
     return [float(np.mean([-np.log(uses[word] / total) for word in some])) if some else None for some in words]
+
+
+def rank_correlation(measure: Floats, difficulty: Floats) -> RankCorrelation:
+    """Spearman's rho of a measure with difficulty over the items that have both.
+
+    Interval on Fisher's z scale with variance (1 + rho^2 / 2) / (n - 3) (Bonett and Wright 2000), p from t with n - 2
+    degrees of freedom. Assumes independent items. Error in difficulty biases rho towards 0; with hundreds of subjects
+    the bias is small.
+    """
+    both = np.isfinite(measure) & np.isfinite(difficulty)
+    n = int(both.sum())
+    if n < LEAST_ITEMS or np.ptp(measure[both]) == 0 or np.ptp(difficulty[both]) == 0:
+        return RankCorrelation(n, *(float("nan"),) * 4)
+    from scipy.stats import spearmanr  # takes half a second to load
+
+    rho = np.array([float(spearmanr(measure[both], difficulty[both]).statistic)])
+    interval = independent_interval(rho, np.array([float(n)]), np.zeros(1), rank=True)
+    return RankCorrelation(n, float(rho[0]), float(interval.low[0]), float(interval.high[0]), float(interval.p[0]))
+
+
+def difficulty_vs(
+    calibration: str | os.PathLike[str] | Calibration, items: Any, *, measures: str | Sequence[str] | None = None
+) -> pl.DataFrame:
+    """Do human measures of difficulty agree with the calibrated one? Spearman's rho with a 95 % interval per measure.
+
+    See :func:`breadth.difficulty.rank_correlation` for the interval.
+
+    Parameters
+    ----------
+    calibration
+        Calibrated items.
+    items
+        Table with a column ``item`` or ``id``, and columns of numbers or text.
+    measures
+        Columns of numbers, or measures computed from the text (question_length, answer_length, sentences, digits,
+        rare_words, steps). By default all that are available.
+
+    Returns
+    -------
+    A row per measure: ``measure, n, rho, ci_low, ci_high, p, q, flag, note``. Where rho is null, ``flag`` is
+    ``few_items`` or ``constant``.
+
+    Examples
+    --------
+    >>> import breadth, polars as pl
+    >>> items = pl.DataFrame({"item": list("abcdef"), "difficulty": range(6), "grade": [1, 2, 2, 3, 5, 4]})
+    >>> calibration = breadth.Calibration(items.select("item", "difficulty"), pl.DataFrame(), pl.DataFrame())
+    >>> breadth.difficulty_vs(calibration, items)["rho"].round(2).to_list()
+    [0.93]
+    """
+    table = read_table(items)
+    difficulty = numbers(with_difficulty(table, calibration), "difficulty")
+    computed = text_measures(table.frame)
+    taken = (item_column(table), "difficulty")
+    own = [name for name, dtype in table.frame.schema.items() if dtype.is_numeric() and name not in taken]
+    available = [*own, *(name for name in computed.columns if name not in own)]
+    chosen = available if measures is None else [_measure(name, available, table.name) for name in _split(measures)]
+    values = [table.numbers(name) if name in own else computed[name] for name in chosen]
+    rows = [rank_correlation(one.fill_null(float("nan")).to_numpy(), difficulty) for one in values]
+    flags = [
+        None if not np.isnan(row.rho) else MeasureFlag.FEW_ITEMS if row.n < LEAST_ITEMS else MeasureFlag.CONSTANT
+        for row in rows
+    ]
+    names = ("n", "rho", "ci_low", "ci_high", "p")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Float64) | {"n": pl.Int64}, orient="row")
+    return frame.select(
+        pl.Series("measure", chosen, dtype=pl.String),
+        pl.all().fill_nan(None),
+        pl.Series("q", benjamini_hochberg(frame["p"].to_numpy()), nan_to_null=True),
+        pl.Series("flag", [flag and flag.value for flag in flags], dtype=pl.String),
+        pl.Series("note", [flag and MEASURE_NOTES[flag] for flag in flags], dtype=pl.String),
+    )
+
+
+def _split(names: str | Sequence[str]) -> list[str]:
+    entries = [names] if isinstance(names, str) else names
+    return [part.strip() for entry in entries for part in entry.split(",") if part.strip()]
+
+
+def _measure(name: str, available: Sequence[str], where: str) -> str:
+    full = name if name in available else ALIASES.get(name, name)
+    if full not in available:
+        raise unknown_column(name, available, where, "measure")
+    return full

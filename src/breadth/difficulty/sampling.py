@@ -5,46 +5,30 @@ Which items (selection) and when (order) are separate: a strategy names one of e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 from scipy import special
 
-from breadth.difficulty.levels import Floats
-from breadth.errors import InputError
+from breadth.difficulty.strategies import STRATEGIES, Order, Selection, Strategy
+from breadth.errors import InputError, listed, unknown_column
+from breadth.inference import Floats
+from breadth.irt import DEFAULT_LEVELS, Calibration, assign_levels, numbers
+from breadth.records import Table, read_table
+from breadth.results import Result
 
-Selection = Literal["easy", "middle", "hard", "full", "centred"]
-Order = Literal["shuffled", "rising", "falling", "spiral"]
-Strategy = Literal["easy", "hard", "middle", "full", "centred", "spiral", "curriculum", "anti-curriculum"]
 Indices = npt.NDArray[np.intp]
 
 #: Standard deviation of the quantiles that ``centred`` draws: nine in ten items come from the middle two thirds.
 SPREAD = 0.2
 
-#: Times that ``spiral`` comes back to the easiest items.
+#: Times that ``spiral`` starts again from the easiest items.
 TURNS = 4
-
-
-class Plan(NamedTuple):
-    """Which items a strategy draws, and in which order they come."""
-
-    selection: Selection
-    order: Order
-
-
-STRATEGIES: dict[Strategy, Plan] = {
-    "easy": Plan("easy", "shuffled"),
-    "middle": Plan("middle", "shuffled"),
-    "hard": Plan("hard", "shuffled"),
-    "full": Plan("full", "shuffled"),
-    "centred": Plan("centred", "shuffled"),
-    "spiral": Plan("full", "spiral"),
-    "curriculum": Plan("full", "rising"),
-    "anti-curriculum": Plan("full", "falling"),
-}
 
 
 def sample_items(
@@ -56,11 +40,11 @@ def sample_items(
 
     - ``easy``, ``middle``, ``hard``: evenly over the lowest, middle or highest third;
     - ``full``: evenly over the whole range;
-    - ``centred``: as a normal distribution around the median with standard deviation 0.2, cut at both ends.
+    - ``centred``: from a normal distribution around the median with standard deviation 0.2, truncated to [0, 1].
 
-    The draw is stratified: one item from each n-th part of the wanted distribution, so the sample follows it more
-    closely than independent draws would. ``order`` replaces the order that belongs to the strategy. Items whose
-    difficulty is NaN are never drawn. By default n is as many as the strategy can draw.
+    The draw is stratified: one item from each n-th part of the target distribution, so the sample follows it more
+    closely than independent draws would. ``order`` replaces the strategy's own order. Items whose difficulty is NaN
+    are never drawn. By default n is as many as the strategy can draw.
     """
     if strategy not in STRATEGIES:
         raise InputError(f"strategy is {strategy!r}; choose one of {', '.join(STRATEGIES)}")
@@ -73,14 +57,14 @@ def sample_items(
     if not 1 <= wanted <= most:
         raise InputError(
             f"strategy {strategy} can draw 1 to {most:,} of {len(ranked):,} items with a difficulty, not {wanted:,}; "
-            "ask for fewer, or take a strategy that draws from the whole range"
+            "choose fewer, or a strategy that draws from the whole range"
         )
     drawn = ranked[_places(plan.selection, wanted, len(ranked), generator)]
     return drawn[_ordering(order or plan.order, wanted, generator)]
 
 
 def _quantile(selection: Selection, p: Floats) -> Floats:
-    """Quantile function of the distribution over difficulty quantiles that a selection wants."""
+    """Quantile function of a selection's target distribution over difficulty quantiles."""
     thirds = {"easy": 0, "middle": 1, "hard": 2}
     if selection in thirds:
         return (thirds[selection] + p) / 3
@@ -124,14 +108,14 @@ def _ordering(order: Order, n: int, generator: np.random.Generator) -> Indices:
         part = rising * TURNS // n
         turn = part + np.floor(generator.random(n) * (TURNS - part)).astype(np.intp)
         return np.lexsort((rising, turn))
-    raise InputError(f"order is {order!r}; choose shuffled, rising, falling or spiral")
+    raise InputError(f"order is {order!r}; choose one of {', '.join(get_args(Order))}")
 
 
 @dataclass
 class DifficultySampler:
     """Positions of training items for a data loader: iterate it, or pass it as ``sampler=`` to a PyTorch DataLoader.
 
-    Every epoch draws anew, from the seed and the epoch; ``set_epoch`` is what PyTorch's samplers call it.
+    Every epoch draws new items, from the seed and the epoch; ``set_epoch`` works as in PyTorch's samplers.
 
     >>> sampler = DifficultySampler(np.linspace(-2, 2, 100), n=10, strategy="curriculum")
     >>> positions = list(sampler)
@@ -147,11 +131,11 @@ class DifficultySampler:
     epoch: int = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose which epoch's draw the next iteration gives."""
+        """Choose the epoch that the next iteration draws for."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
-        """Walk over the positions of this epoch's items."""
+        """Iterate over the positions of this epoch's items."""
         seed = int(np.random.SeedSequence([self.seed, self.epoch]).generate_state(1)[0])
         return iter(sample_items(np.asarray(self.difficulty), self.n, self.strategy, self.order, seed).tolist())
 
@@ -159,3 +143,150 @@ class DifficultySampler:
         """Items per epoch."""
         known = int((~np.isnan(np.asarray(self.difficulty))).sum())
         return _most(STRATEGIES[self.strategy].selection, known) if self.n is None else self.n
+
+
+@dataclass(frozen=True)
+class Sample(Result):
+    """Items drawn for training, in the order to train in.
+
+    ``items`` has the columns of the table it was drawn from, then ``difficulty`` and ``quantile`` (0 easiest, 1
+    hardest). ``histogram`` counts items per level of the table's difficulties before and after the draw; ``warnings``
+    name items that were left out.
+    """
+
+    items: pl.DataFrame
+    histogram: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+    strategy: Strategy = "full"
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The drawn items, and the histogram."""
+        return {"items": self.items, "histogram": self.histogram}
+
+    def summary(self) -> str:
+        """How many items were drawn, and their difficulty."""
+        low, middle, high = (self.items["difficulty"].quantile(q, "linear") for q in (0, 0.5, 1))
+        drawn = f"{self.items.height:,} of {int(self.histogram['before'].sum()):,} items drawn"
+        return f"{drawn} by strategy {self.strategy}: difficulty {low:.2f} to {high:.2f}, median {middle:.2f}."
+
+
+def sample(
+    items: Any,
+    calibration: str | os.PathLike[str] | Calibration | None = None,
+    *,
+    strategy: Strategy = "full",
+    n: int | None = None,
+    order: Order | None = None,
+    difficulty: str = "difficulty",
+    ease: str | None = None,
+    seed: int = 0,
+) -> Sample:
+    """Draw training items by difficulty, without repetition.
+
+    Parameters
+    ----------
+    items
+        Table with a column ``item`` or ``id`` if there is a calibration, else with a column of difficulties.
+    calibration
+        Where the difficulties come from.
+    strategy
+        ``easy``, ``middle``, ``hard`` (a third each), ``full`` (whole range), ``centred`` (around the middle),
+        ``spiral`` (whole range; rises, and returns to easy items), ``curriculum`` (easy to hard), ``anti-curriculum``.
+    n
+        Number of items; by default as many as the strategy can draw.
+    order
+        ``shuffled``, ``rising``, ``falling`` or ``spiral`` instead of the strategy's own order.
+    difficulty
+        Column of difficulties where there is no calibration; higher is harder.
+    ease
+        Column to use instead in which higher is easier, such as the number of models that answered correctly.
+    seed
+        Decides the draw, the shuffling, and the order of items of equal difficulty.
+
+    Examples
+    --------
+    >>> import breadth, polars as pl
+    >>> items = pl.DataFrame({"item": range(9), "difficulty": range(9)})
+    >>> sorted(breadth.sample(items, strategy="hard").items["item"])
+    [6, 7, 8]
+    """
+    table = read_table(items)
+    if ease is not None and calibration is not None:
+        raise InputError("difficulty comes from the calibration or from --ease, not from both; choose one")
+    values, warnings = _difficulties(table, calibration, difficulty if ease is None else ease)
+    values = values if ease is None else -values
+    positions = sample_items(values, n, strategy, order, seed)
+    known = ~np.isnan(values)
+    rank = np.full(len(values), np.nan)
+    rank[known] = (np.argsort(np.argsort(values[known], kind="stable"), kind="stable") + 0.5) / known.sum()
+    frame = table.frame.drop("difficulty", "quantile", strict=False).with_columns(
+        pl.Series("difficulty", values, nan_to_null=True), pl.Series("quantile", rank, nan_to_null=True)
+    )
+    return Sample(frame[positions], _histogram(values, positions), tuple(warnings), strategy)
+
+
+def _histogram(values: Floats, positions: Indices) -> pl.DataFrame:
+    """Items per level of the difficulties of the table, before and after."""
+    level = assign_levels(values, np.zeros(len(values)), DEFAULT_LEVELS).level
+    drawn = np.zeros(len(values), dtype=bool)
+    drawn[positions] = True
+    return (
+        pl.DataFrame({"level": level, "difficulty": values, "drawn": drawn})
+        .filter(pl.col("level").is_not_nan())
+        .group_by(pl.col("level").cast(pl.Int64))
+        .agg(
+            pl.col("difficulty").min().alias("from"),
+            pl.col("difficulty").max().alias("to"),
+            pl.len().cast(pl.Int64).alias("before"),
+            pl.col("drawn").sum().cast(pl.Int64).alias("after"),
+        )
+        .sort("level")
+    )
+
+
+def _difficulties(
+    table: Table, calibration: str | os.PathLike[str] | Calibration | None, column: str
+) -> tuple[Floats, list[str]]:
+    """Difficulty of every row, NaN where it has none, and warnings about those."""
+    frame = table.frame
+    if calibration is None:
+        if column not in frame.columns:
+            raise unknown_column(column, frame.columns, table.name, "difficulty; or name a calibration")
+        values = table.numbers(column).fill_null(float("nan")).to_numpy()
+        missing = int(np.isnan(values).sum())
+        if missing == len(values):
+            raise InputError(f"{table.name}, column {column!r}: no item has a difficulty")
+        return values, [f"{missing:,} of {len(values):,} items have no difficulty and are left out"] if missing else []
+    matched = with_difficulty(table, calibration)
+    unmatched = matched["item"].filter(matched["difficulty"].is_null())
+    values = numbers(matched, "difficulty")
+    if not unmatched.len():
+        return values, []
+    return values, [
+        f"{matched.height - unmatched.len():,} of {matched.height:,} items have a difficulty; left out, for instance: "
+        f"{listed(unmatched.head(3))}"
+    ]
+
+
+def item_column(table: Table) -> str:
+    """Name of the column that says which item a row is about."""
+    key = next((name for name in ("item", "id") if name in table.frame.columns), None)
+    if key is None:
+        raise unknown_column("item", table.frame.columns, table.name, "which item a row is about")
+    return key
+
+
+def with_difficulty(table: Table, calibration: str | os.PathLike[str] | Calibration) -> pl.DataFrame:
+    """The items of a table (column ``item`` or ``id``) in their order, with the difficulty that a calibration gives."""
+    key = item_column(table)
+    loaded = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+    columns = pl.col("item").cast(pl.String), pl.col("difficulty").cast(pl.Float64)
+    calibrated = loaded.items.select(columns).unique("item", keep="first", maintain_order=True)
+    names = table.frame.select(pl.col(key).cast(pl.String).alias("item"))
+    matched = names.join(calibrated, on="item", how="left", maintain_order="left")
+    if matched["difficulty"].is_null().all():
+        raise InputError(
+            f"{table.name}: none of its {names.height:,} items has a difficulty in the calibration. Its items: "
+            f"{listed(names['item'].head(3))}; calibrated: {listed(calibrated['item'].head(3))}"
+        )
+    return matched

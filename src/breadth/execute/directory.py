@@ -1,16 +1,21 @@
-"""The directory of a study: refused where it holds something else, opened by one process at a time."""
+"""The directory of a study: refused if it holds something else; its first files; the environment of a run."""
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from breadth.errors import InputError, listed
-from breadth.execute.materials import Materials
-from breadth.records import StudyStore, write_whole
-from breadth.records.locks import locked
-from breadth.records.soundness import remove_leftovers
+from breadth.execute.data import StudyData
+from breadth.records import RunStore, StudyStore
 from breadth.study import RunSpec, StudyFile, differences, parse_study, resolved_study, resolved_yaml
+
+#: Packages whose versions are recorded with every run.
+PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
 
 
 def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> None:
@@ -24,43 +29,65 @@ def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> 
         raise InputError(f"{folder}: cannot be read ({error.strerror})") from error
     # The lock is the first thing that a study writes.
     if names and not names & {"study.yaml", ".lock"}:
-        raise InputError(f"{folder}: holds other files; choose an empty or a new directory with --into")
+        raise InputError(f"{folder}: contains other files; choose an empty or a new directory with --into")
     if "study.yaml" in names:
         _refuse_other_study(file, runs, store)
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a directory that could not be written, before anything is computed for it."""
+    """Refuse a directory that cannot be written before anything is computed for it."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InputError(f"{folder}: cannot be written; choose another directory with --into")
 
 
-def open_directory(file: StudyFile, runs: list[RunSpec], materials: Materials, store: StudyStore) -> None:
-    """Store the items and the resolved study."""
-    check_directory(file, runs, store)
-    testsets = materials.testsets
-    with locked(store.folder, wait=True):
+def open_directory(file: StudyFile, runs: list[RunSpec], study_data: StudyData, store: StudyStore) -> None:
+    """Write the items and the resolved study."""
+    testsets = study_data.testsets
+    with store.store.lock("", wait=True):
         check_directory(file, runs, store)
-        remove_leftovers(store.folder)
-        remove_leftovers(store.folder / "items")
+        store.store.clean("")
+        store.store.clean("items")
         for name, testset in testsets.items():
             store.write_items(name, testset.frame)
-        path, content = store.folder / "study.yaml", resolved_yaml(file.study).encode()
-        if not path.exists() or path.read_bytes() != content:
-            write_whole(path, lambda temporary: temporary.write_bytes(content))
+        content = resolved_yaml(file.study).encode()
+        if store.store.read("study.yaml") != content:
+            store.store.write("study.yaml", content)
+
+
+def write_environment(run: RunStore) -> None:
+    """Write versions and hardware of what computes a run to its ``environment.json``."""
+    import torch
+
+    environment = {
+        "breadth": _version("breadth"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+    run.store.write(f"{run.key}/environment.json", (json.dumps(environment, indent=1) + "\n").encode())
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
 
 
 def _refuse_other_study(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> None:
-    """More models, seeds or sizes may be added; a change to runs that have begun is another study."""
+    """Models, seeds and sizes may be added; a change to runs that have begun makes another study."""
     names = {run.name for run in runs}
-    lost = [run.name for run in store.runs() if run.name not in names]
-    if not lost:
+    orphaned = [run.name for run in store.runs() if run.name not in names]
+    if not orphaned:
         return
     raise InputError(
-        f"{file.path}: is not the study that {store.folder} holds, and {len(lost)} of its runs would be orphaned. "
-        f"Changed: {_changes(file, runs, store)}. Change it back, or choose another directory with --into; models, "
-        "seeds and sizes may be added at any time"
+        f"{file.path}: is not the study in {store.folder}, and would orphan {len(orphaned)} of its runs. Changed: "
+        f"{_changes(file, runs, store)}. Undo the change, or choose another directory with --into; models, seeds and "
+        "sizes can be added at any time"
     )
 
 
@@ -69,18 +96,21 @@ def _changes(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:
     try:
         before = parse_study(path.read_text(encoding="utf-8"), path, file.base)
     except (InputError, ValueError, OSError):
-        return f"what exactly is unknown, because {path} cannot be read"
-    found = differences(resolved_study(before.study), resolved_study(file.study))
-    return "; ".join(found) or f"the content of {_changed_files(file, runs, store)}"
+        store.runs()[0].record()  # says so if breadth 0.1 wrote the directory
+        return f"unknown, because {path} cannot be read"
+    changed = differences(resolved_study(before.study), resolved_study(file.study))
+    return "; ".join(changed) or f"the content of {_changed_files(file, runs, store)}"
 
 
 def _changed_files(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:
-    """Names of the data files whose sums are not those in the descriptions of the runs."""
-    now = {(name, key): own[key] for run in runs for name, own in run.own.items() for key in ("file", "train_file")}
+    """Names of the data files whose checksums differ from those in the records of the runs."""
+    now: dict[tuple[str, str], Any] = {
+        (name, key): own[key] for run in runs for name, own in run.own_sets.items() for key in ("file", "train_file")
+    }
     changed = set()
     for run in store.runs():
         try:
-            own_sets = run.spec().get("own_sets", {})
+            own_sets = run.record().own_sets
         except InputError:
             continue
         for (name, key), total in now.items():

@@ -10,33 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from breadth.datasets import Loaded
-from breadth.datasets.tasks import Generate
-from breadth.execute.materials import Materials
-from breadth.execute.plan import Plan, PlannedRun
-from breadth.execute.run import is_trained, load_adapted, text_before, trunk_fits
-from breadth.execute.watching import Watcher
-from breadth.lm.body import Body
-from breadth.lm.examination import Paper, examine, prepare
-from breadth.lm.lessons import Lesson, make_lesson
-from breadth.lm.loading import LanguageModel, locate
-from breadth.lm.models import EMBEDDED, fault_of
-from breadth.lm.tuning import Tuner
+from breadth.execute.data import StudyData
+from breadth.execute.executors import Events
+from breadth.execute.plan import Plan, Unit
+from breadth.execute.session import fewshot_prefix, load_adapted, trunk_fits
+from breadth.lm import (
+    BUILT_IN,
+    EncodedTestSet,
+    EncodedTrainSet,
+    LanguageModel,
+    SplitModel,
+    Trainer,
+    encode_testset,
+    encode_train_set,
+    evaluate,
+    fault_of,
+    locate,
+)
 from breadth.study import RunSpec
 
-#: Batches that are measured, and items per set whose tokens are counted (a few more are written where a set asks so).
-BATCHES, COUNTED, WRITTEN = 4, 200, 2
+#: Batches to time, items per set whose tokens are counted, and items per set whose answers are generated.
+BATCHES, COUNTED, GENERATED = 4, 200, 2
 
-#: Seconds below which a model is loaded once more, because the first time says little.
+#: A model that loads in fewer seconds is loaded a second time, because the first also imports libraries.
 QUICK = 20.0
 
-#: Weights above this many bytes are not loaded just for an estimate.
+#: Larger weights, in bytes, are not loaded just for an estimate.
 LARGE = 4 * 2**30
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Measured seconds: to load a model; for all items to pass the trunk once, and to be answered once; per training
-    step; and per training example that passes the trunk."""
+    """Measured seconds: to load a model; for all items to pass the frozen layers, and to be evaluated; per training
+    step; and per training example that passes the frozen layers."""
 
     load: float
     trunk: float
@@ -45,62 +51,66 @@ class Pace:
     example: float
 
 
-def measure_pace(each: PlannedRun, materials: Materials, watcher: Watcher) -> Pace:
-    """Load a run's model; time whole batches of its test sets and a training step, and scale by tokens."""
-    run = each.run
-    (loaded, body), load = _timed(lambda: load_adapted(run, watcher))
-    if load < QUICK:  # then the time went into importing libraries, which happens once
-        (loaded, body), load = _timed(lambda: load_adapted(run, watcher))
-    papers, sizes = _papers(run, materials, loaded)
-    tokens = sum(paper.tokens * size / max(paper.items.height, 1) for paper, size in zip(papers, sizes, strict=True))
-    lesson = _lesson(run, materials, loaded)
-    kept = body.cut and trunk_fits(run, body, int(tokens))
-    trunk, answers = _per_token(body, papers, kept)
-    example, step = _per_step(run, body, lesson, kept)
-    written = _written(loaded, body, papers, sizes)
-    return Pace(load, trunk * tokens, answers * tokens + written, step, example)
+def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
+    """Load a run's model, time whole batches of its test sets and a training step, and scale by tokens."""
+    run = unit.run
+    (loaded, model), load = _timed(lambda: load_adapted(run, events))
+    if load < QUICK:
+        (loaded, model), load = _timed(lambda: load_adapted(run, events))
+    testsets, sizes = _encoded_testsets(run, study_data, loaded)
+    tokens = sum(
+        testset.tokens * size / max(testset.items.height, 1) for testset, size in zip(testsets, sizes, strict=True)
+    )
+    train_set = _train_set(run, study_data, loaded)
+    cached = model.is_split and trunk_fits(run, model, int(tokens))
+    trunk, answers = _per_token(model, testsets, cached)
+    example, step = _per_step(run, model, train_set, cached)
+    generated = _generated(loaded, model, testsets, sizes)
+    return Pace(load, trunk * tokens, answers * tokens + generated, step, example)
 
 
 def estimated_seconds(plan: Plan, paces: dict[str, Pace]) -> float | None:
-    """Seconds that the rest of a plan should take; None where no model was measured."""
-    total, known = 0.0, False
+    """Seconds that the rest of a plan should take; None if no model was measured."""
+    total, measured = 0.0, False
     seen: set[str] = set()
-    for each in plan.runs:
-        pace = paces.get(each.run.model)
-        if pace is None or each.done == each.checkpoints:
+    for unit in plan.units:
+        run, pace = unit.run, paces.get(unit.run.model)
+        if pace is None or not unit.missing:
             continue
-        known = True
-        total += pace.load + each.to_answer * pace.answers + each.steps_left * pace.step
-        total += (each.run.shots or 0) * pace.example
-        if each.run.model not in seen:
-            total += pace.trunk + each.run.start_steps() * pace.step
-            total += (each.run.start.shots if each.run.start else 0) * pace.example
-        seen.add(each.run.model)
-    return total if known else None
+        measured = True
+        total += pace.load + unit.to_evaluate * pace.answers + unit.steps_left * pace.step
+        total += (run.examples or 0) * pace.example
+        if run.model not in seen:
+            total += pace.trunk + run.start_steps() * pace.step
+            total += (run.start.examples if run.start else 0) * pace.example
+        seen.add(run.model)
+    return total if measured else None
 
 
 def measurable(model: str) -> str | None:
-    """Why a model is not measured for an estimate; None if it can be."""
-    source, found = locate(model)
-    if model in EMBEDDED:
+    """Why a model cannot be timed for an estimate; None if it can be."""
+    source, where = locate(model)
+    if model in BUILT_IN:
         fault = fault_of(Path(source))
         return None if fault is None else f"{model}: not fetched yet, so it was not timed (breadth get {model})"
     if not Path(source).is_dir():
-        return f"{found}, so it was not timed"
+        return f"{where}, so it was not timed"
     size = sum(path.stat().st_size for path in Path(source).glob("*.safetensors"))
     return f"{model}: too large to load for an estimate" if size > LARGE else None
 
 
-def _papers(run: RunSpec, materials: Materials, loaded: LanguageModel) -> tuple[list[Paper], list[int]]:
-    """Every set with items from all over it, and how many items it really has."""
-    before = text_before(run, materials)
-    papers, sizes = [], []
+def _encoded_testsets(
+    run: RunSpec, study_data: StudyData, loaded: LanguageModel
+) -> tuple[list[EncodedTestSet], list[int]]:
+    """Every set with a sample of items from all over it, and how many items it really has."""
+    prefix = fewshot_prefix(run, study_data)
+    testsets, sizes = [], []
     for name in run.evaluate.on:
-        testset = materials.testsets[name]
-        most = WRITTEN if isinstance(testset.task, Generate) else COUNTED
+        testset = study_data.testsets[name]
+        most = GENERATED if testset.task.generates else COUNTED
         sizes.append(testset.frame.height)
-        papers.append(prepare(loaded, _spread(testset, most), context=run.recipe.context, before=before))
-    return papers, sizes
+        testsets.append(encode_testset(loaded, _spread(testset, most), context=run.recipe.context, before=prefix))
+    return testsets, sizes
 
 
 def _spread(testset: Loaded, most: int) -> Loaded:
@@ -109,11 +119,11 @@ def _spread(testset: Loaded, most: int) -> Loaded:
     return replace(testset, frame=testset.frame[rows])
 
 
-def _per_token(body: Body, papers: list[Paper], kept: bool) -> tuple[float, float]:
-    """Seconds per token: in the trunk, if its states are kept, and to an answer."""
+def _per_token(model: SplitModel, testsets: list[EncodedTestSet], cached: bool) -> tuple[float, float]:
+    """Seconds per token: in the frozen layers, if their states are cached, and in the rest of the model."""
     import torch
 
-    every = [(paper, batch) for paper in papers for batch in paper.batches]
+    every = [(testset, batch) for testset in testsets for batch in testset.batches]
     every.sort(key=lambda pair: pair[1].ids.shape[1])
     chosen = (
         every if len(every) <= BATCHES else [every[(2 * k + 1) * len(every) // (2 * BATCHES)] for k in range(BATCHES)]
@@ -121,52 +131,52 @@ def _per_token(body: Body, papers: list[Paper], kept: bool) -> tuple[float, floa
     if not chosen:
         return 0.0, 0.0
 
-    def ask(paper: Paper, batch: Any) -> None:
-        assert paper.query is not None
-        paper.query.ask(body, batch)
+    def score(testset: EncodedTestSet, batch: Any) -> None:
+        assert testset.requests is not None
+        testset.requests.forward(model, batch)
 
-    body.model.eval()
+    model.model.eval()
     trunk = answers = 0.0
     with torch.inference_mode():
-        ask(*chosen[0])  # the first call of all is slower
-        for paper, batch in chosen:
-            if kept:
-                batch.states, seconds = _timed(partial(body.trunk, batch))
+        score(*chosen[0])  # the very first call is slower
+        for testset, batch in chosen:
+            if cached:
+                batch.states, seconds = _timed(partial(model.frozen_states, batch))
                 trunk += seconds
-            answers += _timed(partial(ask, paper, batch))[1]
+            answers += _timed(partial(score, testset, batch))[1]
     tokens = sum(batch.ids.numel() for _, batch in chosen)
     return trunk / tokens, answers / tokens
 
 
-def _lesson(run: RunSpec, materials: Materials, loaded: LanguageModel) -> Lesson | None:
+def _train_set(run: RunSpec, study_data: StudyData, loaded: LanguageModel) -> EncodedTrainSet | None:
     """As many training examples as two steps take."""
-    if not is_trained(run):
+    if not run.is_trained:
         return None
-    examples = materials.training(run)
+    examples = study_data.training(run)
     few = replace(examples, frame=examples.frame.head(2 * run.recipe.batch))
-    return make_lesson(loaded, few, run.recipe.loss, context=run.recipe.context)
+    return encode_train_set(loaded, few, run.recipe.loss, context=run.recipe.context)
 
 
-def _per_step(run: RunSpec, body: Body, lesson: Lesson | None, kept: bool) -> tuple[float, float]:
-    """Seconds per example in the trunk, and per training step."""
-    if lesson is None:
+def _per_step(run: RunSpec, model: SplitModel, train_set: EncodedTrainSet | None, cached: bool) -> tuple[float, float]:
+    """Seconds per example in the frozen layers, and per training step."""
+    if train_set is None:
         return 0.0, 0.0
-    example = _timed(lambda: lesson.keep_trunk(body))[1] / len(lesson) if kept else 0.0
-    tuner = Tuner(body, lesson, run.recipe, run.seed or 0, run.total_steps())
-    tuner.advance()
-    return example, _timed(tuner.advance)[1]
+    example = _timed(lambda: train_set.keep_frozen_states(model))[1] / len(train_set) if cached else 0.0
+    trainer = Trainer(model, train_set, run.recipe, run.seed or 0, run.total_steps())
+    trainer.advance()
+    return example, _timed(trainer.advance)[1]
 
 
-def _written(loaded: LanguageModel, body: Body, papers: list[Paper], sizes: list[int]) -> float:
-    """Seconds to write the answers of all sets that are answered by writing."""
+def _generated(loaded: LanguageModel, model: SplitModel, testsets: list[EncodedTestSet], sizes: list[int]) -> float:
+    """Seconds to generate the answers of all sets that are evaluated by generation."""
     total = 0.0
-    for paper, size in zip(papers, sizes, strict=True):
-        if isinstance(paper.task, Generate):
-            total += _timed(partial(examine, loaded, body, [paper]))[1] * size / paper.items.height
+    for testset, size in zip(testsets, sizes, strict=True):
+        if testset.requests is None:
+            total += _timed(partial(evaluate, loaded, model, [testset]))[1] * size / testset.items.height
     return total
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
     started = time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - started
+    result = work()
+    return result, time.perf_counter() - started

@@ -1,144 +1,178 @@
-"""What a study will do, counted before anything is done."""
+"""What is left of a study, derived from the files that exist: a list of units for an executor to carry out.
+
+A plan knows nothing of executors, and making one changes nothing. No torch is needed.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from breadth.datasets.hub import is_cached
-from breadth.datasets.load import find_file
-from breadth.datasets.registry import find
+from breadth.datasets import find, find_file, is_cached
 from breadth.errors import InputError
+from breadth.execute.data import StudyData
 from breadth.execute.directory import check_directory, check_writable
-from breadth.execute.materials import Materials
-from breadth.execute.run import missing_checkpoints
-from breadth.execute.study import shard_of, shared_starts
-from breadth.records import StudyStore
-from breadth.study import RunSpec, StudyFile, expand
-from breadth.study.known import known_sets
+from breadth.records import RunStore, StudyStore
+from breadth.study import RunSpec, StudyFile, expand, expected_items, start_key
 
 
 @dataclass(frozen=True)
-class PlannedRun:
-    """One run: its checkpoints, those whose answers are there already, and whether step 0 is another run's as well."""
+class Unit:
+    """One run and the checkpoints it still has to evaluate.
+
+    ``siblings`` are the other runs of the study whose responses at step 0 are the same; ``copies_step0`` says that one
+    of them will have been evaluated there first. ``number`` counts the units of a plan from 1.
+    """
 
     run: RunSpec
-    checkpoints: int
-    done: int
-    borrows: bool = False
-    steps_left: int = 0
+    missing: tuple[int, ...]
+    siblings: tuple[str, ...] = ()
+    copies_step0: bool = False
+    number: int = 1
+    total: int = 1
 
     @property
-    def to_answer(self) -> int:
-        """Checkpoints at which the model has to be asked."""
-        return self.checkpoints - self.done - self.borrows
+    def checkpoints(self) -> int:
+        """All checkpoints of the run."""
+        return len(self.run.checkpoints())
+
+    @property
+    def done(self) -> int:
+        """Checkpoints that have been evaluated."""
+        return self.checkpoints - len(self.missing)
+
+    @property
+    def to_evaluate(self) -> int:
+        """Checkpoints to evaluate: those that are missing, except a step 0 that is copied."""
+        return len(self.missing) - self.copies_step0
+
+    @property
+    def steps_left(self) -> int:
+        """Training steps from the last checkpoint before the first missing one."""
+        if not self.missing:
+            return 0
+        return self.missing[-1] - max((step for step in self.run.checkpoints() if step < self.missing[0]), default=0)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All runs of a study. ``sizes`` are items per test set and checkpoint; None where that is not known here."""
+    """The units of a study, complete ones included.
 
-    runs: tuple[PlannedRun, ...]
+    ``sizes`` are the items per test set, None where only data that is not available could tell; then ``study_data`` is
+    None and the plan cannot be executed.
+    """
+
+    file: StudyFile
+    folder: Path
+    units: tuple[Unit, ...]
     sizes: dict[str, int | None]
-    notes: tuple[str, ...]
-    materials: Materials | None
+    notes: tuple[str, ...] = ()
+    study_data: StudyData | None = None
 
     @property
     def items(self) -> int:
-        """Items per checkpoint, as far as they are known."""
+        """Items per checkpoint, as far as known."""
         return sum(size or 0 for size in self.sizes.values())
 
     @property
     def checkpoints_left(self) -> int:
-        """Checkpoints without answers."""
-        return sum(each.checkpoints - each.done for each in self.runs)
+        """Checkpoints without responses."""
+        return sum(len(unit.missing) for unit in self.units)
 
     @property
     def answers_left(self) -> int:
-        """Answers that remain to be given."""
-        return self.items * sum(each.to_answer for each in self.runs)
+        """Responses still to be computed."""
+        return self.items * sum(unit.to_evaluate for unit in self.units)
 
     @property
     def steps_left(self) -> int:
         """Training steps of the runs that are not complete."""
-        return sum(each.steps_left for each in self.runs)
+        return sum(unit.steps_left for unit in self.units)
 
 
 def plan_study(
     file: StudyFile, into: Path, *, data: Path | None = None, shard: str | None = None, dry: bool = True
 ) -> Plan:
-    """Count runs, checkpoints and items; changes nothing.
+    """Derive what is left of a study in the directory ``into``; changes nothing.
 
-    ``dry`` takes the sizes of sets that would have to be fetched and cannot be from the registry.
+    ``dry`` also plans a study whose data is not available: sizes of test sets are then those of the registry.
     """
-    every, store = expand(file), StudyStore(into)
-    chosen = shard_of(every, shard)
-    check_directory(file, every, store)
+    runs, store = expand(file), StudyStore(into)
+    chosen = shard_of(runs, shard)
+    check_directory(file, runs, store)
     if not dry:
         check_writable(into)
-    runs = _planned(every, chosen, store)
-    materials: Materials | None = Materials(file, data)
-    notes: list[str] = []
+    units, study_data = _units(runs, chosen, store), StudyData(file, data)
     try:
-        assert materials is not None
-        sizes: dict[str, int | None] = {name: each.frame.height for name, each in materials.testsets.items()}
-        for run in chosen:  # nobody trains for an hour to find out that a level has too few examples
+        sizes: dict[str, int | None] = {name: each.frame.height for name, each in study_data.testsets.items()}
+        for run in chosen:  # a level with too few examples is reported now, not after hours of training
             if run.train_set:
-                materials.training(run)
+                study_data.training(run)
             if run.start:
-                materials.start(run)
-        notes += [*materials.notes, *_starts(chosen)]
+                study_data.start(run)
     except InputError as error:
         if not dry or not _must_be_fetched(file, data):
             raise
-        materials = None
-        notes.append(f"the data is not all here, so sizes are the registry's: {error}")
-        sizes = {name: _registered_size(file, name) for name in file.study.evaluate.on}
-    return Plan(runs, sizes, tuple(notes), materials)
+        sizes = {name: expected_items(file, name) for name in file.study.evaluate.on}
+        return Plan(file, into, units, sizes, (f"some data is missing, so sizes are those of the registry: {error}",))
+    return Plan(file, into, units, sizes, (*study_data.notes, *_start_notes(chosen)), study_data)
 
 
-def _planned(every: list[RunSpec], chosen: list[RunSpec], store: StudyStore) -> tuple[PlannedRun, ...]:
-    starts = shared_starts(every)
-    # Whose step 0 will be there by then: runs that have it, and those that come earlier.
-    there = {name for name in starts if store.run(name).sound_part(0) is not None}
-    found = []
-    for run in chosen:
-        steps = run.checkpoints()
+def shard_of(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
+    """Every n-th run, for ``shard`` i/n counted from 1; all runs without one."""
+    if shard is None:
+        return list(runs)
+    try:
+        i, n = (int(part) for part in shard.split("/"))
+    except ValueError as error:
+        raise InputError(f"--shard {shard!r}: write which part of how many, such as 3/16") from error
+    if n < 1 or not 1 <= i <= n:
+        raise InputError(f"--shard {shard!r}: parts are counted from 1, so the first is 1/{max(n, 1)}")
+    return list(runs)[i - 1 :: n]
+
+
+def missing_checkpoints(run: RunSpec, store: RunStore) -> tuple[int, ...]:
+    """Checkpoints that have no undamaged responses yet."""
+    done = set(store.sound_steps())
+    return tuple(step for step in run.checkpoints() if step not in done)
+
+
+def _units(runs: Sequence[RunSpec], chosen: Sequence[RunSpec], store: StudyStore) -> tuple[Unit, ...]:
+    groups: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    keys = {run.name: (start_key(run), run.recipe.layers, run.method) for run in runs}
+    for name, key in keys.items():
+        groups[key].append(name)
+    # Runs whose step 0 will be there by then: those that have it, and those that come earlier.
+    available = {name for name in keys if store.run(name).sound_part(0) is not None}
+    units = []
+    for number, run in enumerate(chosen, 1):
+        siblings = tuple(name for name in groups[keys[run.name]] if name != run.name)
         missing = missing_checkpoints(run, store.run(run.name))
-        borrows = 0 in missing and bool(there & set(starts[run.name]))
-        there.add(run.name)
-        before = max((step for step in steps if missing and step < missing[0]), default=0)
-        left = missing[-1] - before if missing else 0
-        found.append(PlannedRun(run, len(steps), len(steps) - len(missing), borrows, left))
-    return tuple(found)
+        copies = 0 in missing and bool(available & set(siblings))
+        units.append(Unit(run, missing, siblings, copies, number, len(chosen)))
+        available.add(run.name)
+    return tuple(units)
 
 
-def _starts(runs: list[RunSpec]) -> list[str]:
-    """What is learnt before step 0, said once for all runs that share it."""
-    found = [
-        f"{run.model} first learns from {run.start.shots:,} examples of {run.train_set} ({run.start_steps():,} steps); "
-        "step 0 comes after that"
+def _start_notes(runs: Sequence[RunSpec]) -> list[str]:
+    """What is trained before step 0, once for all runs that share it."""
+    notes = [
+        f"{run.model} is first trained on {run.start.examples:,} examples of {run.train_set} "
+        f"({run.start_steps():,} steps); step 0 comes after that"
         for run in runs
         if run.start
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(notes))
 
 
-def _must_be_fetched(file: StudyFile, data: Path | None) -> list[str]:
-    """Registered sets of a study that are neither here nor made here."""
+def _must_be_fetched(file: StudyFile, data: Path | None) -> bool:
+    """Whether a registered set of the study is neither generated nor available here."""
     study = file.study
-    names = dict.fromkeys([*study.evaluate.on, *(study.train.set if study.train else [])])
-    entries = {name: find(name) for name in names if name not in study.sets}
-    return [
-        name
+    names = {*study.evaluate.on, *(study.train.set if study.train else [])} - set(study.sets)
+    entries = {name: find(name) for name in names}
+    return any(
+        entry.kind != "generated" and find_file(name, data) is None and not is_cached(entry)
         for name, entry in entries.items()
-        if entry.kind != "generated" and find_file(name, data) is None and not is_cached(entry)
-    ]
-
-
-def _registered_size(file: StudyFile, name: str) -> int | None:
-    asked = file.study.evaluate.items
-    known = known_sets().get(name)
-    if known is None or known.items is None:
-        return asked
-    return known.items if asked is None else min(asked, known.items)
+    )

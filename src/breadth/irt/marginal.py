@@ -1,23 +1,39 @@
-"""Marginal maximum likelihood: from answers to estimates, the same way for Rasch, 2PL and 3PL."""
+"""Marginal maximum likelihood: from answers to estimates, the same way for every model."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from breadth.irt.acceleration import fixed_point
+from breadth.errors import InputError, listed
 from breadth.irt.answers import Answers, Bools, Floats
-from breadth.irt.estimates import Anchors, Estimates
-from breadth.irt.information import covariance, exact_is_cheap
-from breadth.irt.priors import Priors
-from breadth.irt.problem import Model, Problem, make_problem, standardised
+from breadth.irt.expectation import Expectation, expect
+from breadth.irt.maximisation import Improved, ability_scale, covariance, exact_is_cheap, improve
+from breadth.irt.models import MODELS, Model
+from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
+from breadth.threads import one_blas_thread
 
 MOST_ITERATIONS = 1000
 
+#: Where the search for guessing starts: five choices.
+START_GUESSING = 0.2
 
-def calibrate(answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, errors: bool = True) -> Estimates:
-    """Fit a model and return its estimates, NaN for items without answers."""
+#: Earlier steps that are combined.
+MEMORY = 6
+
+#: A fit is finished when no parameter is further than this share of its standard error from where it will end.
+TOLERANCE = 1e-3
+
+
+@one_blas_thread
+def fit_model(
+    model: Model, answers: Answers, priors: Priors | None, fixed: Anchors | None, errors: bool = True
+) -> Estimates:
+    """Fit a model (see :meth:`Model.fit`) and return its estimates, NaN for items without answers."""
+    priors = Priors() if priors is None else priors
     anchors = None if fixed is None else fixed.checked(answers.n_items)
     subjects, items = answers.subject_counts > 0, answers.item_counts > 0
     subjects = subjects & (answers.weights > 0)
@@ -28,23 +44,247 @@ def calibrate(answers: Answers, model: Model, priors: Priors, fixed: Anchors | N
         if anchors is not None:
             no_maximum &= np.isnan(anchors.difficulty)
     kept = items & ~no_maximum
-    problem = make_problem(answers.part(subjects, kept), model, priors, anchors, kept)
+    problem = make_problem(model, answers.part(subjects, kept), priors, anchors, kept)
     noise = 1e-10 if problem.answers.dtype is np.float64 else 1e-7
-    found = fixed_point(problem.step, problem.start(), MOST_ITERATIONS, noise)
-    result = _estimates(problem, _upright(problem, found.point), errors)
-    result = result._replace(converged=found.converged, iterations=found.iterations)
-    if not kept.all():
-        difficulty = _expanded(result.difficulty, kept)
-        difficulty[no_maximum] = np.where(share[no_maximum] == 1, -np.inf, np.inf)
-        result = result._replace(
-            difficulty=difficulty,
-            discrimination=_expanded(result.discrimination, kept),
-            guessing=_expanded(result.guessing, kept),
-            difficulty_se=_expanded(result.difficulty_se, kept),
-            discrimination_se=_expanded(result.discrimination_se, kept),
-            guessing_se=_expanded(result.guessing_se, kept),
+    solution = fixed_point(problem.step, problem.start(), MOST_ITERATIONS, noise)
+    estimates = _estimates(problem, _upright(problem, solution.point), errors)
+    estimates = estimates._replace(converged=solution.converged, iterations=solution.iterations)
+    if kept.all():
+        return estimates
+    estimates = estimates.expanded(kept)
+    estimates.difficulty[no_maximum] = np.where(share[no_maximum] == 1, -np.inf, np.inf)
+    return estimates
+
+
+class Ability(NamedTuple):
+    """Mean and standard deviation of ability on the scale of the items."""
+
+    mean: float = 0.0
+    sd: float = 1.0
+
+
+class Step(NamedTuple):
+    """One EM step from a point: where it leads, the objective at the point, and what its size means.
+
+    ``precision`` is the square root of each parameter's information, so that precision x step is in standard errors;
+    ``rate`` is the share of information that is missing, by which successive EM steps shrink.
+    """
+
+    after: Floats
+    objective: float
+    precision: Floats
+    rate: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A calibration to be done: answers of items and subjects that have some, and which parameters are free [3, J].
+
+    Inside, abilities are standardised: items are expressed as the standardised ability sees them.
+    """
+
+    model: Model
+    answers: Answers
+    priors: Priors
+    known: Parameters
+    free: Bools
+
+    @property
+    def free_items(self) -> Bools:
+        """Items that are not fixed."""
+        items: Bools = self.free[1]
+        return items
+
+    @property
+    def anchored(self) -> bool:
+        """Whether some items set the scale."""
+        return not bool(self.free_items.all())
+
+    @property
+    def one_free_slope(self) -> bool:
+        """Whether all items share a slope that is estimated; beside fixed items it is theirs."""
+        return self.model.slope == "common" and not self.anchored
+
+    def start(self) -> Floats:
+        """Begin with slopes of 1 and the intercepts that the shares of right answers suggest."""
+        answers = self.answers
+        share = (answers.weighted_item_sums + 0.5) / (answers.weighted_item_counts + 1)
+        above = np.clip((share - self.known.guessing) / (1 - self.known.guessing), 0.02, 1)
+        share = np.where(self.known.guessing > 0, np.minimum(above, share), share)
+        # The curve of the average subject is steeper than the average curve.
+        intercept = np.log(share / (1 - share)) * np.sqrt(1 + 0.35)
+        items = self.known._replace(
+            slope=np.where(np.isnan(self.known.slope), 1.0, self.known.slope),
+            intercept=np.where(self.free_items, intercept, self.known.intercept),
         )
-    return result
+        return self.pack(items, Ability())
+
+    def pack(self, items: Parameters, ability: Ability) -> Floats:
+        """Put what is free into one vector, on the scale of the items."""
+        scale = np.empty(0)
+        if self.anchored:
+            scale = np.array([ability.mean, np.log(ability.sd)])
+        elif self.one_free_slope:
+            scale = np.log(items.slope[:1])
+        return np.concatenate([items.pack(self.free), scale])
+
+    def unpack(self, point: Floats) -> tuple[Parameters, Ability]:
+        """Undo :meth:`pack`."""
+        items = self.known.unpack(self.free, point)
+        if self.anchored:
+            return items, Ability(float(point[-2]), float(np.exp(point[-1])))
+        if self.one_free_slope:
+            items.slope[:] = np.exp(point[-1])
+        return items, Ability()
+
+    def improve(self, items: Parameters, expectation: Expectation) -> Improved:
+        """Take the M step of the model for the free items."""
+        some = self.free_items
+        if self.anchored:
+            counts, at = expectation.counts, expectation.curves
+            expectation = expectation._replace(
+                counts=counts if counts.shape[0] == 1 else counts[some],
+                right=expectation.right[some],
+                curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
+            )
+        return improve(self.model, items.part(some), expectation, self.priors, self.free[:, some])
+
+    def step(self, point: Floats) -> Step:
+        """Take one EM step."""
+        items, ability = self.unpack(point)
+        seen = items.for_population(*ability)
+        expectation = expect(self.model, self.answers, seen)
+        better, known = self.improve(seen, expectation)
+        weight = float(self.answers.weights.sum())
+        log_spread = float(np.log(ability.sd)) if self.anchored else None
+        if self.model.slope == "common":
+            log_spread = float(np.log(seen.slope[0]))
+        objective = expectation.log_likelihood + float(self.priors.log_density(seen, self.free).sum())
+        if log_spread is not None:
+            objective -= self.priors.spread_precision * log_spread**2 / 2
+        # A likelihood above 1 shows that curves are too steep for the knots.
+        objective = objective if expectation.log_likelihood <= 0 else -np.inf
+        of_free = self.free[:, self.free_items]
+        precision = [np.sqrt(np.maximum(known[row][of_free[row]], 1e-12)) for row in (1, 0, 2)]
+        improved = seen.with_part(self.free_items, better)
+        stretches = self.anchored or self.model.known_slope is None
+        scale = ability_scale(self.model, expectation, weight, better, self.priors, log_spread, stretches)
+        if self.anchored:
+            after = Ability(ability.mean + ability.sd * scale[0], ability.sd * scale[1])
+            improved = improved.from_population(*ability)
+            precision.append(np.sqrt(weight * np.array([1 / ability.sd**2, 2])))
+        else:
+            after = Ability()
+            improved = improved.for_population(*scale)
+            if self.one_free_slope:
+                precision.append(np.sqrt([2 * weight]))
+        rate = min(2 * expectation.missing, 0.97)
+        return Step(self.pack(improved, after), objective, np.concatenate(precision), rate)
+
+
+def make_problem(model: Model, answers: Answers, priors: Priors, anchors: Anchors | None, kept: Bools) -> Problem:
+    """Set up a calibration, or say why it cannot be done."""
+    n = answers.n_items
+    if answers.n_subjects < 2:
+        raise InputError(f"A calibration needs answers of at least 2 subjects; there is {answers.n_subjects}.")
+    if n < 2:
+        raise InputError(f"A calibration needs at least 2 items that can be estimated; there is {n}.")
+    if model.needs_binary and answers.fractional:
+        others = listed(name for name, other in MODELS.items() if not other.needs_binary)
+        raise InputError(
+            f"{model.title} needs answers that are right (1) or wrong (0), but some lie in between; use {others}."
+        )
+    free = np.tile([[model.slope == "item"], [True], [model.guessing]], n)
+    slope = np.full(n, np.nan if model.known_slope is None else model.known_slope)
+    guessing = np.full(n, START_GUESSING if model.guessing else 0.0)
+    if anchors is None:
+        return Problem(model, answers, priors, Parameters(slope, np.full(n, np.nan), guessing), free)
+    difficulty, known_slope, known_guessing = (np.asarray(array)[kept] for array in anchors)
+    free_items = np.isnan(difficulty)
+    if not free_items.any():
+        raise InputError("All items are fixed, so there is nothing to calibrate; score the subjects (breadth ability).")
+    if not model.guessing and (known_guessing > 0).any():
+        others = listed(name for name, other in MODELS.items() if other.guessing)
+        raise InputError(f"{model.title} has no guessing, but some fixed items have; use {others}.")
+    if model.slope == "item":
+        slope = known_slope
+    elif not free_items.all():
+        slope = np.full(n, _shared_slope(model, known_slope[~free_items]))
+    guessing = np.where(np.isnan(known_guessing), np.where(free_items, guessing, 0.0), known_guessing)
+    free &= free_items
+    free[2] &= np.isnan(known_guessing)
+    return Problem(model, answers, priors, Parameters(slope, -slope * difficulty, guessing), free)
+
+
+def _shared_slope(model: Model, fixed: Floats) -> float:
+    """The one slope of the fixed items of a model whose items share one."""
+    slope = float(fixed[0] if model.known_slope is None else model.known_slope)
+    if np.abs(fixed - slope).max() > 1e-6 * abs(slope):
+        others = listed(name for name, other in MODELS.items() if other.slope == "item")
+        wanted = "share one discrimination" if model.known_slope is None else f"have a discrimination of {slope:g}"
+        raise InputError(f"Fixed items of {model.title} must {wanted}; where they do not, use {others}.")
+    return slope
+
+
+class Solution(NamedTuple):
+    """Where the iteration ended, whether it had converged, and after how many EM steps."""
+
+    point: Floats
+    converged: bool
+    iterations: int
+
+
+def fixed_point(step: Callable[[Floats], Step], start: Floats, most: int, noise: float) -> Solution:
+    """Iterate an EM step with Anderson acceleration until it no longer moves, never accepting a worse objective.
+
+    The next point is the combination of the last few EM results whose steps cancel best (Anderson 1965; for EM:
+    Henderson and Varadhan 2019). If it has a lower objective than the last accepted point, the plain EM result is
+    taken instead, and if even that is lower (the M step is a Newton step, which may overshoot), half the way.
+    ``noise`` is the relative rounding error of the objective.
+    """
+    point, taken = start, step(start)
+    points, residuals = [point], [taken.after - point]
+    if _finished(taken, residuals[-1]):
+        return Solution(taken.after, True, 1)
+    candidate, halvings = taken.after, 0
+    for iteration in range(2, most + 1):
+        tried = step(candidate)
+        if not tried.objective >= taken.objective - noise * abs(taken.objective):
+            halvings += 1
+            candidate = point + 0.5**halvings * (taken.after - point)
+            points, residuals = points[-1:], residuals[-1:]
+            continue
+        point, taken = candidate, tried
+        points = [*points[-MEMORY:], point]
+        residuals = [*residuals[-MEMORY:], taken.after - point]
+        if _finished(taken, residuals[-1]):
+            return Solution(taken.after, True, iteration)
+        # An accelerated candidate counts as minus one halving: the first thing to fall back on is the whole EM step.
+        candidate, halvings = _combine(points, residuals, taken.precision), -1
+    return Solution(taken.after, False, most)
+
+
+def _finished(taken: Step, residual: Floats) -> bool:
+    return float(np.max(np.abs(residual) * taken.precision)) < TOLERANCE * (1 - taken.rate)
+
+
+def _combine(points: list[Floats], residuals: list[Floats], precision: Floats) -> Floats:
+    """Combine the last results so that the combined step, in standard errors, is smallest.
+
+    No parameter moves by more than 1, or by more than EM itself would move it: far jumps land where nothing is known.
+    """
+    if len(points) < 2:
+        return points[-1] + residuals[-1]
+    steps = np.diff(np.array(residuals), axis=0)
+    moves = np.diff(np.array(points), axis=0)
+    scaled = steps * precision
+    gram = scaled @ scaled.T
+    gram[np.diag_indices_from(gram)] *= 1 + 1e-10
+    share = np.linalg.lstsq(gram, scaled @ (residuals[-1] * precision), rcond=None)[0]
+    move = residuals[-1] - share @ (moves + steps)
+    farthest = max(1.0, float(np.abs(residuals[-1]).max()))
+    combined: Floats = points[-1] + move / max(1.0, float(np.abs(move).max()) / farthest)
+    return combined
 
 
 def _upright(problem: Problem, point: Floats) -> Floats:
@@ -57,24 +297,21 @@ def _upright(problem: Problem, point: Floats) -> Floats:
 
 def _estimates(problem: Problem, point: Floats, errors: bool) -> Estimates:
     items, ability = problem.unpack(point)
-    seen = standardised(items, ability)
-    exact = errors and exact_is_cheap(problem.answers.n_subjects, int(problem.free.sum()))
-    found = replace(problem, answers=problem.answers.precisely()).expect(seen, with_weights=exact)
-    nothing = np.full(items.slope.size, np.nan)
-    a_se, b_se, g_se = nothing, nothing, nothing
+    seen = items.for_population(*ability)
+    n, free = items.slope.size, problem.free_items
+    exact = errors and exact_is_cheap(problem.answers.n_subjects, int(free.sum()))
+    expectation = expect(problem.model, problem.answers.precisely(), seen, with_weights=exact)
+    a_se, b_se, g_se = (np.full(n, 0.0 if errors else np.nan) for _ in range(3))
     if errors:
-        free, chance = problem.free, problem.free_guessing
-        about = covariance(problem.answers, seen, found, problem.model, problem.priors, free, chance, exact)
+        chance = problem.free[2]
+        about = covariance(problem.model, problem.answers, seen, expectation, problem.priors, problem.free, exact)
         b, a = seen.difficulty[free], seen.slope[free]
         variance = (about.intercept + 2 * b * about.both + b**2 * about.slope) / a**2
-        a_se, b_se, g_se = (np.zeros(items.slope.size) for _ in range(3))
         a_se[free] = _root(about.slope) / ability.sd
         b_se[free] = _root(variance) * ability.sd
         g = items.guessing[chance]
         g_se[chance] = g * (1 - g) * _root(about.guessing[chance[free]])
-    n_free = int(problem.free.sum())
-    per_item = n_free if problem.model == "1pl" else 2 * n_free + int(problem.free_guessing.sum())
-    extra = 2 if problem.anchored else int(problem.model == "1pl")
+    of_the_scale = 2 if problem.anchored else int(problem.one_free_slope)
     return Estimates(
         items.difficulty,
         items.slope,
@@ -82,21 +319,14 @@ def _estimates(problem: Problem, point: Floats, errors: bool) -> Estimates:
         b_se,
         a_se,
         g_se,
-        found.log_likelihood,
-        per_item + extra,
+        expectation.log_likelihood,
+        int(problem.free.sum()) + of_the_scale,
         False,
         0,
-        ability.mean,
-        ability.sd,
+        *ability,
     )
 
 
 def _root(variance: Floats) -> Floats:
     """Standard error, or NaN where there is no maximum to measure the curvature of."""
     return np.sqrt(np.where(variance >= 0, variance, np.nan))
-
-
-def _expanded(values: Floats, kept: Bools) -> Floats:
-    whole = np.full(kept.size, np.nan)
-    whole[kept] = values
-    return whole

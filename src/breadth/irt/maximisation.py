@@ -1,4 +1,4 @@
-"""The M step: a Newton step or two for every item, and the scale of ability."""
+"""The M step: a Newton step or two for every item, and the scale of ability; and how sure the items then are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from breadth.irt.answers import Bools, Floats
-from breadth.irt.curves import Parameters, curves, scores
+from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import Expectation, knot_sums
-from breadth.irt.priors import Priors
+from breadth.irt.models import Model
+from breadth.irt.parameters import KNOTS, Parameters, Priors, Scores, curves, log_answers, scores
 
 #: Newton steps per M step. A second one is cheap beside an E step and saves some of those.
 NEWTON_STEPS = 2
@@ -17,189 +17,124 @@ NEWTON_STEPS = 2
 #: No parameter moves further in one Newton step: far from the solution the curves are flat and steps too long.
 LONGEST = 1.0
 
-#: Interpolated counts may be slightly negative where nobody is; information may not.
+#: Interpolated counts may be slightly negative where there are no subjects; information may not.
 LEAST_INFORMATION = 1e-9
 
-#: Times that a step of the 3PL is halved before it is given up.
+#: Times that a step with guessing is halved before it is given up.
 HALVINGS = 6
+
+#: Multiplications up to which the whole information matrix is computed.
+EXACT_WORK = 5e9
+
+#: Numbers in each table of subjects x parameters x knots held at once meanwhile.
+BATCH_NUMBERS = 2_000_000
 
 
 class Improved(NamedTuple):
-    """Items after the M step, and the information [p, J] about each parameter if abilities were known."""
+    """Items after the M step, and the information about each free parameter if abilities were known."""
 
     items: Parameters
-    information: Floats
+    information: Parameters
 
 
-def improve_intercepts(items: Parameters, found: Expectation, priors: Priors) -> Improved:
-    """M step of the 1PL: intercepts only; the common slope is the spread of ability."""
-    right = found.right[:, 0]
-    logistic = found.curves.logistic
+def improve(model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Improved:
+    """Take the M step of a model for its free items; ``free`` [3, J] says which of their parameters are."""
+    if model.guessing:
+        return _improve_guessing(items, expectation, priors, free)
+    if model.slope == "item":
+        return _improve_slopes(items, expectation, priors)
+    return _improve_intercepts(items, expectation, priors)
+
+
+def _improve_intercepts(items: Parameters, expectation: Expectation, priors: Priors) -> Improved:
+    """Intercepts only; a common slope is the spread of ability."""
+    right = expectation.right[:, 0]
+    logistic = expectation.curves.logistic
     information = np.empty(0)
     for repeat in range(NEWTON_STEPS):
         if repeat:
-            logistic = curves(items.slope, items.intercept).logistic
-        first = knot_sums(found.counts, logistic)[:, 0]
-        spread = first - knot_sums(found.counts, logistic**2)[:, 0]
+            logistic = curves(items).logistic
+        first = knot_sums(expectation.counts, logistic)[:, 0]
+        spread = first - knot_sums(expectation.counts, logistic**2)[:, 0]
         information = np.maximum(spread, LEAST_INFORMATION) + priors.intercept_precision
         gradient = right - first - priors.intercept_precision * items.intercept
         items = items._replace(intercept=items.intercept + _limited((gradient / information)[None])[0])
-    return Improved(items, information[None])
+    unused = np.zeros(information.size)
+    return Improved(items, Parameters(unused, information, unused))
 
 
-def improve_2pl(items: Parameters, found: Expectation, priors: Priors) -> Improved:
-    """M step of the 2PL: slope and intercept of every item, a concave problem in two variables."""
-    logistic = found.curves.logistic
-    information = np.empty(0)
+def _improve_slopes(items: Parameters, expectation: Expectation, priors: Priors) -> Improved:
+    """Slope and intercept of every item, a concave problem in two variables."""
+    logistic = expectation.curves.logistic
+    aa = dd = np.empty(0)
     for repeat in range(NEWTON_STEPS):
         if repeat:
-            logistic = curves(items.slope, items.intercept).logistic
+            logistic = curves(items).logistic
         variance = logistic * (1 - logistic)
-        expected = knot_sums(found.counts, logistic, logistic)
-        dd, ad, aa = knot_sums(found.counts, variance, variance, variance).T
+        expected = knot_sums(expectation.counts, logistic, logistic)
+        dd, ad, aa = knot_sums(expectation.counts, variance, variance, variance).T
         dd = np.maximum(dd, LEAST_INFORMATION) + priors.intercept_precision
         aa = np.maximum(aa, LEAST_INFORMATION) + priors.slope_precision
-        to_a = found.right[:, 0] - expected[:, 1] - priors.slope_precision * (items.slope - priors.slope_mean)
-        to_d = found.right[:, 1] - expected[:, 0] - priors.intercept_precision * items.intercept
+        to_a = expectation.right[:, 0] - expected[:, 1] - priors.slope_precision * (items.slope - priors.slope_mean)
+        to_d = expectation.right[:, 1] - expected[:, 0] - priors.intercept_precision * items.intercept
         determinant = np.maximum(aa * dd - ad**2, 1e-12 * aa * dd)
         move = _limited(np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant)
         items = items._replace(slope=items.slope + move[0], intercept=items.intercept + move[1])
-        information = np.stack([aa, dd])
-    return Improved(items, information)
+    return Improved(items, Parameters(aa, dd, np.zeros(aa.size)))
 
 
-def improve_3pl(items: Parameters, found: Expectation, priors: Priors, free_guessing: Bools) -> Improved:
-    """M step of the 3PL: Fisher scoring in slope, intercept and logit of the guessing parameter.
+def _improve_guessing(items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Improved:
+    """Fisher scoring in slope, intercept and logit of the guessing parameter.
 
     The three are close to collinear for many items and the problem is not concave, so a step that makes an item worse
     is halved until it does not.
     """
-    information = np.empty(0)
-    value = _value_3pl(items, found, priors, free_guessing)
+    value = _item_values(items, expectation, priors, free)
+    fisher = np.empty(0)
     for _ in range(NEWTON_STEPS):
-        gradient, fisher = _slopes_3pl(items, found, priors, free_guessing)
+        gradient, fisher = _item_derivatives(items, expectation, priors, free)
         step: Floats = np.linalg.solve(fisher, gradient[:, :, None])[:, :, 0].T.astype(np.float64)
         move = _limited(step)
         for _ in range(HALVINGS):
-            tried = _moved(items, move, free_guessing)
-            after = _value_3pl(tried, found, priors, free_guessing)
+            tried = items.moved(move, free[2])
+            after = _item_values(tried, expectation, priors, free)
             worse = ~(after >= value - 1e-9 * np.abs(value))
             if not worse.any():
                 break
             move[:, worse] /= 2
         else:
             move[:, worse] = 0
-            tried = _moved(items, move, free_guessing)
+            tried = items.moved(move, free[2])
             after = np.where(worse, value, after)
         items, value = tried, after
-        information = np.einsum("jpp->pj", fisher)
-    return Improved(items, information)
+    return Improved(items, Parameters(*np.einsum("jpp->pj", fisher)))
 
 
-def _slopes_3pl(items: Parameters, found: Expectation, priors: Priors, free_guessing: Bools) -> tuple[Floats, Floats]:
+def _item_derivatives(
+    items: Parameters, expectation: Expectation, priors: Priors, free: Bools
+) -> tuple[Floats, Floats]:
     """Gradient [J, 3] and Fisher information [J, 3, 3] of every item, with priors."""
-    right_prior, wrong_prior = priors.guessing_counts
     at = scores(items, with_guessing=True)
-    at.direction[2] *= free_guessing[:, None]
-    gradient = np.einsum("jk,pjk->jp", found.right - found.counts * at.probability, at.direction)
-    fisher = np.einsum("jk,pjk,qjk->jpq", found.counts * at.variance, at.direction, at.direction, optimize=True)
-    g = items.guessing
-    gradient[:, 0] -= priors.slope_precision * (items.slope - priors.slope_mean)
-    gradient[:, 1] -= priors.intercept_precision * items.intercept
-    gradient[:, 2] += free_guessing * (right_prior * (1 - g) - wrong_prior * g)
-    fisher[:, 0, 0] += priors.slope_precision
-    fisher[:, 1, 1] += priors.intercept_precision
-    fisher[:, 2, 2] += np.where(free_guessing, (right_prior + wrong_prior) * g * (1 - g), 1.0)
+    at.direction[2] *= free[2][:, None]
+    residual = expectation.right - expectation.counts * at.probability
+    gradient = np.einsum("jk,pjk->jp", residual, at.direction) + priors.gradient(items, free)
+    weight = expectation.counts * at.variance
+    fisher: Floats = np.einsum("jk,pjk,qjk->jpq", weight, at.direction, at.direction, optimize=True)
     # A touch of ridge keeps the matrix invertible; it changes the step, not where the steps end.
-    np.einsum("jpp->jp", fisher)[...] *= 1 + 1e-6
-    np.einsum("jpp->jp", fisher)[...] += 1e-9
+    diagonal = np.einsum("jpp->jp", fisher)
+    diagonal += priors.curvature(items, free)
+    diagonal *= 1 + 1e-6
+    diagonal += 1e-9
     return gradient, fisher
 
 
-def _value_3pl(items: Parameters, found: Expectation, priors: Priors, free_guessing: Bools) -> Floats:
+def _item_values(items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Floats:
     """Expected complete-data log-likelihood of every item, with priors."""
-    at = curves(items.slope, items.intercept)
-    g = items.guessing[:, None]
-    log_wrong = np.log1p(-g) - at.log_one_plus
-    log_odds = np.log(g + (1 - g) * at.logistic) - log_wrong
-    value: Floats = np.einsum("jk,jk->j", found.right, log_odds) + knot_sums(found.counts, log_wrong)[:, 0]
-    value -= priors.slope_precision * (items.slope - priors.slope_mean) ** 2 / 2
-    value -= priors.intercept_precision * items.intercept**2 / 2
-    inside = np.where(free_guessing, items.guessing, 0.5)
-    right_prior, wrong_prior = priors.guessing_counts
-    value += free_guessing * (right_prior * np.log(inside) + wrong_prior * np.log1p(-inside))
+    log_odds, log_wrong = log_answers(items, curves(items))
+    value: Floats = np.einsum("jk,jk->j", expectation.right, log_odds)
+    value += knot_sums(expectation.counts, log_wrong)[:, 0]
+    value += priors.log_density(items, free)
     return value
-
-
-def _moved(items: Parameters, move: Floats, free_guessing: Bools) -> Parameters:
-    inside = np.where(free_guessing, items.guessing, 0.5)
-    logit = np.clip(np.log(inside) - np.log1p(-inside) + move[2], -12, 12)
-    guessing = np.where(free_guessing, 1 / (1 + np.exp(-logit)), items.guessing)
-    return Parameters(items.slope + move[0], items.intercept + move[1], guessing)
-
-
-def ability_scale(
-    found: Expectation, weight: float, items: Parameters, priors: Priors, log_spread: float | None, common: bool
-) -> tuple[float, float]:
-    """Mean and standard deviation of ability that suit the posteriors best, given the items.
-
-    Without fixed items the scale of ability is arbitrary, so items take it up: a parameter-expanded EM (Liu, Rubin and
-    Wu 1998) that needs a fraction of the steps. Priors hold on the scale where ability is N(0, 1); what a shift or
-    stretch does to them is counted here, so that the fixed point is the maximum of the posterior.
-    ``log_spread`` is the log of the spread of ability so far, where it is estimated; ``common`` says that slopes have
-    no prior of their own.
-    """
-    precision = priors.intercept_precision
-    pull, stiffness = precision * (items.slope @ items.intercept), precision * (items.slope @ items.slope)
-    # Starting from no change at all, a solution that is already reached stays where it is.
-    mean, log_sd = 0.0, 0.0
-    for _ in range(4):
-        inverse = weight * np.exp(-2 * log_sd)
-        mean = float((inverse * found.mean - pull) / (inverse + stiffness))
-        variance = found.square - 2 * mean * found.mean + mean**2
-        for _ in range(3):
-            gradient, curvature = _stretch(log_sd, weight, variance, items.slope, priors, log_spread, common)
-            log_sd += float(np.clip(gradient / curvature, -0.5, 0.5))
-    return mean, float(np.exp(log_sd))
-
-
-def _stretch(
-    log_sd: float,
-    weight: float,
-    variance: float,
-    slope: Floats,
-    priors: Priors,
-    log_spread: float | None,
-    common: bool,
-) -> tuple[float, float]:
-    """First and negative second derivative by log_sd of the expanded model's objective."""
-    spread = weight * variance * np.exp(-2 * log_sd)
-    gradient, curvature = spread - weight, 2 * spread
-    if log_spread is not None:
-        gradient -= priors.spread_precision * (log_spread + log_sd)
-        curvature += priors.spread_precision
-    if not common:
-        stretched = slope * np.exp(log_sd)
-        gradient -= priors.slope_precision * float(stretched @ (stretched - priors.slope_mean))
-        curvature += priors.slope_precision * float(stretched @ stretched)
-    return float(gradient), float(curvature)
-
-
-def log_prior(
-    items: Parameters, free: Bools, priors: Priors, model: str, free_guessing: Bools, log_spread: float | None
-) -> float:
-    """Log density of the priors at the free items and the spread of ability, up to a constant."""
-    total = -priors.intercept_precision * float(np.sum(items.intercept[free] ** 2)) / 2
-    if log_spread is not None:
-        total -= priors.spread_precision * log_spread**2 / 2
-    if model == "1pl":
-        return total
-    total -= priors.slope_precision * float(np.sum((items.slope[free] - priors.slope_mean) ** 2)) / 2
-    if model == "3pl":
-        right, wrong = priors.guessing_counts
-        g = items.guessing[free_guessing]
-        total += float(np.sum(right * np.log(g) + wrong * np.log1p(-g)))
-    return total
 
 
 def _limited(move: Floats) -> Floats:
@@ -207,3 +142,211 @@ def _limited(move: Floats) -> Floats:
     longest = np.max(np.abs(move), axis=0)
     limited: Floats = move / np.maximum(longest / LONGEST, 1)
     return limited
+
+
+def ability_scale(
+    model: Model,
+    expectation: Expectation,
+    weight: float,
+    items: Parameters,
+    priors: Priors,
+    log_spread: float | None,
+    stretches: bool,
+) -> tuple[float, float]:
+    """Mean and standard deviation of ability that suit the posteriors best, given the items.
+
+    Without fixed items the scale of ability is arbitrary, so items take it up: a parameter-expanded EM (Liu, Rubin and
+    Wu 1998) that needs a fraction of the steps. Priors hold on the scale where ability is N(0, 1); what a shift or
+    stretch does to them is counted here, so that the fixed point is the maximum of the posterior. ``log_spread`` is the
+    log of the spread of ability so far, where it is estimated; without ``stretches`` the standard deviation stays 1.
+    """
+    precision = priors.intercept_precision
+    pull, stiffness = precision * (items.slope @ items.intercept), precision * (items.slope @ items.slope)
+    # Starting from no change at all, a solution that is already reached stays where it is.
+    mean, log_sd = 0.0, 0.0
+    for _ in range(4):
+        inverse = weight * np.exp(-2 * log_sd)
+        mean = float((inverse * expectation.mean - pull) / (inverse + stiffness))
+        variance = expectation.square - 2 * mean * expectation.mean + mean**2
+        for _ in range(3 * stretches):
+            gradient, curvature = _stretch(model, log_sd, weight, variance, items.slope, priors, log_spread)
+            log_sd += float(np.clip(gradient / curvature, -0.5, 0.5))
+    return mean, float(np.exp(log_sd))
+
+
+def _stretch(
+    model: Model,
+    log_sd: float,
+    weight: float,
+    variance: float,
+    slope: Floats,
+    priors: Priors,
+    log_spread: float | None,
+) -> tuple[float, float]:
+    """First and negative second derivative by log_sd of the expanded model's objective."""
+    spread = weight * variance * np.exp(-2 * log_sd)
+    gradient, curvature = spread - weight, 2 * spread
+    if log_spread is not None:
+        gradient -= priors.spread_precision * (log_spread + log_sd)
+        curvature += priors.spread_precision
+    if model.slope == "item":
+        stretched = slope * np.exp(log_sd)
+        gradient -= priors.slope_precision * float(stretched @ (stretched - priors.slope_mean))
+        curvature += priors.slope_precision * float(stretched @ stretched)
+    return float(gradient), float(curvature)
+
+
+class Covariance(NamedTuple):
+    """Sampling variances of the free items [F]: slope, intercept, logit of guessing; and slope with intercept."""
+
+    slope: Floats
+    intercept: Floats
+    both: Floats
+    guessing: Floats
+
+
+class _Pieces(NamedTuple):
+    """The free items' scores on the knots, expected counts, complete-data information [F, p, p], priors [F, p]."""
+
+    at: Scores
+    counts: Floats
+    complete: Floats
+    priors: Floats
+
+
+def exact_is_cheap(n_subjects: int, n_free: int) -> bool:
+    """Whether the whole information matrix of so many subjects and free items takes a fraction of a second."""
+    return n_subjects * (2 * n_free) ** 2 * KNOTS.size <= EXACT_WORK
+
+
+def covariance(
+    model: Model,
+    answers: Answers,
+    items: Parameters,
+    expectation: Expectation,
+    priors: Priors,
+    free: Bools,
+    exact: bool,
+) -> Covariance:
+    """Invert the information that the answers hold about the free items, abilities being unknown.
+
+    Louis (1982): observed information = expected complete-data information - covariance of the complete-data scores
+    given the answers. Scores of different items covary because they share a subject's ability. ``exact`` computes and
+    inverts the whole matrix, and needs posteriors with weights.
+
+    Otherwise, for many items, the inverse is close to a sum of two parts. First the error of an item given the scale of
+    ability: the inverse of its own block, where a subject's posterior of variance v costs v (score's derivative)^2 of
+    information. Second the error of the scale, which all items share: abilities of N subjects have a mean and a log
+    standard deviation with sampling variances 1 / (N r) and 1 / (2 N r^2), where r is the reliability; difficulties and
+    slopes inherit them. Leaving the second part out makes intervals too narrow.
+
+    Both take the model to be true, subjects independent, ability normal and fixed items exact. With near-copies among
+    the subjects the errors are too small: weight or drop the copies.
+    """
+    pieces = _pieces(model, items, expectation, priors, free)
+    if exact:
+        whole = _exact(model, answers, expectation, pieces, free[1])
+        # With very few answers the likelihood need not be curved downwards everywhere; the other way always is.
+        if (whole.slope >= 0).all() and (whole.intercept > 0).all() and (whole.guessing >= 0).all():
+            return whole
+    return _narrow(model, items, expectation, pieces, free[1])
+
+
+def _pieces(model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> _Pieces:
+    chosen = free[1]
+    some, free = items.part(chosen), free[:, chosen]
+    at = scores(some, model.guessing)
+    counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
+    prior = priors.curvature(some, free)[:, : at.direction.shape[0]]
+    if model.guessing:
+        at.direction[2] *= free[2][:, None]
+        prior[:, 2] += 1e-9 * free[2]
+    complete = np.einsum("jk,pjk,qjk->jpq", counts * at.variance, at.direction, at.direction, optimize=True)
+    return _Pieces(at, counts, complete, prior)
+
+
+def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
+    """Error given the scale, by items, plus the error of the scale."""
+    every = scores(items, model.guessing)
+    total = np.maximum(expectation.posterior.total, 0)
+    per_knot = np.where(total > 1e-9, total, np.inf)
+    about_ability = expectation.counts / per_knot * every.variance * (items.slope[:, None] * every.ratio) ** 2
+    from_free, from_all = about_ability[free].sum(axis=0), about_ability.sum(axis=0)
+    width = 1 / (1 + from_all)
+
+    at, blocks = pieces.at, pieces.complete.copy()
+    weight = pieces.counts * at.variance
+    bend = weight * at.variance * (items.slope[free][:, None] * at.ratio) ** 2 * width
+    blocks -= np.einsum("jk,pjk,qjk->jpq", bend, at.direction, at.direction, optimize=True)
+    np.einsum("jpp->jp", blocks)[...] += pieces.priors
+    slope = items.slope[free]
+    if free.all():
+        reliable = float(total @ (from_all * width)) / total.sum()
+        shift, stretch = 1 / (total.sum() * reliable), 1 / (2 * total.sum() * reliable**2)
+    else:
+        # The scale is tied to the fixed items, as far as they tell abilities apart.
+        tied = total * from_free * (from_all - from_free) * width
+        shift, stretch = 1 / tied.sum(), 1 / (tied @ KNOTS**2)
+    if model.slope != "item":
+        intercept = 1 / blocks[:, 1, 1] + slope**2 * shift
+        none = np.zeros_like(intercept)
+        return Covariance(slope**2 * stretch * _one_free_slope(model, free), intercept, none, none)
+    # The answer itself, not only its expectation, moves the score of a slope with ability: theta (r - P).
+    blocks[:, 0, 0] -= (weight * np.square(at.ratio)) @ width
+    full: Floats = np.linalg.inv(blocks).astype(np.float64)
+    full[:, 0, 0] += slope**2 * stretch
+    full[:, 1, 1] += slope**2 * shift
+    return _read(full)
+
+
+def _exact(model: Model, answers: Answers, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
+    """Louis's formula without approximation, from every subject's posterior."""
+    posterior = expectation.posterior
+    if posterior.weights is None:
+        raise AssertionError("exact information needs every subject's posterior")
+    at = pieces.at
+    p, n_free, k = at.direction.shape
+    right = answers.right[:, free].astype(np.float64)
+    seen = np.ones_like(right) if answers.seen is None else answers.seen[:, free].astype(np.float64)
+    whole = np.zeros((p, n_free, p, n_free))
+    each = np.arange(n_free)
+    whole[:, each, :, each] = pieces.complete
+    information = whole.reshape(p * n_free, p * n_free)
+    means = np.zeros((answers.n_subjects, p * n_free))
+    # Many knots in one product: threads of the linear algebra library lose far more in many small ones.
+    batch = max(1, BATCH_NUMBERS // (answers.n_subjects * p * n_free))
+    for start in range(0, k, batch):
+        knots = slice(start, min(start + batch, k))
+        weight = posterior.weights[:, knots].T[:, :, None]
+        residual = right - seen * at.probability.T[knots, None, :]
+        score = np.concatenate([residual * at.direction[q].T[knots, None, :] for q in range(p)], axis=2)
+        weighted = score * weight
+        means += weighted.sum(axis=0)
+        weighted *= answers.weights[:, None]
+        information -= weighted.reshape(-1, p * n_free).T @ score.reshape(-1, p * n_free)
+    information += (means * answers.weights[:, None]).T @ means
+    information[np.diag_indices_from(information)] += pieces.priors.T.ravel()
+    if model.slope != "item":
+        common = _one_free_slope(model, free)
+        chosen = np.zeros((p * n_free, n_free + int(common)))
+        chosen[n_free:, :n_free] = np.eye(n_free)
+        if common:
+            chosen[:n_free, -1] = 1
+        own: Floats = np.linalg.inv(chosen.T @ information @ chosen).astype(np.float64)
+        zero = np.zeros(n_free)
+        intercept = np.diag(own)[:n_free].copy()
+        if not common:
+            return Covariance(zero, intercept, zero, zero)
+        return Covariance(np.full(n_free, own[-1, -1]), intercept, own[-1, :-1], zero)
+    inverse: Floats = np.linalg.inv(information).astype(np.float64).reshape(p, n_free, p, n_free)
+    return _read(inverse[:, each, :, each])
+
+
+def _one_free_slope(model: Model, free: Bools) -> bool:
+    """Whether all items share a slope that is estimated: beside fixed items it is theirs."""
+    return model.slope == "common" and bool(free.all())
+
+
+def _read(full: Floats) -> Covariance:
+    guessing = full[:, 2, 2] if full.shape[1] == 3 else np.zeros(full.shape[0])
+    return Covariance(full[:, 0, 0], full[:, 1, 1], full[:, 0, 1], guessing)

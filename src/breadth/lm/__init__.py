@@ -1,1 +1,70 @@
-"""Language models: loading, scoring by pattern, choice or generation, and fine-tuning. Needs the ``lm`` extra."""
+"""Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
+
+Names are imported when first used, because most need torch; ``models``, ``fetch`` and ``extra`` do not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
+    from breadth.lm.evaluation import encode_testset as encode_testset
+    from breadth.lm.evaluation import evaluate as evaluate
+    from breadth.lm.evaluation import keep_frozen_states as keep_frozen_states
+    from breadth.lm.extra import require_lm as require_lm
+    from breadth.lm.fetch import Stage as Stage
+    from breadth.lm.fetch import fetch as fetch
+    from breadth.lm.layers import attach_lora as attach_lora
+    from breadth.lm.layers import unfreeze as unfreeze
+    from breadth.lm.loading import LanguageModel as LanguageModel
+    from breadth.lm.loading import load_model as load_model
+    from breadth.lm.loading import locate as locate
+    from breadth.lm.models import BUILT_IN as BUILT_IN
+    from breadth.lm.models import built_in_model as built_in_model
+    from breadth.lm.models import describe_models as describe_models
+    from breadth.lm.models import fault_of as fault_of
+    from breadth.lm.models import model_folder as model_folder
+    from breadth.lm.placement import available_memory as available_memory
+    from breadth.lm.prompts import encode_continuations as encode_continuations
+    from breadth.lm.prompts import few_shot_text as few_shot_text
+    from breadth.lm.scoring import SCORERS as SCORERS
+    from breadth.lm.scoring import Continuations as Continuations
+    from breadth.lm.scoring import NextToken as NextToken
+    from breadth.lm.scoring import Requests as Requests
+    from breadth.lm.scoring import Scorer as Scorer
+    from breadth.lm.scoring import register_scorer as register_scorer
+    from breadth.lm.scoring import scorer_of as scorer_of
+    from breadth.lm.split_model import Batch as Batch
+    from breadth.lm.split_model import SplitModel as SplitModel
+    from breadth.lm.tiny import write_tiny_model as write_tiny_model
+    from breadth.lm.train_set import EncodedTrainSet as EncodedTrainSet
+    from breadth.lm.train_set import encode_train_set as encode_train_set
+    from breadth.lm.training import Trainer as Trainer
+    from breadth.lm.training import derived_seed as derived_seed
+
+_MODULES = {
+    "evaluation": ("EncodedTestSet", "encode_testset", "evaluate", "keep_frozen_states"),
+    "extra": ("require_lm",),
+    "fetch": ("Stage", "fetch"),
+    "layers": ("attach_lora", "unfreeze"),
+    "loading": ("LanguageModel", "load_model", "locate"),
+    "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
+    "placement": ("available_memory",),
+    "prompts": ("encode_continuations", "few_shot_text"),
+    "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),
+    "split_model": ("Batch", "SplitModel"),
+    "tiny": ("write_tiny_model",),
+    "train_set": ("EncodedTrainSet", "encode_train_set"),
+    "training": ("Trainer", "derived_seed"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [*_MODULE_OF]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'breadth.lm' has no attribute {name!r}")
+    return getattr(import_module(f"breadth.lm.{_MODULE_OF[name]}"), name)

@@ -1,4 +1,4 @@
-"""The ``lm`` extra: said in one line when it is missing, and kept quiet when it is there."""
+"""The ``lm`` extra: one clear message if it is missing, and no chatter from its libraries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from breadth.errors import InputError, listed
 
 
 def require_lm(*modules: str) -> None:
-    """Refuse to go on without the libraries of the ``lm`` extra (torch and transformers unless others are named)."""
+    """Raise an error if libraries of the ``lm`` extra are missing (by default torch and transformers)."""
     missing = [name for name in modules or ("torch", "transformers") if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(
-            f"language models need {listed(missing)}, which is not installed; install with: pip install 'breadth[lm]'"
-        )
+        raise InputError(f"language models need {listed(missing)}; install with: pip install 'breadth[lm]'")
 
 
 @contextmanager
@@ -30,7 +28,7 @@ def quiet() -> Iterator[None]:
 
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     hub_bars_off = hub.are_progress_bars_disabled()
-    # The Hub's own logger reports every retry; the exception at the end says it once.
+    # The Hub's own logger reports every retry; the exception at the end is enough.
     hub_logger = logging.getLogger("huggingface_hub")
     hub_level = hub_logger.level
     transformers_logging.set_verbosity(logging.CRITICAL)
@@ -50,6 +48,6 @@ def quiet() -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, or its kind if it has none."""
+    """The first line of an exception's message, or its type if it has none."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

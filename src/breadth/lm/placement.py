@@ -1,19 +1,25 @@
-"""On what a model runs and in what precision: the user's wish, checked, or the choice for this machine with its why."""
+"""Where a model runs and in what precision, as requested or chosen for this machine, and how much memory is free."""
 
 from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import psutil
 
 from breadth.errors import InputError
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Quantisation = Literal["4bit", "8bit"]
+
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Arguments for ``from_pretrained``, where to move the model afterwards, and notes on why."""
+    """Arguments for ``from_pretrained``, the device to move the model to afterwards, and the reasons as notes."""
 
     dtype: Any
     dtype_name: str
@@ -23,11 +29,11 @@ class Placement:
 
 
 def place(dtype: str = "auto", device: str = "auto", quantise: str | None = None) -> Placement:
-    """Decide on device, precision and quantisation."""
+    """Choose device, precision and quantisation."""
     import torch
 
-    if dtype not in DTYPES:
-        raise InputError(f"dtype: {dtype!r} is not one of {', '.join(DTYPES)}")
+    if dtype not in get_args(Dtype):
+        raise InputError(f"dtype: {dtype!r} is not one of {', '.join(get_args(Dtype))}")
     chosen, device_note = _choose_device(device)
     kind = chosen.partition(":")[0]
     name, dtype_note = _choose_dtype(dtype, kind)
@@ -36,12 +42,12 @@ def place(dtype: str = "auto", device: str = "auto", quantise: str | None = None
     several = kind == "cuda" and device == "auto" and torch.cuda.device_count() > 1
     if quantise is not None:
         arguments["quantization_config"] = _quantisation(quantise, kind, getattr(torch, name))
-        notes.append(f"weights in {quantise}: asked for")
+        notes.append(f"weights in {quantise}: as requested")
     if several:
         arguments["device_map"] = "auto"
         notes.append(f"layers spread over {torch.cuda.device_count()} GPUs by accelerate")
     elif quantise is not None:
-        # Quantised weights are made on the GPU and cannot be moved there later.
+        # Quantised weights are created on the GPU and cannot be moved there later.
         arguments["device_map"] = {"": chosen}
     return Placement(
         getattr(torch, name), name, arguments, None if arguments.get("device_map") else chosen, tuple(notes)
@@ -60,34 +66,34 @@ def _choose_device(device: str) -> tuple[str, str]:
         raise InputError(f"device: {device!r} is not a device; give auto, cpu, cuda, cuda:0, ... or mps") from error
     if parsed.type == "cuda":
         if not cuda:
-            raise InputError(f"device: {device!r} was asked for, but torch finds no CUDA GPU; use auto or cpu")
+            raise InputError(f"device: {device!r} needs a CUDA GPU, and torch finds none; use auto or cpu")
         if parsed.index is not None and parsed.index >= torch.cuda.device_count():
-            raise InputError(f"device: there is no {device!r}; torch finds {torch.cuda.device_count()} CUDA GPUs")
+            raise InputError(f"device: {device!r} does not exist; torch finds {torch.cuda.device_count()} CUDA GPUs")
     elif parsed.type == "mps":
         if not torch.backends.mps.is_available():
-            raise InputError("device: 'mps' was asked for, but this machine has none; use auto or cpu")
+            raise InputError("device: 'mps' is not available on this machine; use auto or cpu")
     elif parsed.type != "cpu":
         raise InputError(f"device: {device!r} is not supported; give auto, cpu, cuda, cuda:0, ... or mps")
-    return str(parsed), f"device {parsed}: asked for"
+    return str(parsed), f"device {parsed}: as requested"
 
 
 def _choose_dtype(dtype: str, kind: str) -> tuple[str, str]:
     import torch
 
     if dtype != "auto":
-        return dtype, f"{dtype}: asked for"
+        return dtype, f"{dtype}: as requested"
     if kind != "cuda":
-        return "float32", f"float32: half precision is not used on {kind} unless asked for"
+        return "float32", f"float32: half precision is used on {kind} only on request"
     if torch.cuda.is_bf16_supported(including_emulation=False):
         return "bfloat16", "bfloat16: the GPU supports it"
     return "float32", "float32: the GPU does not support bfloat16"
 
 
 def _quantisation(quantise: str, kind: str, dtype: Any) -> Any:
-    if quantise not in {"4bit", "8bit"}:
-        raise InputError(f"quantise: {quantise!r} is neither 4bit nor 8bit")
+    if quantise not in get_args(Quantisation):
+        raise InputError(f"quantise: {quantise!r} is not one of {', '.join(get_args(Quantisation))}")
     if kind != "cuda":
-        raise InputError(f"quantise: {quantise} needs a CUDA GPU, and the model runs on {kind}; leave quantise out")
+        raise InputError(f"quantise: {quantise} needs a CUDA GPU, and the model runs on {kind}; remove quantise")
     if importlib.util.find_spec("bitsandbytes") is None:
         raise InputError(f"quantise: {quantise} needs bitsandbytes; install with: pip install bitsandbytes")
     import transformers
@@ -96,3 +102,21 @@ def _quantisation(quantise: str, kind: str, dtype: Any) -> Any:
     if quantise == "8bit":
         return make(load_in_8bit=True)
     return make(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype)
+
+
+def available_memory(device: Any = "cpu") -> int:
+    """Bytes of memory that are free on a device, within the limit of a container."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.mem_get_info(torch.device(device))[0])
+    return min(psutil.virtual_memory().available, _container_memory())
+
+
+def _container_memory() -> int:
+    """Bytes that a control group leaves; without a limit, more than any machine has."""
+    try:
+        limit, used = (int((_CGROUP / name).read_text(encoding="ascii")) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # no control group of version 2, or "max"
+        return 2**62
+    return max(limit - used, 0)

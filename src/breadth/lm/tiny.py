@@ -1,7 +1,7 @@
-"""A model that needs no download: a few thousand random weights and a tokenizer trained on the spot.
+"""A model that needs no download: a few thousand random weights and a tokenizer trained on a few sentences.
 
-It knows nothing, but everything that works on a language model works on it within milliseconds: scoring, training,
-stopping and resuming. For trying a study file out, and for tests.
+It knows nothing, but evaluation, training and resuming work on it within milliseconds, as on any language model. For
+tests, and for trying out a study file.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from breadth.errors import InputError, listed
 from breadth.lm.extra import quiet, require_lm
 
-#: Families of architecture a tiny model can be of, and whether its tokenizer puts BOS in front.
+#: Architectures of tiny models, and whether the tokenizer puts BOS in front.
 FAMILIES = {"llama": False, "opt": True, "olmo2": False, "gemma3": True}
 
 _TOKENS = 320
 _SPECIAL = ("<pad>", "<bos>", "<eos>")
-# What the tokenizer is trained on; repeated often enough that the answers become single tokens.
+# What the tokenizer is trained on; the answers occur often enough to become single tokens.
 _TEXT = (
     "The cat sat on the mat. Question: The cat is on the mat. Yes or No? Yes",
     "A man plays the guitar. Question: A man is asleep. Yes or No? No",
@@ -33,11 +33,11 @@ def write_tiny_model(folder: str | Path, family: str = "llama", seed: int = 0) -
     Parameters
     ----------
     folder
-        A directory; made if it is not there.
+        A directory; created if necessary.
     family
         ``"llama"``, ``"opt"``, ``"olmo2"`` or ``"gemma3"``.
     seed
-        The weights depend on it and on nothing else.
+        The weights depend on nothing else.
     """
     require_lm()
     import torch

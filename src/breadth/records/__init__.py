@@ -1,15 +1,17 @@
-"""The tables breadth works on: schemas, the one way in and out, and trajectories of scores.
+"""Who answered what, and was it right: the study as measured, its store, tables in and out, trajectories of scores.
 
-Every other room may import this one; it imports none of them.
+``open_study`` is the one way to read answers, ``StudyStore`` the one way to write them. Every other package may import
+this one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.responses import Responses, read_answers, read_responses
-from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, conform
-from breadth.records.store import RunStore, StudyStore, is_study, open_study
-from breadth.records.studies import StudyTables, read_study
-from breadth.records.study_matrix import StudyMatrix, read_matrix, read_sound
-from breadth.records.tables import Table, check_target, read_table, write_table, write_whole
+from breadth.records.files import LocalStore, Store, atomic_write, checksum
+from breadth.records.importers import Importer, open_study, read_answers, register, unregister
+from breadth.records.runs import RunRecord
+from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
+from breadth.records.store import RunStore, StudyStore, is_study, open_store
+from breadth.records.study import Study
+from breadth.records.tables import Table, check_target, read_table, write_table
 from breadth.records.trajectories import Trajectories, read_trajectories
 
 __all__ = [
@@ -17,25 +19,28 @@ __all__ = [
     "RESPONSES",
     "SHIFTS",
     "SUBJECTS",
+    "Importer",
     "InputError",
-    "Responses",
+    "LocalStore",
+    "RunRecord",
     "RunStore",
-    "StudyMatrix",
+    "Shift",
+    "Store",
+    "Study",
     "StudyStore",
-    "StudyTables",
     "Table",
     "Trajectories",
+    "atomic_write",
     "check_target",
+    "checksum",
     "conform",
     "is_study",
+    "open_store",
     "open_study",
     "read_answers",
-    "read_matrix",
-    "read_responses",
-    "read_sound",
-    "read_study",
     "read_table",
     "read_trajectories",
+    "register",
+    "unregister",
     "write_table",
-    "write_whole",
 ]

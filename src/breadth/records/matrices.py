@@ -12,7 +12,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 
-#: What an int8 matrix writes where nothing was observed.
+#: What an integer matrix holds where nothing was observed.
 MISSING = -1
 
 
@@ -37,7 +37,7 @@ def read_npz(path: Path) -> pl.DataFrame:
         raise InputError(f"{path}: array {matrices[0]!r} holds {matrix.dtype}, not numbers")
     rows, columns = matrix.shape
     vectors = {name: array for name, array in arrays.items() if array.ndim == 1}
-    column_name = _naming(vectors, columns, prefer=("items", "testsets", "columns", "facets"))
+    column_name = _naming(vectors, columns, prefer=("items", "testsets", "columns", "testsets"))
     if column_name is None:
         raise InputError(f"{path}: no text array of length {columns} names the columns of {matrices[0]!r}")
     names = [str(name) for name in vectors.pop(column_name)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -21,7 +22,7 @@ SUBJECTS: Schema = {
     "model": pl.String,
     "step": pl.Int64,
     "train_set": pl.String,
-    "shots": pl.Int64,
+    "examples": pl.Int64,
     "seed": pl.Int64,
     "train_level": pl.Int64,
 }
@@ -36,8 +37,9 @@ ITEMS: Schema = {
     "level": pl.Int64,
 }
 
-#: The kinds of shift an item's test set can stand for.
-SHIFTS = ("in-domain", "domain", "style", "difficulty", "adversarial")
+#: How a test set can differ from the training data.
+Shift = Literal["in-domain", "domain", "style", "difficulty", "adversarial"]
+SHIFTS: tuple[Shift, ...] = get_args(Shift)
 
 #: What must be there in each table; every other column of a schema may be left out.
 REQUIRED = {
@@ -51,6 +53,9 @@ ROW_NUMBERS = frozenset({"", "index", "id", "Unnamed: 0"})
 
 #: Columns that say which subject a row is about.
 KEY_COLUMNS = frozenset(SUBJECTS) | {"epoch", "checkpoint", "revision", "fold", "rank", "lr"}
+
+#: Columns of a long table that hold the score itself, or describe the item rather than the subject.
+NOT_KEYS = frozenset(ITEMS) | ROW_NUMBERS | {"score", "correct", "margin"}
 
 #: Columns that are never taken for scores or items by default.
 NO_SCORES = KEY_COLUMNS | ROW_NUMBERS

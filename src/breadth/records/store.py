@@ -1,44 +1,34 @@
-"""The store: a study is a directory, a run a directory in it, a checkpoint one file that is whole or not there.
+"""The store of a study: what each file is called, what is in it, and when it is damaged.
 
-    DIR/study.yaml                          the study as it was resolved
-    DIR/items/<testset>.parquet             the items it is measured on, texts and all
-    DIR/runs/<run>/run.json                 what determines the run
-    DIR/runs/<run>/step-000064.<sum>.parquet  its answers at a checkpoint; <sum> begins the file's SHA-256
-    DIR/aside/                              files that failed their check, set aside
+    study.yaml                              the study as it was resolved
+    items/<testset>.parquet                 the items it is measured on, with their texts
+    runs/<run>/run.json                     what determines the run
+    runs/<run>/step-000064.<sum>.parquet    its answers at a checkpoint; <sum> begins the file's SHA-256
+    aside/                                  damaged files, moved out of the way
 
-What is done is derived from what is there. A part is never overwritten; one that is torn, or whose content is not
-what its name says, is moved to ``aside/`` with a warning, and its work is done again. Files that do not look like
-breadth's own (a user's notes) are left where they are.
+What is done is derived from what is there. A part is never overwritten. Readers report a damaged file and leave it;
+only ``breadth run`` moves it to ``aside/`` and does its work again. Files that do not look like breadth's own (a user's
+notes) are left alone.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from breadth.errors import InputError, listed
-from breadth.records.soundness import (
-    PART,
-    SUM_DIGITS,
-    checksum,
-    make_folder,
-    reject,
-    remove_leftovers,
-    set_aside,
-    sound_bytes,
-)
-from breadth.records.tables import read_table, write_whole
+from breadth.records.files import SUM_DIGITS, LocalStore, checksum
+from breadth.records.runs import RunRecord
 
-__all__ = ["SUM_DIGITS", "RunStore", "StudyStore", "checksum", "is_study", "open_study", "set_aside"]
+DAMAGED = "is damaged (its checksum is wrong)"
 
-_FAULT = "is torn or was changed (its checksum is wrong)"
+_PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
 _PART_SCHEMA = {
     "testset": pl.String,
     "item": pl.String,
@@ -50,148 +40,148 @@ _PART_SCHEMA = {
 
 @dataclass
 class RunStore:
-    """One run's directory: what determines it, and an answer file per checkpoint."""
+    """One run: what determines it, and a file of answers per checkpoint."""
 
-    folder: Path
+    store: LocalStore
+    name: str
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def name(self) -> str:
-        """The run's name: the name of its directory."""
-        return self.folder.name
+    def key(self) -> str:
+        """Where the run's files are in the store."""
+        return f"runs/{self.name}"
 
-    def spec(self) -> dict[str, Any]:
+    @property
+    def folder(self) -> Path:
+        """The run's directory."""
+        return self.store.path(self.key)
+
+    def record(self) -> RunRecord:
         """What determines the run, as it was written when the run began."""
-        path = self.folder / "run.json"
-        try:
-            found = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read ({error}); `breadth run` writes it again") from error
-        if not isinstance(found, dict):
-            raise InputError(f"{path}: does not describe a run; `breadth run` writes it again")
-        return found
+        key = f"{self.key}/run.json"
+        return RunRecord.parse(self.store.read(key), str(self.store.path(key)))
 
-    def write_spec(self, spec: Mapping[str, Any]) -> None:
+    def write_record(self, record: RunRecord) -> None:
         """Write what determines the run, once; a file that says anything else is set aside."""
-        path = self.folder / "run.json"
-        try:
-            if json.loads(path.read_bytes()) == spec:
-                return
-        except FileNotFoundError:
-            make_folder(self.folder)
-        except (OSError, ValueError):
-            pass
-        if path.exists():
-            self._reject(path, "is torn or was changed", "It is written again")
-        text = json.dumps(spec, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        write_whole(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        key, content = f"{self.key}/run.json", record.to_json()
+        there = self.store.read(key)
+        if there == content:
+            return
+        if self.store.exists(key):
+            self.set_aside("run.json", "is damaged or was changed", "It is written again")
+        self.store.write(key, content)
 
-    def parts(self) -> dict[int, Path]:
-        """Steps that have an answer file, in order, without looking into the files."""
-        return {step: paths[0] for step, paths in self._candidates().items()}
+    def parts(self) -> dict[int, str]:
+        """Names of the files of answers by step, in order, without looking into them."""
+        return {step: names[0] for step, names in self._candidates().items()}
 
-    def sound_parts(self) -> dict[int, Path]:
-        """Like ``parts``, but only files that are what their names say. Changes nothing."""
-        found = {}
-        for step, paths in self._candidates().items():
-            for path in paths:
-                if sound_bytes(path) is not None:
-                    found[step] = path
-                    break
-        return found
+    def part_path(self, step: int) -> Path:
+        """Where the answers of a checkpoint are."""
+        return self.folder / self.parts()[step]
 
     def sound_part(self, step: int) -> bytes | None:
-        """The content of one checkpoint's file; None if there is none that is what its name says."""
-        contents = (sound_bytes(path) for path in self._candidates().get(step, []))
+        """The content of a checkpoint's file; None if there is none whose checksum is right."""
+        contents = (self.read_sound(name) for name in self._candidates().get(step, []))
         return next((content for content in contents if content is not None), None)
 
-    def mend(self) -> None:
-        """Set aside what is damaged, and delete what an interrupted write left. Only for who holds the run's lock."""
-        remove_leftovers(self.folder)
-        for path in sorted(self.folder.glob("step-*")):
-            if sound_bytes(path) is None:
-                self._reject(path, _FAULT, "The checkpoint will be evaluated again")
+    def sound_steps(self) -> list[int]:
+        """Checkpoints that have been evaluated: steps with a file whose checksum is right. Changes nothing."""
+        return [step for step in self._candidates() if self.sound_part(step) is not None]
 
-    def read_part(self, path: Path) -> pl.DataFrame | None:
-        """Answers of a checkpoint; None, and the file set aside, if it is not what its name says."""
-        content = sound_bytes(path)
-        if content is not None:
-            return pl.read_parquet(io.BytesIO(content))
-        if path.exists():
-            self._reject(path, _FAULT, "The checkpoint will be evaluated again by `breadth run`")
-        return None
+    def read_sound(self, name: str) -> bytes | None:
+        """The content of a part; None if it is not there or its checksum is wrong."""
+        match = _PART.match(name)
+        content = self.store.read(f"{self.key}/{name}") if match else None
+        return content if content is not None and match and checksum(content) == match[2] else None
+
+    def repair(self) -> None:
+        """Set damaged files aside and delete unfinished ones. Only for the holder of the run's lock."""
+        self.store.clean(self.key)
+        for name in self.store.names(self.key):
+            if name.startswith("step-") and self.read_sound(name) is None:
+                self.set_aside(name, DAMAGED, "The checkpoint will be evaluated again")
 
     def write_part(self, step: int, answers: pl.DataFrame) -> Path:
-        """Write the answers of a checkpoint whole: columns testset, item, correct, margin, answer."""
+        """Write the answers of a checkpoint: columns testset, item, correct, margin, answer."""
         frame = answers.select(pl.col(name).cast(dtype) for name, dtype in _PART_SCHEMA.items())
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         return self.write_part_bytes(step, buffer.getvalue())
 
     def write_part_bytes(self, step: int, content: bytes) -> Path:
-        """Write the bytes of a part under the name that carries their sum."""
-        path = self.folder / f"step-{step:06d}.{checksum(content)}.parquet"
-        write_whole(path, lambda temporary: temporary.write_bytes(content))
-        return path
+        """Write the bytes of a part under the name that carries their checksum."""
+        key = f"{self.key}/step-{step:06d}.{checksum(content)}.parquet"
+        self.store.write(key, content)
+        return self.store.path(key)
 
-    def _candidates(self) -> dict[int, list[Path]]:
-        found: dict[int, list[Path]] = {}
-        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else []:
-            match = PART.match(path.name)
+    def set_aside(self, name: str, fault: str, remedy: str) -> None:
+        """Move one of the run's files out of the way, and keep a warning about it."""
+        self.warnings.append(_set_aside(self.store, f"{self.key}/{name}", fault, remedy))
+
+    def _candidates(self) -> dict[int, list[str]]:
+        steps: dict[int, list[str]] = {}
+        for name in self.store.names(self.key):
+            match = _PART.match(name)
             if match:
-                found.setdefault(int(match[1]), []).append(path)
-        return dict(sorted(found.items()))
-
-    def _reject(self, path: Path, fault: str, remedy: str) -> None:
-        self.warnings.append(reject(path, self.folder.parents[1] / "aside", fault, remedy))
+                steps.setdefault(int(match[1]), []).append(name)
+        return dict(sorted(steps.items()))
 
 
-@dataclass
 class StudyStore:
-    """A study's directory."""
+    """A study's directory, which need not exist yet."""
 
-    folder: Path
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.store = LocalStore(Path(folder))
+        self.warnings: list[str] = []
+
+    @property
+    def folder(self) -> Path:
+        """The study's directory."""
+        return self.store.root
 
     def run(self, name: str) -> RunStore:
         """The store of one run; it need not exist yet."""
-        return RunStore(self.folder / "runs" / name)
+        return RunStore(self.store, name)
 
     def runs(self) -> list[RunStore]:
         """Every run that has begun."""
-        folder = self.folder / "runs"
-        return (
-            [RunStore(path) for path in sorted(folder.iterdir()) if (path / "run.json").exists()]
-            if folder.is_dir()
-            else []
-        )
+        return [self.run(name) for name in self.store.names("runs") if self.store.exists(f"runs/{name}/run.json")]
 
-    def testsets(self) -> dict[str, Path]:
+    def testsets(self) -> list[str]:
         """Test sets whose items are stored."""
-        folder = self.folder / "items"
-        # An interrupted write leaves a hidden file behind.
-        paths = [path for path in sorted(folder.glob("*.parquet")) if not path.name.startswith(".")]
-        return {path.stem: path for path in paths}
+        return [name.removesuffix(".parquet") for name in self.store.names("items") if name.endswith(".parquet")]
+
+    def items(self) -> Iterator[pl.DataFrame]:
+        """The items of every test set."""
+        for testset in self.testsets():
+            frame = self.read_items(testset)
+            yield frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
 
     def read_items(self, testset: str) -> pl.DataFrame:
         """The items of a test set."""
-        return read_table(self.testsets()[testset]).frame
+        key = f"items/{testset}.parquet"
+        try:
+            return pl.read_parquet(io.BytesIO(self.store.read(key) or b""))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InputError(
+                f"{self.store.path(key)}: is damaged and cannot be read; `breadth run` writes it again"
+            ) from error
 
     def write_items(self, testset: str, items: pl.DataFrame) -> None:
         """Store the items of a test set, once; other items under the same name are refused."""
-        path = self.folder / "items" / f"{testset}.parquet"
+        key = f"items/{testset}.parquet"
         before = None
-        if path.exists():
+        if self.store.exists(key):
             try:
                 before = self.read_items(testset)
             except InputError:
-                fault, remedy = "is torn or was changed (it cannot be read)", "It is written again"
-                self.warnings.append(reject(path, self.folder / "aside", fault, remedy))
+                self.warnings.append(
+                    _set_aside(self.store, key, "is damaged (it cannot be read)", "It is written again")
+                )
         if before is None:
             buffer = io.BytesIO()
             items.write_parquet(buffer)
-            make_folder(path.parent)
-            write_whole(path, lambda temporary: temporary.write_bytes(buffer.getvalue()))
+            self.store.write(key, buffer.getvalue())
             return
         if before.equals(items):
             return
@@ -200,11 +190,11 @@ class StudyStore:
         what = (
             f"{len(gone)} are gone (such as {listed(gone[:3])}) and {len(come)} are new (such as {listed(come[:3])})"
             if gone or come
-            else "the same items have other texts, labels or columns"
+            else "their texts, labels or columns have changed"
         )
         raise InputError(
-            f"{self.folder}: the items of {testset!r} are not those the study began with: {what}. "
-            "Bring the data back, or start a new study directory"
+            f"{self.folder}: the items of {testset!r} differ from those the study began with: {what}. "
+            "Restore the data, or start a new study directory"
         )
 
 
@@ -218,11 +208,17 @@ def is_study(source: object) -> bool:
     return all(begun) or (any(begun) and (folder / "study.yaml").is_file())
 
 
-def open_study(source: str | os.PathLike[str]) -> StudyStore:
-    """The store of a study that is there; any other directory is refused."""
-    folder = Path(source)
-    if not is_study(folder):
+def open_store(source: str | os.PathLike[str]) -> StudyStore:
+    """The store of a study that exists; any other directory is refused."""
+    if not is_study(source):
         raise InputError(
-            f"{folder}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
+            f"{source}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
         )
-    return StudyStore(folder)
+    return StudyStore(source)
+
+
+def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> str:
+    """Move a damaged file out of the way; returns the warning."""
+    path = str(store.path(key))
+    moved = store.set_aside(key)
+    return f"{path}: {fault}; {'left there' if moved == path else f'moved to {moved}'}. {remedy}"

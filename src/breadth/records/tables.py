@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from breadth.errors import InputError, listed
+from breadth.records.files import atomic_write
 from breadth.records.matrices import read_npz
 
 #: How a cell may say that nothing was measured.
@@ -77,7 +77,7 @@ def write_table(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
     """Write ``frame`` whole or not at all; the ending of ``path`` chooses the format."""
     target = check_target(path, _WRITERS)
     writer = _WRITERS[target.suffix.lower()]
-    write_whole(target, lambda temporary: writer(frame, temporary))
+    atomic_write(target, lambda temporary: writer(frame, temporary))
     return target
 
 
@@ -96,44 +96,6 @@ def check_target(path: str | os.PathLike[str], endings: Iterable[str] | None = N
     return target
 
 
-def write_whole(target: Path, write: Callable[[Path], object]) -> None:
-    """Have ``write`` fill a temporary file beside ``target``, then put it in place in one step."""
-    try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror})") from error
-    temporary = Path(name)
-    try:
-        os.close(handle)
-        write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
-        _settle(target.parent)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror})") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _settle(folder: Path) -> None:
-    """Have the system put a directory's new names on the disk; some file systems cannot, and need not."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".csv": lambda frame, path: frame.write_csv(path),
     ".tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
@@ -145,7 +107,7 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 
 def _read_file(path: Path) -> Table:
     if not path.exists():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{path}: no such file")
     if path.is_dir():
         raise InputError(
             f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a table "
@@ -162,7 +124,7 @@ def _read_file(path: Path) -> Table:
     except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(
-            f"{path}: cannot be read as {kind[1:].upper()}; it is truncated, damaged or of another kind ({first})"
+            f"{path}: cannot be read as {kind[1:].upper()}; it is truncated, damaged or in another format ({first})"
         ) from error
     return Table(frame, str(path), header_lines=1 if reader in (_read_csv, _read_tsv) else 0)
 

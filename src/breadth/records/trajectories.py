@@ -12,22 +12,19 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records.halves import half_differences
-from breadth.records.responses import read_answers
-from breadth.records.schemas import ITEMS, KEY_COLUMNS, NO_SCORES, ROW_NUMBERS
+from breadth.records.importers import ANSWER_COLUMNS, Npz, Tables, find_importer, open_study, read_answers
+from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS
+from breadth.records.study import Study
 from breadth.records.tables import BLANKS, Table
-
-#: Columns of a long table that hold the score itself, or describe the item rather than the subject.
-NOT_KEYS = frozenset(ITEMS) | ROW_NUMBERS | {"score", "correct", "margin"}
 
 
 @dataclass(frozen=True)
 class Trajectories:
-    """One row per subject, sorted by group and order; one column of floats per control and facet.
+    """One row per subject, sorted by group and order; one column of floats per control and test set.
 
-    ``halves`` is there when the table held single answers: for every row, score column (facets, then
-    controls) and random split of the items, half the difference between the two halves' scores. Its
-    errors have the same spread as those of the whole score.
+    ``halves`` is there when single answers are known: for every row, score column (test sets, then controls) and random
+    split of the items, half the difference between the two halves' scores. Its errors have the same spread as those of
+    the whole score.
     """
 
     frame: pl.DataFrame
@@ -35,7 +32,7 @@ class Trajectories:
     by: tuple[str, ...]
     order: str | None
     controls: tuple[str, ...]
-    facets: tuple[str, ...]
+    testsets: tuple[str, ...]
     halves: npt.NDArray[np.float64] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -43,38 +40,33 @@ class Trajectories:
 def read_trajectories(
     source: Any,
     control: str | Sequence[str] | None,
-    facets: str | Sequence[str] | None = None,
+    testsets: str | Sequence[str] | None = None,
     by: str | Sequence[str] | None = None,
     order: str | None = None,
     *,
     splits: int = 10,
     seed: int = 0,
 ) -> Trajectories:
-    """Read a table of scores and settle which columns play which part.
+    """Read scores and settle which columns play which part.
 
-    A wide table has a column per test set. A long table has columns ``testset`` and ``score``; a table
-    of answers has ``testset``, ``item`` and ``correct`` and is averaged. ``facets`` may hold wildcards;
-    by default every column of numbers is a facet that is not a control and does not name a subject.
+    A wide table has a column per test set. A long table has columns ``testset`` and ``score``. Single answers (a
+    :class:`Study`, its directory, or a table with ``testset``, ``item`` and ``correct``) are averaged per subject and
+    test set. ``testsets`` may hold wildcards; by default every column of numbers is a test set unless it is a control
+    or describes a subject.
     """
-    table = read_answers(source)
-    told = table.warnings
+    opened = _open(source, by, order)
+    study = opened if isinstance(opened, Study) else None
+    table = _score_table(study) if study else opened
+    assert isinstance(table, Table)
     groups = _names(by, table.frame.columns)
-    for name, role in [*((name, "by") for name in groups), *([(order, "order")] if order else [])]:
-        if name not in table.frame.columns:
-            raise unknown_column(name, table.frame.columns, table.name, role)
-    answers = {"testset", "item", "correct"} <= set(table.frame.columns)
-    halves = None
-    if answers:
-        keys = _long_keys(table, groups, order)
-        halves = half_differences(table, keys, splits=splits, seed=seed)
-        table = _averaged(table, keys)
-    elif {"testset", "score"} <= set(table.frame.columns):
+    _refuse_unknown(table, groups, order)
+    if study is None and set(table.frame.columns) >= {"testset", "score"}:
         table = _widened(table, _long_keys(table, groups, order))
     controls = _names(control, table.frame.columns)
     for name in controls:
         if name not in table.frame.columns:
             raise unknown_column(name, table.frame.columns, table.name, "control")
-    chosen = _facets(table, facets, {*groups, *controls, order or ""})
+    chosen = _testsets(table, testsets, {*groups, *controls, order or ""})
     _refuse_overlap(table, controls, chosen, groups, order)
     scores = {name: table.numbers(name) for name in (*controls, *chosen)}
     frame = table.frame.with_columns(series.alias(name) for name, series in scores.items())
@@ -84,13 +76,45 @@ def read_trajectories(
     keep = [*groups, *([order] if order else []), *controls, *chosen]
     by_group = frame.with_row_index("__row").sort([*groups, *([order] if order else [])], maintain_order=True)
     differences = None
-    if halves is not None:
-        aligned = halves.aligned(frame, (*chosen, *controls))
-        differences = aligned[by_group["__row"].to_numpy()]
-    warnings = [*told, *_scale_warnings(table, scores), *_order_warnings(frame, groups, order)]
+    if study is not None:
+        columns = [study.testsets.index(name) for name in (*chosen, *controls)]
+        differences = study.halves(splits, seed)[by_group["__row"].to_numpy()][:, columns]
+    warnings = [*opened.warnings, *_scale_warnings(table, scores), *_order_warnings(frame, groups, order)]
     return Trajectories(
         by_group.select(keep), table.name, groups, order, controls, chosen, differences, tuple(warnings)
     )
+
+
+def _open(source: Any, by: str | Sequence[str] | None, order: str | None) -> Study | Table:
+    """Answers as a study, scores as a table."""
+    if not isinstance(find_importer(source), Tables | Npz):
+        return open_study(source)
+    table = read_answers(source)
+    if not set(table.frame.columns) >= {"testset", *ANSWER_COLUMNS}:
+        return table
+    groups = _names(by, table.frame.columns)
+    _refuse_unknown(table, groups, order)
+    return open_study(table, keys=[*groups, *([order] if order else [])])
+
+
+def _score_table(study: Study) -> Table:
+    """A row per subject, a column per test set that any of them answered, beside what is known about the subject."""
+    clash = [name for name in study.testsets if name in study.subjects.columns]
+    if clash:
+        raise InputError(f"{study.name}: test set {listed(clash)} has the name of a column; rename one")
+    known = [name for name in study.subjects.columns if study.subjects[name].null_count() < study.subjects.height]
+    scores = [
+        pl.Series(name, values, nan_to_null=True)
+        for name, values in zip(study.testsets, study.scores[0].T, strict=True)
+        if not np.isnan(values).all()
+    ]
+    return Table(study.subjects.select(known).hstack(scores), study.name)
+
+
+def _refuse_unknown(table: Table, groups: Sequence[str], order: str | None) -> None:
+    for name, role in [*((name, "by") for name in groups), *([(order, "order")] if order else [])]:
+        if name not in table.frame.columns:
+            raise unknown_column(name, table.frame.columns, table.name, role)
 
 
 def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
@@ -103,7 +127,7 @@ def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[s
     return tuple(dict.fromkeys(names))
 
 
-def _facets(table: Table, given: str | Sequence[str] | None, taken: set[str]) -> tuple[str, ...]:
+def _testsets(table: Table, given: str | Sequence[str] | None, taken: set[str]) -> tuple[str, ...]:
     columns = table.frame.columns
     if given is None:
         chosen = [name for name in columns if name not in taken | NO_SCORES and _holds_scores(table.frame[name])]
@@ -112,15 +136,15 @@ def _facets(table: Table, given: str | Sequence[str] | None, taken: set[str]) ->
         for pattern in _names(given, columns):
             matches = [pattern] if pattern in columns else fnmatch.filter(columns, pattern)
             if not matches:
-                raise unknown_column(pattern, columns, table.name, "facet")
+                raise unknown_column(pattern, columns, table.name, "test set")
             chosen += matches
-    facets = tuple(dict.fromkeys(chosen))
-    if len(facets) < 2:
+    testsets = tuple(dict.fromkeys(chosen))
+    if len(testsets) < 2:
         raise InputError(
-            f"{table.name}: {len(facets)} facet{'' if len(facets) == 1 else 's'} ({listed(facets) or 'none'}); "
-            f"a correlation needs at least 2 columns of scores besides the control. Columns: {listed(columns, 40)}"
+            f"{table.name}: test sets to correlate: {listed(testsets) or 'none'}; a correlation needs at least 2 "
+            f"columns of scores besides the control. Columns: {listed(columns, 40)}"
         )
-    return facets
+    return testsets
 
 
 def _holds_scores(values: pl.Series) -> bool:
@@ -135,18 +159,18 @@ def _holds_scores(values: pl.Series) -> bool:
 def _refuse_overlap(
     table: Table,
     controls: tuple[str, ...],
-    facets: tuple[str, ...],
+    testsets: tuple[str, ...],
     groups: tuple[str, ...],
     order: str | None,
 ) -> None:
-    both = [name for name in controls if name in facets]
+    both = [name for name in controls if name in testsets]
     if both:
         raise InputError(
-            f"{table.name}: {listed(both)} is both control and facet; what is controlled for has nothing "
-            "left to correlate. Take it out of one of the two"
+            f"{table.name}: {listed(both)} is both control and test set; nothing is left of it after controlling "
+            "for it. Remove it from one of the two"
         )
     used = {*groups, *([order] if order else [])}
-    keys = [name for name in (*controls, *facets) if name in used]
+    keys = [name for name in (*controls, *testsets) if name in used]
     if keys:
         raise InputError(f"{table.name}: {listed(keys)} is used for --by or --order and as a score; choose one")
 
@@ -164,17 +188,6 @@ def _widened(table: Table, keys: list[str]) -> Table:
     scores = table.frame.with_columns(table.numbers("score").alias("score"))
     _refuse_repeats(scores, [*keys, "testset"], table)
     return _pivot(scores, keys, table)
-
-
-def _averaged(table: Table, keys: list[str]) -> Table:
-    answers = table.frame.with_columns(table.numbers("correct").alias("correct"))
-    outside = ~answers["correct"].is_between(0, 1).fill_null(True)
-    if outside.any():
-        row = int(outside.arg_max() or 0)
-        raise InputError(f"{table.place(row, 'correct')}: {answers['correct'][row]!r} is not between 0 and 1")
-    _refuse_repeats(answers, [*keys, "testset", "item"], table)
-    means = answers.group_by([*keys, "testset"], maintain_order=True).agg(pl.col("correct").mean().alias("score"))
-    return _pivot(means, keys, table)
 
 
 def _pivot(frame: pl.DataFrame, keys: list[str], table: Table) -> Table:
@@ -221,6 +234,8 @@ def _refuse_duplicates(table: Table, groups: tuple[str, ...], order: str | None)
     rest = [
         name for name in frame.columns if name not in keys and (name in KEY_COLUMNS or frame[name].dtype == pl.String)
     ]
+    # A column with another value in every row would make every row a group.
+    rest = [name for name in rest if frame[name].n_unique() < frame.height]
     apart = [name for name in rest if not frame.select([*keys, name]).is_duplicated().any()]
     if apart and order is not None:
         raise InputError(

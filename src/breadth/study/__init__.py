@@ -1,30 +1,37 @@
-"""The study file: its schema, its checks (all problems at once, with line numbers), and the runs it stands for.
+"""The study file: its schema, its checks (all problems at once, with line numbers), and the runs it describes.
 
-``read`` brings a file in, ``expansion`` makes runs of it, ``compare`` says what changed; ``files/`` holds the studies
-that come with breadth.
+``read`` reads a file and ``expansion`` turns it into runs. ``files/`` holds the studies that come with breadth.
 """
 
-from breadth.study.compare import differences, resolved_study, resolved_yaml
+from breadth.study.document import differences, resolved_study, resolved_yaml
 from breadth.study.expansion import RunSpec, checkpoints, expand, start_key, total_steps
-from breadth.study.read import StudyFile, parse_study, read_study_file
-from breadth.study.schema import Evaluate, Recipe, Study
-from breadth.study.shipped import describe_studies, shipped_studies
+from breadth.study.overview import Summary, describe_studies, expected_items, key_tables, summarise
+from breadth.study.own_sets import OwnSet, resolve_task
+from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
+from breadth.study.schema import Evaluate, Recipe, StudySpec, Train
 
 __all__ = [
     "Evaluate",
+    "OwnSet",
     "Recipe",
     "RunSpec",
-    "Study",
     "StudyFile",
+    "StudySpec",
+    "Summary",
+    "Train",
     "checkpoints",
     "describe_studies",
     "differences",
     "expand",
+    "expected_items",
+    "key_tables",
     "parse_study",
     "read_study_file",
+    "resolve_task",
     "resolved_study",
     "resolved_yaml",
     "shipped_studies",
     "start_key",
+    "summarise",
     "total_steps",
 ]

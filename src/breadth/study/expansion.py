@@ -1,61 +1,118 @@
-"""The runs that a study stands for: models x training sets x shots x seeds x levels or strategies.
+"""The runs of a study: models x training sets x examples x seeds x levels or strategies.
 
-A run's name ends in a hash of everything that determines its answers, so the same specification is the same run on
-every machine, and a run whose specification changed is another run.
+A run's name ends in a hash of everything that determines its responses: the same specification is the same run on every
+machine, and a run whose specification changed is another run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from breadth.datasets.tasks import Task
-from breadth.study.known import known_sets
-from breadth.study.read import StudyFile
-from breadth.study.recipes import (
-    TRAINED,
-    asking_keys,
-    checkpoints,
-    determining_keys,
-    merge_recipe,
-    model_recipe,
-    start_recipe,
-    total_steps,
-)
-from breadth.study.schema import Difficulty, Evaluate, Recipe, Start, Study, Train
-from breadth.study.scoring import resolve_task, task_spec, used_sets
+from breadth.datasets import REGISTRY, Task
+from breadth.difficulty import Strategy
+from breadth.records import RunRecord
+from breadth.study.own_sets import resolve_task, used_sets
+from breadth.study.schema import Evaluate, Recipe, Start, StudySpec, Train
 
-__all__ = ["RunSpec", "checkpoints", "expand", "start_key", "total_steps"]
+if TYPE_CHECKING:
+    from breadth.study.read import StudyFile
 
-#: Hexadecimal digits of the hash in a run's name, and most characters of a model in it.
-DIGITS, MOST_MODEL = 8, 60
+#: Methods that train.
+TRAINED = ("lora", "full")
+
+#: Keys of a recipe that determine the responses of an untrained model, and those that only adapters use.
+_EVALUATION = ("context", "dtype", "quantise")
+_ADAPTERS = ("rank", "alpha", "dropout", "targets")
+
+#: Hexadecimal digits of the hash in a run's name, and the maximum length of a model's name in it.
+DIGITS, MAX_MODEL = 8, 60
+
+
+def merge_recipe(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """A recipe with some keys changed.
+
+    ``steps`` replaces the ``epochs`` of the recipe, and the reverse; a method that trains nothing needs neither.
+    """
+    values = recipe.model_dump(exclude_unset=True)
+    if changes.get("method", "lora") not in TRAINED:
+        values |= {"steps": None, "epochs": None}
+    for one, other in (("steps", "epochs"), ("epochs", "steps")):
+        if changes.get(one) is not None and other not in changes:
+            values.pop(other, None)
+    return Recipe.model_validate({**values, **changes})
+
+
+def total_steps(recipe: Recipe, examples: int | None) -> int:
+    """Optimiser steps of a run: as given, or as many as the epochs need; an incomplete last batch counts.
+
+    >>> total_steps(Recipe(epochs=4, batch=16), 256), total_steps(Recipe(epochs=1.5, batch=32), 32)
+    (64, 2)
+    """
+    if recipe.method not in TRAINED:
+        return 0
+    if recipe.steps is not None:
+        return recipe.steps
+    # Rounding first: 0.1 epochs of 320 in batches of 32 are one step, not the 1.0000000000000002 of the arithmetic.
+    return max(1, math.ceil(round((recipe.epochs or 0) * (examples or 0) / recipe.batch, 9)))
+
+
+def checkpoints(recipe: Recipe, evaluate: Evaluate, examples: int | None) -> list[int]:
+    """Steps at which a run is evaluated: 0, every ``evaluate.every`` steps, and always the last.
+
+    >>> checkpoints(Recipe(steps=10), Evaluate(on=["plain"], every=4), 16)
+    [0, 4, 8, 10]
+    """
+    last = total_steps(recipe, examples)
+    return sorted({*range(0, last + 1, evaluate.every or last or 1), last})
+
+
+def _determining_keys(recipe: Recipe) -> dict[str, Any]:
+    """The keys of a recipe that determine a run's responses.
+
+    Left out are the device and the cache of the trunk, which change rounding at most, and keys that the method does not
+    use. So is the size of micro-batches, since the gradient is the same sum. Only with dropout does it count, because
+    the masks are drawn for each micro-batch.
+    """
+    values = recipe.model_dump(mode="json")
+    if isinstance(recipe.targets, list):
+        values["targets"] = sorted(set(recipe.targets))
+    if recipe.method not in TRAINED:
+        used = {"method", *_EVALUATION, *(["num_fewshot"] if recipe.method == "few-shot" else [])}
+        return {key: value for key, value in values.items() if key in used}
+    dropped = recipe.method == "lora" and recipe.dropout > 0
+    unused = {"device", "trunk", "num_fewshot", *([] if dropped else ["micro_batch"])}
+    unused |= set() if recipe.method == "lora" else set(_ADAPTERS)
+    unused |= set() if recipe.optimiser == "adamw" else {"betas"}
+    return {key: value for key, value in values.items() if key not in unused}
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: what is trained how, and on what it is evaluated.
+    """One run: what is trained and how, and what it is evaluated on.
 
-    ``tasks`` says how each set is asked and scored; ``own`` describes the user's own sets, with the SHA-256 of their
-    files in place of paths; ``difficulty`` does so for where difficulty comes from. ``shots`` is None for zero-shot
-    and the number of examples in the prompt for few-shot. ``start`` is what the model learns before step 0.
+    ``tasks`` says how each set is prompted and scored; ``own_sets`` describes the user's own sets, with the SHA-256 of
+    their files in place of paths, and ``difficulty`` the source of difficulty likewise. ``examples`` counts training
+    examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0.
     """
 
     model: str
     train_set: str | None
-    shots: int | None
+    examples: int | None
     seed: int | None
     train_level: int | None
-    strategy: str | None
+    strategy: Strategy | None
     recipe: Recipe
     evaluate: Evaluate
     tasks: dict[str, Task]
-    own: dict[str, dict[str, Any]]
+    own_sets: dict[str, dict[str, Any]]
     difficulty: dict[str, Any] | None = None
     start: Start | None = None
 
@@ -64,69 +121,74 @@ class RunSpec:
         """How the model is adapted."""
         return self.recipe.method
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run trains anything."""
+        return self.method in TRAINED
+
     @cached_property
     def name(self) -> str:
-        """Readable words and the first digits of the hash of ``spec``; safe as the name of a directory."""
-        words = [re.sub(r"[^A-Za-z0-9._-]+", "-", self.model).strip("-._")[-MOST_MODEL:].strip("-._") or "model"]
+        """Readable words and the first digits of a hash of the specification; safe as the name of a directory."""
+        words = [re.sub(r"[^A-Za-z0-9._-]+", "-", self.model).strip("-._")[-MAX_MODEL:].strip("-._") or "model"]
         words += [] if self.train_set is None else [self.train_set]
-        words += [self.method] if self.method not in TRAINED else []
-        words += [] if self.shots is None else [str(self.shots)]
+        words += [] if self.is_trained else [self.method]
+        words += [] if self.examples is None else [str(self.examples)]
         words += [] if self.seed is None else [f"s{self.seed}"]
         words += [] if self.train_level is None else [f"level{self.train_level}"]
         words += [] if self.strategy is None else [self.strategy]
-        return "-".join([*words, _digest(self.spec())[:DIGITS]])
+        return "-".join([*words, _digest(self.record().specification())[:DIGITS]])
 
-    def spec(self) -> dict[str, Any]:
-        """Everything that determines what the run answers, as plain values, and nothing else."""
-        evaluate = self.evaluate.model_dump(mode="json")
-        spec = {
-            **{key: getattr(self, key) for key in ("model", "train_set", "shots", "seed", "train_level", "strategy")},
-            "method": self.method,
-            "recipe": determining_keys(self.recipe),
-            # The order of test sets changes no answer.
-            "evaluate": {**evaluate, "on": sorted(self.evaluate.on)},
-            "tasks": {name: task_spec(task) for name, task in self.tasks.items()},
-            "own_sets": self.own,
+    def record(self) -> RunRecord:
+        """Everything that determines the run's responses, as plain values, and its checkpoints."""
+        plain: dict[str, Any] = {
+            "recipe": _determining_keys(self.recipe),
+            # The order of test sets does not change a response.
+            "evaluate": {**self.evaluate.model_dump(mode="json"), "on": sorted(self.evaluate.on)},
+            "tasks": {name: task.spec() for name, task in self.tasks.items()},
+            "own_sets": self.own_sets,
             "difficulty": self.difficulty,
-            **({} if self.start is None else {"start": self.start.model_dump(mode="json")}),
+            "start": None if self.start is None else self.start.model_dump(mode="json"),
         }
-        plain: dict[str, Any] = json.loads(_canonical(spec))
-        return plain
+        return RunRecord(
+            self.model, self.train_set, self.examples, self.seed, self.train_level, self.strategy, self.method,
+            **json.loads(_canonical(plain)), checkpoints=tuple(self.checkpoints()),
+        )  # fmt: skip
 
     def checkpoints(self) -> list[int]:
         """Steps at which the run is evaluated."""
-        return checkpoints(self.recipe, self.evaluate, self.shots)
+        return checkpoints(self.recipe, self.evaluate, self.examples)
 
     def total_steps(self) -> int:
-        """Optimiser steps of the run; 0 where nothing is trained."""
-        return total_steps(self.recipe, self.shots)
+        """Optimiser steps of the run; 0 if nothing is trained."""
+        return total_steps(self.recipe, self.examples)
 
     def start_recipe(self) -> Recipe:
-        """How its start is trained."""
+        """How the start is trained: as the run, except for the keys that the start sets itself."""
         assert self.start is not None
-        return start_recipe(self.recipe, self.start)
+        changes = self.start.model_dump(exclude={"examples"}, exclude_none=True)
+        return merge_recipe(self.recipe, changes)
 
     def start_steps(self) -> int:
         """Optimiser steps before step 0."""
-        return 0 if self.start is None else total_steps(self.start_recipe(), self.start.shots)
+        return 0 if self.start is None else total_steps(self.start_recipe(), self.start.examples)
 
 
 def expand(file: StudyFile) -> list[RunSpec]:
-    """All runs of a study, those of one model together, in the order of the file."""
-    study, known = file.study, known_sets()
-    tasks = {name: resolve_task(name, study, known) for name in used_sets(study)}
-    own = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.sets}
+    """All runs of a study in the order of the file, those of one model together."""
+    study = file.study
+    tasks = {name: resolve_task(name, study, REGISTRY) for name in used_sets(study)}
+    own_sets = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.sets}
     difficulty = _difficulty_spec(study.train, file.base)
     runs = []
-    for entry, recipe in _models(study):
+    for model, recipe in _models(study):
         trained = recipe.method in TRAINED
-        for train_set, shots, seed, level, strategy in _grid(study, recipe):
-            asked = set(study.evaluate.on) | ({train_set} if train_set else set())
+        for train_set, examples, seed, level, strategy in _grid(study, recipe):
+            used = {*study.evaluate.on, train_set}
             runs.append(
                 RunSpec(
-                    entry, train_set, shots, seed, level, strategy, recipe, study.evaluate,
-                    {name: task for name, task in tasks.items() if name in asked},
-                    {name: each for name, each in own.items() if name in asked},
+                    model, train_set, examples, seed, level, strategy, recipe, study.evaluate,
+                    {name: task for name, task in tasks.items() if name in used},
+                    {name: each for name, each in own_sets.items() if name in used},
                     difficulty if trained else None,
                     study.train.start if study.train and trained else None,
                 )
@@ -135,81 +197,85 @@ def expand(file: StudyFile) -> list[RunSpec]:
 
 
 def start_key(run: RunSpec) -> str:
-    """A hash of what determines the answers at step 0: equal for runs that begin from the same model.
+    """A hash of what determines the responses at step 0: equal for runs that begin with the same model.
 
-    Neither the training data nor the learning rate matters then. Three exceptions: the examples in the prompt of a
-    few-shot run, levels of difficulty, for which items are held out of the training set, and what a start is made of.
+    Neither the training data nor the learning rate matters at step 0, with three exceptions: the examples in the prompt
+    of a few-shot run, levels of difficulty (they hold items out of the training set), and what a start is trained on.
     """
-    spec = run.spec()
-    evaluate = {key: value for key, value in spec["evaluate"].items() if key != "every"}
-    key: dict[str, Any] = {"model": run.model, "evaluate": evaluate, "recipe": asking_keys(run.recipe)}
-    key["tasks"] = {name: task for name, task in spec["tasks"].items() if name in run.evaluate.on}
-    key["own_sets"] = {name: own for name, own in spec["own_sets"].items() if name in run.evaluate.on}
+    record, recipe = run.record(), run.recipe.model_dump(mode="json")
+    key: dict[str, Any] = {
+        "model": run.model,
+        "evaluate": {key: value for key, value in record.evaluate.items() if key != "every"},
+        "recipe": {key: recipe[key] for key in _EVALUATION},
+        "tasks": {name: task for name, task in record.tasks.items() if name in run.evaluate.on},
+        "own_sets": {name: own for name, own in record.own_sets.items() if name in run.evaluate.on},
+    }
     if run.difficulty is not None:
-        key["held_out"] = {"train_set": run.train_set, "difficulty": spec["difficulty"]}
+        key["held_out"] = {"train_set": run.train_set, "difficulty": record.difficulty}
     if run.start is not None:
-        own = {name: value for name, value in spec["own_sets"].items() if name == run.train_set}
-        how = {"shots": run.start.shots, "recipe": determining_keys(run.start_recipe())}
-        key["start"] = {"train_set": run.train_set, "task": spec["tasks"][run.train_set], "own_sets": own, **how}
+        own = {name: value for name, value in record.own_sets.items() if name == run.train_set}
+        how = {"examples": run.start.examples, "recipe": _determining_keys(run.start_recipe())}
+        key["start"] = {"train_set": run.train_set, "task": record.tasks[run.train_set or ""], "own_sets": own, **how}
     if run.method == "few-shot":
-        key["prompt"] = {"train_set": run.train_set, "shots": run.shots, "seed": run.seed, "tasks": spec["tasks"]}
+        prompt = {"train_set": run.train_set, "examples": run.examples, "seed": run.seed}
+        key["prompt"] = {**prompt, "tasks": record.tasks}
     return _digest(key)
 
 
-def _models(study: Study) -> Iterator[tuple[str, Recipe]]:
-    """Models with their recipes; where runs begin with a start, the untrained model is asked as well."""
+def _models(study: StudySpec) -> Iterator[tuple[str, Recipe]]:
+    """Models with their recipes; where runs begin with a start, the untrained model is evaluated as well."""
     for entry in study.models:
-        recipe = model_recipe(study, entry)
+        recipe = merge_recipe(study.recipe, entry.recipe)
         yield entry.name, recipe
         if recipe.method in TRAINED and study.train and study.train.start:
             yield entry.name, merge_recipe(recipe, {"method": "zero-shot"})
 
 
-_Cell = tuple[str | None, int | None, int | None, int | None, str | None]
+#: Training set, examples, seed, level, strategy.
+_Cell = tuple[str | None, int | None, int | None, int | None, Strategy | None]
 
 
-def _grid(study: Study, recipe: Recipe) -> Iterator[_Cell]:
+def _grid(study: StudySpec, recipe: Recipe) -> Iterator[_Cell]:
     train = study.train
     if recipe.method == "zero-shot" or train is None:
         yield (None, None, None, None, None)
     elif recipe.method == "few-shot":
-        yield from ((name, recipe.examples, seed, None, None) for name in train.set for seed in train.seeds)
+        yield from ((name, recipe.num_fewshot, seed, None, None) for name in train.set for seed in train.seeds)
     else:
         for name in train.set:
-            for shots in train.shots:
+            for examples in train.examples:
                 for seed in train.seeds:
-                    yield from ((name, shots, seed, level, strategy) for level, strategy in _variants(train))
+                    yield from ((name, examples, seed, level, strategy) for level, strategy in _variants(train))
 
 
-def _variants(train: Train) -> list[tuple[int | None, str | None]]:
-    """Levels, then strategies; neither is one plain run."""
+def _variants(train: Train) -> list[tuple[int | None, Strategy | None]]:
+    """Levels, then strategies; one plain run if there is neither."""
     wanted = range(train.levels or 0) if train.train_levels is None else train.train_levels
-    levels: list[tuple[int | None, str | None]] = [(level, None) for level in wanted]
+    levels: list[tuple[int | None, Strategy | None]] = [(level, None) for level in wanted]
     return [*levels, *((None, strategy) for strategy in train.strategies)] or [(None, None)]
 
 
-def _own_spec(study: Study, name: str, base: Path) -> dict[str, Any]:
-    """What an own set adds to its task: which columns and labels, and the content of its files."""
+def _own_spec(study: StudySpec, name: str, base: Path) -> dict[str, Any]:
+    """What an own set adds to its task: columns, labels and the content of its files."""
     own = study.sets[name]
-    values = own.model_dump(mode="json", include={"fields", "label", "labels", "item", "options"})
+    values = own.data_spec()
     files = {key: getattr(own, key) for key in ("file", "train_file")}
-    return {**values, **{key: None if path is None else _sum(base, path) for key, path in files.items()}}
+    return {**values, **{key: None if path is None else _file_sum(base, path) for key, path in files.items()}}
 
 
 def _difficulty_spec(train: Train | None, base: Path) -> dict[str, Any] | None:
     if train is None or train.difficulty is None:
         return None
-    source: Difficulty = train.difficulty
-    found: dict[str, Any] = {"levels": train.levels, "order": train.order}
+    source, spec = train.difficulty, {"levels": train.levels, "order": train.order}
     if source.column is not None:
-        return {**found, "column": source.column, "hard_is": source.hard_is}
+        return {**spec, "column": source.column, "hard_is": source.hard_is}
     if source.calibration is not None:
-        return {**found, "calibration": _sum(base, source.calibration)}
-    return {**found, "study": _study_sum(base, source.study or "")}
+        return {**spec, "calibration": _file_sum(base, source.calibration)}
+    return {**spec, "study": _study_sum(base, source.study or "")}
 
 
-def _sum(base: Path, name: str) -> str:
-    """SHA-256 of a file; of one that is not there yet, its name, so that the run's name changes when it comes."""
+def _file_sum(base: Path, name: str) -> str:
+    """SHA-256 of a file; the name of one that does not exist yet, so that the run's name changes once it does."""
     path = base / Path(name).expanduser()
     if not path.is_file():
         return f"missing: {name}"
@@ -218,7 +284,7 @@ def _sum(base: Path, name: str) -> str:
 
 
 def _study_sum(base: Path, name: str) -> str:
-    """A hash of a study's answers so far: the names of its parts carry their sums."""
+    """A hash of a study's responses so far: the names of its parts contain their checksums."""
     folder = base / Path(name).expanduser() / "runs"
     parts = sorted(f"{path.parent.name}/{path.name}" for path in folder.glob("*/step-*.parquet"))
     return _digest(parts) if parts else f"missing: {name}"

@@ -1,128 +1,92 @@
-"""The study file: what may stand in it. One class per section; `read` checks a file, `expansion` makes runs of it.
+"""The sections of a study file, one class each. ``read`` checks a file; ``expansion`` turns a study into runs.
 
-The descriptions of the fields are what docs/study.md shows and what a message about a missing key says.
+The descriptions of the fields appear in the documentation and in messages about missing keys.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from breadth.datasets import Loss, Texts
+from breadth.difficulty import Order, Strategy
 from breadth.errors import InputError
-from breadth.records.schemas import SHIFTS
-from breadth.study.problems import did_you_mean
+from breadth.study.document import did_you_mean
+from breadth.study.own_sets import OwnSet
+from breadth.study.sections import Counts, Names, Section, Seeds, as_list
 
-Strategy = Literal["easy", "hard", "middle", "full", "centred", "spiral", "curriculum", "anti-curriculum"]
-Order = Literal["shuffled", "rising", "falling", "spiral"]
-Shift = Literal["in-domain", "domain", "style", "difficulty", "adversarial"]
-assert set(SHIFTS) == set(Shift.__args__)  # type: ignore[attr-defined]
+#: Groups of modules that `recipe.targets` knows by name.
+Targets = Literal["attention", "mlp", "all"]
 
-#: Groups of modules that `recipe.targets` knows by a word.
-TARGETS = ("attention", "mlp", "all")
-
-
-def _listed(value: Any) -> Any:
-    """One value stands for a list of one."""
-    return value if isinstance(value, list) or value is None else [value]
-
-
-def _texts(value: Any) -> Any:
-    """Labels and answers are texts, even where they look like numbers."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        str(key): str(text).lower() if isinstance(text, bool) else str(text) if isinstance(text, int | float) else text
-        for key, text in value.items()
-    }
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 def _targets(value: Any) -> Any:
-    words = isinstance(value, list) and value and all(isinstance(name, str) and name for name in value)
-    if words or (isinstance(value, str) and value in TARGETS):
+    groups = get_args(Targets)
+    names = isinstance(value, list) and value and all(isinstance(name, str) and name for name in value)
+    if names or (isinstance(value, str) and value in groups):
         return value
-    hint = did_you_mean(value, TARGETS) if isinstance(value, str) else ""
+    hint = did_you_mean(value, groups) if isinstance(value, str) else ""
     raise InputError(
-        f"{value!r} is none of {', '.join(TARGETS)}.{hint} Modules by their own names go in a list, as [q_proj, v_proj]"
+        f"{value!r} is not one of {', '.join(groups)}.{hint} List modules by their own names, as [q_proj, v_proj]"
     )
 
 
 def _layers(value: Any) -> Any:
     if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         return value
-    raise InputError(f"{value!r} is neither the word all nor a number of layers, counted from the top, of 1 or more")
-
-
-Names = Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_listed), Field(min_length=1)]
-Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_listed), Field(min_length=1)]
-Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_listed), Field(min_length=1)]
-Texts = Annotated[dict[str, str], BeforeValidator(_texts)]
-Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Section(BaseModel):
-    """A part of a study file: no unknown keys, nothing changed after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _numbers_are_no_truth_values(cls, value: Any, info: ValidationInfo) -> Any:
-        """Python takes true for 1; in a study file that is a slip."""
-        values = value if isinstance(value, list) and info.field_name != "models" else [value]
-        wanted = cls.model_fields[str(info.field_name)].annotation is bool
-        if not wanted and any(isinstance(each, bool) for each in values):
-            raise InputError("true and false are no numbers and no texts; put a word in quotation marks")
-        return value
+    raise InputError(f"{value!r} is wrong; give all, or how many layers to train, counted from the top (1 or more)")
 
 
 class Recipe(Section):
-    """How a model is adapted and trained."""
+    """How models are adapted and trained."""
 
     method: Literal["lora", "full", "zero-shot", "few-shot"] = Field(
-        "lora", description="low-rank adapters, all weights, or no training without or with examples in the prompt"
+        "lora", description="train adapters or all weights; or no training, without or with examples in the prompt"
     )
     rank: int = Field(8, ge=1, description="rank of the adapters (lora)")
     alpha: float = Field(32.0, gt=0, description="scale of the adapters: their output is multiplied by alpha / rank")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of adapter inputs dropped in training (lora)")
-    targets: Annotated[Literal["attention", "mlp", "all"] | list[str], BeforeValidator(_targets)] = Field(
+    targets: Annotated[Targets | list[str], BeforeValidator(_targets)] = Field(
         "attention", description="modules that get adapters: attention, mlp, all, or a list of module names (lora)"
     )
     layers: Annotated[Literal["all"] | int, BeforeValidator(_layers)] = Field(
-        "all", description="how many layers, counted from the top, are trained: a number, or all"
+        "all", description="layers to train: all, or a number counted from the top"
     )
-    optimiser: Literal["adamw", "sgd"] = Field("adamw", description="what turns gradients into steps")
+    optimiser: Literal["adamw", "sgd"] = Field("adamw", description="optimiser")
     lr: float = Field(1e-4, gt=0, description="learning rate")
-    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay rates of the two averages of adamw")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="decay rates of the two moments of adamw")
     weight_decay: float = Field(0.0, ge=0, description="decoupled weight decay")
-    clip: float | None = Field(1.0, gt=0, description="largest norm of the gradient; null for no limit")
+    clip: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; null for no limit")
     schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="learning rate after warm-up")
     warmup: float = Field(0.0, ge=0, le=1, description="share of the steps in which the learning rate rises from 0")
     batch: int = Field(16, ge=1, description="examples per step")
     micro_batch: int | None = Field(
-        None, ge=1, description="examples in memory at a time; divides batch; null for the whole batch"
+        None, ge=1, description="examples in memory at a time; must divide batch; null for the whole batch"
     )
     epochs: float | None = Field(None, gt=0, description="passes over the examples; give this or steps")
     steps: int | None = Field(None, ge=1, description="optimiser steps; give this or epochs")
-    loss: Literal["answers", "completion"] = Field(
-        "answers", description="compare the answer words with one another, or train to write the right text"
+    loss: Loss = Field(
+        "answers", description="cross-entropy among the answer words, or over the tokens of the completion"
     )
-    examples: int = Field(4, ge=1, description="examples in the prompt (few-shot)")
-    context: int = Field(512, ge=16, description="most tokens of a prompt; longer ones are shortened")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="number format of weights")
-    device: str = Field("auto", min_length=1, description="where to compute: auto, cpu, cuda, cuda:1, mps")
-    quantise: Literal["4bit", "8bit"] | None = Field(None, description="load the frozen weights in few bits")
+    num_fewshot: int = Field(4, ge=1, description="examples in the prompt (few-shot)")
+    context: int = Field(512, ge=16, description="maximum tokens of a prompt; longer prompts are shortened")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="number format of the weights")
+    device: str = Field("auto", min_length=1, description="device: auto, cpu, cuda, cuda:1, mps")
+    quantise: Literal["4bit", "8bit"] | None = Field(None, description="load the frozen weights quantised")
     trunk: Literal["auto", "on", "off"] = Field(
-        "auto", description="keep what the untrained lower layers compute, instead of computing it again every time"
+        "auto", description="cache what the untrained lower layers compute instead of computing it at every checkpoint"
     )
 
 
 class ModelEntry(Section):
-    """A model by name, Hub id or path, with what differs from the study's recipe."""
+    """A model, and where its recipe differs from the study's."""
 
-    name: str = Field(min_length=1, description="an embedded model, a Hub id (owner/name) or the path of a directory")
+    name: str = Field(min_length=1, description="a built-in model, a Hub id (owner/name) or the path of a directory")
     recipe: dict[str, Any] = Field(
-        default_factory=dict, description="keys of recipe that differ for this model; epochs replaces steps and back"
+        default_factory=dict,
+        description="keys of recipe that differ for this model; its epochs replace the study's steps, and vice versa",
     )
 
 
@@ -131,18 +95,18 @@ def _as_entry(value: Any) -> Any:
 
 
 class Difficulty(Section):
-    """Where the difficulty of items comes from: a column of the data, a calibration file, or a study's checkpoints."""
+    """Where the difficulty of items comes from: a column of the data, a calibration file or another study."""
 
-    column: str | None = Field(None, description="column of the data that says how hard an item is")
+    column: str | None = Field(None, description="column of the data with the difficulty of an item")
     hard_is: Literal["high", "low"] = Field("high", description="whether high or low values of column are hard")
     calibration: str | None = Field(None, description="file with item and difficulty, from `breadth calibrate`")
-    study: str | None = Field(None, description="directory of a study whose answers are calibrated first")
+    study: str | None = Field(None, description="directory of a study whose responses are calibrated")
 
 
 class Start(Section):
-    """What every model learns first, once for all runs; step 0 of every run, and so every gain, counts from there."""
+    """Training that all runs of a model share. Step 0 of every run comes after it, so gains are measured from there."""
 
-    shots: int = Field(ge=1, description="examples, drawn from all that may be trained on, of every difficulty")
+    examples: int = Field(ge=1, description="training examples of the start, of every difficulty")
     lr: float | None = Field(None, gt=0, description="learning rate of the start; null for the recipe's")
     epochs: float | None = Field(
         None, gt=0, description="passes over these examples; null for the epochs or steps of the recipe"
@@ -150,70 +114,49 @@ class Start(Section):
 
 
 class Train(Section):
-    """What is trained on: data sets, sizes, seeds; by level of difficulty or by strategy where asked."""
+    """What to train on: data sets, sizes and seeds, and optionally levels of difficulty or sampling strategies."""
 
-    set: Names = Field(description="data set or sets to train on, one run each")
-    shots: Counts = Field(default_factory=lambda: [128], description="number or numbers of training examples")
-    seeds: Seeds = Field(default_factory=lambda: [0], description="seeds of examples, their order and the adapters")
+    set: Names = Field(description="data sets to train on, one run each")
+    examples: Counts = Field(default_factory=lambda: [128], description="numbers of training examples, one run each")
+    seeds: Seeds = Field(
+        default_factory=lambda: [0], description="seeds of the examples, their order and the adapters, one run each"
+    )
     difficulty: Difficulty | None = Field(None, description="where the difficulty of items comes from")
-    levels: int | None = Field(None, ge=2, le=100, description="equal-sized levels of difficulty; one run for each")
+    levels: int | None = Field(None, ge=2, le=100, description="equal-sized levels of difficulty, one run each")
     train_levels: list[Annotated[int, Field(ge=0)]] | None = Field(
         None, description="levels to train on, 0 is the easiest; null for all of them"
     )
     strategies: list[Strategy] = Field(
-        default_factory=list, description="ways to choose examples by difficulty; one run for each"
+        default_factory=list, description="strategies for sampling examples by difficulty, one run each"
     )
     order: Order | None = Field(None, description="order of the examples; null for the order of the strategy")
     start: Start | None = Field(
-        None, description="what every model learns before the runs part; null to begin with the untrained model"
+        None, description="training that all runs of a model share; null to start from the untrained model"
     )
 
 
 class Evaluate(Section):
-    """When and on what a model is evaluated."""
+    """When to evaluate, and on which test sets."""
 
-    on: Names = Field(description="test sets: names of `breadth ls datasets` or of your own under sets")
-    every: int | None = Field(None, ge=1, description="steps from one checkpoint to the next; null: first and last")
-    items: int | None = Field(None, ge=2, description="items of each test set, drawn once; null for all")
-    seed: int = Field(0, ge=0, description="seed of that draw")
-
-
-class OwnSet(Section):
-    """A test set from the user's own file: its columns, its pattern and its answers."""
-
-    file: str = Field(min_length=1, description="table of test items, relative to the study file")
-    shift: Shift = Field("domain", description="how the set differs from the training data")
-    fields: Texts = Field(default_factory=dict, description="field of the pattern: column of the file, if they differ")
-    label: str = Field("label", min_length=1, description="column with the right label or answer")
-    labels: Texts | None = Field(None, description="value of that column: label; rows with other values are dropped")
-    item: str | None = Field(None, description="column with the name of an item; null to number them")
-    train_file: str | None = Field(None, description="table of training items, needed to train on this set")
-    kind: Literal["pattern", "choice", "generate"] = Field(
-        "pattern", description="compare answer words, compare an item's options, or let the model write"
-    )
-    pattern: str | None = Field(None, description="the prompt, with columns in braces")
-    answers: Texts | None = Field(None, description="label: answer words, with their leading space (pattern)")
-    shorten: str | None = Field(None, description="field that gives way where a prompt is too long")
-    options: str | None = Field(None, description="column with the options of an item (choice)")
-    normalise: bool = Field(False, description="divide an option's log-likelihood by its length (choice)")
-    extract: str | None = Field(None, description="regular expression whose first group is the answer (generate)")
-    metric: Literal["exact", "number", "math"] = Field("exact", description="how an answer is compared (generate)")
-    most_tokens: int = Field(256, ge=1, description="most tokens to write (generate)")
+    on: Names = Field(description="test sets: names from `breadth ls datasets`, or your own from sets")
+    every: int | None = Field(None, ge=1, description="steps between checkpoints; null: first and last step only")
+    items: int | None = Field(None, ge=2, description="items per test set, the same for all runs; null for all items")
+    seed: int = Field(0, ge=0, description="seed that selects these items")
 
 
-class Study(Section):
+class StudySpec(Section):
     """A whole study file."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="the study's name: letters, digits, dots, dashes"
     )
-    description: str = Field("", description="a line for people")
+    description: str = Field("", description="one line that says what the study is about")
     models: Annotated[
-        list[Annotated[ModelEntry, BeforeValidator(_as_entry)]], BeforeValidator(_listed), Field(min_length=1)
+        list[Annotated[ModelEntry, BeforeValidator(_as_entry)]], BeforeValidator(as_list), Field(min_length=1)
     ] = Field(description="models, each a name or {name: ..., recipe: {...}}")
-    train: Train | None = Field(None, description="what to train on; needed unless the method is zero-shot")
-    recipe: Recipe = Field(description="how a model is adapted and trained")
-    evaluate: Evaluate = Field(description="when and on what a model is evaluated")
-    sets: dict[str, OwnSet] = Field(default_factory=dict, description="your own test sets by name")
-    pattern: str | None = Field(None, description="prompt for every set of kind pattern that has none of its own here")
+    train: Train | None = Field(None, description="what to train on; required unless the method is zero-shot")
+    recipe: Recipe = Field(description="how models are adapted and trained")
+    evaluate: Evaluate = Field(description="when to evaluate, and on which test sets")
+    sets: dict[str, SerializeAsAny[OwnSet]] = Field(default_factory=dict, description="your own data sets by name")
+    pattern: str | None = Field(None, description="prompt for all sets of kind pattern that have no own prompt here")
     answers: Texts | None = Field(None, description="label: answer words, for the same sets")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from breadth.datasets.suite import generate
-from breadth.datasets.suite.vocabulary import MEN, WOMEN
+from breadth.datasets.suite.templates import MEN, WOMEN
 
 FEMALE, MALE = set(WOMEN.train + WOMEN.test), set(MEN.train + MEN.test)
 PERSON = r"((?:Mrs |Mr )?[A-Z][a-z]+)"

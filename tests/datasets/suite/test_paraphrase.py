@@ -6,7 +6,7 @@ import pytest
 
 from breadth.datasets.suite import generate
 from breadth.datasets.suite.paraphrase import SYMMETRIC
-from breadth.datasets.suite.vocabulary import PEOPLE
+from breadth.datasets.suite.templates import PEOPLE
 
 EVERYONE = set(PEOPLE.train + PEOPLE.test)
 

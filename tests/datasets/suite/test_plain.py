@@ -5,8 +5,8 @@ import re
 import pytest
 
 from breadth.datasets.suite import generate
-from breadth.datasets.suite.plain_states import KINDS
-from breadth.datasets.suite.vocabulary import PEOPLE, TOWNS
+from breadth.datasets.suite.plain import KINDS
+from breadth.datasets.suite.templates import PEOPLE, TOWNS
 
 EVERYONE = set(PEOPLE.train + PEOPLE.test)
 OPPOSITE = {"open": "closed", "locked": "unlocked", "full": "empty", "on": "off"}

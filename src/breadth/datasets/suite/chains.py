@@ -1,8 +1,8 @@
-"""Chains of one to six steps over a transitive relation, told in random order among distractors.
+"""Chains of one to six steps over a transitive relation, stated in random order among distractors.
 
-The number of steps is the number of given links that join the two things of the hypothesis. If the hypothesis
-follows, they lead from the first to the second; if it does not, they lead the other way, so that both labels
-take equally many steps to see.
+The number of steps is the number of links in the premise between the two things in the hypothesis. If the hypothesis
+follows, the links lead from the first to the second; if not, they lead the other way. So both labels take the same
+number of steps to verify.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from breadth.datasets.suite.draw import Draw, Pool, words
-from breadth.datasets.suite.grammar import sentence, sentences
-from breadth.datasets.suite.items import Family, Sketch, sketch
-from breadth.datasets.suite.vocabulary import PEOPLE
+from breadth.datasets.suite.templates import PEOPLE, Draw, Family, Pool, Texts, sentence, sentences, texts, words
 
 LONGEST = 6
 
-#: Invented kinds, so that nobody knows what is a what.
+#: Invented kinds, so that world knowledge does not help.
 KINDS = words(
     "blick, drem, fonter, gavelin, harn, jubber, korvel, lusk, merp, nollin, plinter, quab, rastle, skeb, tolver, vurm,"
     "wimble, yorrel, zant, brundle, clort, dorrel, fenk, gribbon, holver, jask, kettler, lorn, mundle, neller,"
@@ -36,9 +33,9 @@ HAPPENINGS = words(
 
 
 class Relation(NamedTuple):
-    """A transitive relation: two ways to say it and what it holds between.
+    """A transitive relation: two ways to say it, and the words it relates.
 
-    ``inward`` says that a thing may have many below it but only one directly above, as boxes do.
+    ``inward``: a thing may have many others directly below it but only one directly above, like nested boxes.
     """
 
     forward: str
@@ -61,22 +58,22 @@ def _say(draw: Draw, relation: Relation, link: tuple[str, str]) -> str:
     return draw.one((relation.forward, relation.backward)).format(*link)
 
 
-def chain(relation: Relation, steps: int, draw: Draw, follows: bool) -> Sketch:
+def chain(relation: Relation, steps: int, draw: Draw, follows: bool) -> Texts:
     """Write a chain of ``steps`` links with one to three distractors, and ask about its two ends."""
     distractors = draw.between(1, 3)
     names = draw.words(relation.fillings, steps + 1 + distractors)
     nodes, spare = names[: steps + 1], names[steps + 1 :]
     links = list(pairwise(nodes))
     for new in spare:
-        # A distractor hangs on one link only, so it opens no second way from end to end.
+        # A distractor is attached by a single link, so it opens no second path between the two ends.
         old = draw.one(nodes)
         links.append((old, new) if relation.inward or draw.flip() else (new, old))
     asked = (nodes[0], nodes[-1]) if follows else (nodes[-1], nodes[0])
     told = [_say(draw, relation, link) for link in draw.shuffled(links)]
-    return sketch(sentences(*told), sentence(_say(draw, relation, asked)))
+    return texts(sentences(*told), sentence(_say(draw, relation, asked)))
 
 
-#: Steps change fastest, so that any run of items has equal shares of every number of steps.
+#: The number of steps varies fastest, so that every stretch of items has each number equally often.
 FAMILIES = tuple(
     Family(template, partial(chain, relation, steps), steps)
     for template, relation in RELATIONS.items()

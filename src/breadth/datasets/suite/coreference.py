@@ -1,11 +1,24 @@
-"""Coreference: who is meant is settled by gender, number or an explicit word, never by knowledge of the world."""
+"""Coreference that gender, number or an explicit word resolves, never world knowledge."""
 
 from __future__ import annotations
 
-from breadth.datasets.suite.draw import Draw
-from breadth.datasets.suite.grammar import a, sentence, sentences
-from breadth.datasets.suite.items import Sketch, family, sketch
-from breadth.datasets.suite.vocabulary import EVENTS, MEN, ROLES, SURNAMES, THINGS, TOWNS, WOMEN, people
+from breadth.datasets.suite.templates import (
+    EVENTS,
+    MEN,
+    ROLES,
+    SURNAMES,
+    THINGS,
+    TOWNS,
+    WOMEN,
+    Draw,
+    Texts,
+    a,
+    families,
+    people,
+    sentence,
+    sentences,
+    texts,
+)
 
 MEETINGS = ("met", "visited", "had lunch with", "travelled with", "sat next to", "waited for")
 GROUPS = ("sisters", "brothers", "cousins", "neighbours", "colleagues")
@@ -20,7 +33,7 @@ def _couple(draw: Draw) -> list[tuple[str, str]]:
     return draw.shuffled([(woman, "she"), (man, "he")])
 
 
-def gender(draw: Draw, follows: bool) -> Sketch:
+def gender(draw: Draw, follows: bool) -> Texts:
     """A woman and a man, and a pronoun for one of them."""
     (one, first), (two, second) = _couple(draw)
     event, town = draw.word(EVENTS), draw.word(TOWNS)
@@ -33,11 +46,11 @@ def gender(draw: Draw, follows: bool) -> Sketch:
             f"{one} {meeting} {two} in {town}, and on the way home {pronoun} {event.did}",
         )
     )
-    return sketch(sentence(premise), sentence(f"{meant if follows else other} {event.did}"))
+    return texts(sentence(premise), sentence(f"{meant if follows else other} {event.did}"))
 
 
-def two_pronouns(draw: Draw, follows: bool) -> Sketch:
-    """A woman and a man with a pronoun each: who did it for whom."""
+def two_pronouns(draw: Draw, follows: bool) -> Texts:
+    """A woman and a man with a pronoun each: who did what to whom."""
     (one, first), (two, second) = _couple(draw)
     thing = draw.word(THINGS)
     forms = {"she": ("she", "her"), "he": ("he", "him")}
@@ -46,13 +59,13 @@ def two_pronouns(draw: Draw, follows: bool) -> Sketch:
     )
     verb = draw.one(("lent", "sold", "offered", "promised", "showed"))
     left, right = (giver, taker) if follows else (taker, giver)
-    return sketch(
+    return texts(
         sentence(f"{one} {draw.one(MEETINGS)} {two}, and then {subject} {verb} {target} {a(thing)}"),
         sentence(f"{left} {verb} {right} {a(thing)}"),
     )
 
 
-def number(draw: Draw, follows: bool) -> Sketch:
+def number(draw: Draw, follows: bool) -> Texts:
     """One person and several: singular or plural pronoun."""
     who, pronoun = draw.one(((draw.word(WOMEN), "she"), (draw.word(MEN), "he")))
     group = f"the three {draw.word(SURNAMES)} {draw.one(GROUPS)}"
@@ -65,34 +78,30 @@ def number(draw: Draw, follows: bool) -> Sketch:
             f"before {pronoun if single else 'they'} {draw.one(MEETINGS)} {other}, {meant} {event.did}",
         )
     )
-    return sketch(sentence(premise), sentence(f"{meant if follows else other} {event.did}"))
+    return texts(sentence(premise), sentence(f"{meant if follows else other} {event.did}"))
 
 
-def former_latter(draw: Draw, follows: bool) -> Sketch:
+def former_latter(draw: Draw, follows: bool) -> Texts:
     """The former and the latter, the first and the second."""
     one, two = people(draw, 2)
     first, second = draw.words(EVENTS, 2)
     former, latter = draw.one((("the former", "the latter"), ("the first of them", "the second of them")))
     parts = draw.shuffled((f"{former} {first.did}", f"{latter} {second.did}"))
-    about_first = draw.flip()
-    event = first if about_first else second
-    who = one if about_first == follows else two
-    return sketch(
+    who, event = draw.matched(follows, (one, first), (two, second))
+    return texts(
         sentences(f"{one} and {two} came from {draw.word(TOWNS)}", f"{parts[0]}, and {parts[1]}"),
         sentence(f"{who} {event.did}"),
     )
 
 
-def one_other(draw: Draw, follows: bool) -> Sketch:
+def one_other(draw: Draw, follows: bool) -> Texts:
     """One of two is named, the other is "the other"."""
     sibling, pool = draw.one((("sisters", WOMEN), ("brothers", MEN)))
     who, named, other = (*draw.words(SURNAMES, 1), *draw.words(pool, 2))
     both = draw.shuffled((named, other))
     first, second = draw.words(EVENTS, 2)
-    about_named = draw.flip()
-    event = first if about_named else second
-    asked = named if about_named == follows else other
-    return sketch(
+    asked, event = draw.matched(follows, (named, first), (other, second))
+    return texts(
         sentences(
             f"Mrs {who} has exactly two {sibling}, {both[0]} and {both[1]}",
             f"one of them, {named}, {first.did}, and the other one {second.did}",
@@ -101,23 +110,21 @@ def one_other(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-def trade(draw: Draw, follows: bool) -> Sketch:
-    """People named first, and then spoken of by their trade."""
+def trade(draw: Draw, follows: bool) -> Texts:
+    """People introduced by name and then referred to by their trade."""
     one, two = people(draw, 2)
     role, other_role = draw.words(ROLES, 2)
     first, second = draw.words(EVENTS, 2)
     parts = draw.shuffled((f"the {role} {first.did}", f"the {other_role} {second.did}"))
-    about_first = draw.flip()
-    event = first if about_first else second
-    who = one if about_first == follows else two
-    return sketch(
+    who, event = draw.matched(follows, (one, first), (two, second))
+    return texts(
         sentences(f"{one} is {a(role)}, and {two} is {a(other_role)}", f"{parts[0]}, while {parts[1]}"),
         sentence(f"{who} {event.did}"),
     )
 
 
-def possession(draw: Draw, follows: bool) -> Sketch:
-    """Her and his."""
+def possession(draw: Draw, follows: bool) -> Texts:
+    """Possessives: her and his."""
     (one, first), (two, second) = _couple(draw)
     thing = draw.word(THINGS)
     here, there = draw.words(TOWNS, 2)
@@ -125,24 +132,20 @@ def possession(draw: Draw, follows: bool) -> Sketch:
     parts = draw.shuffled((f"{own[first]} {thing} is in {here}", f"{own[second]} {thing} is in {there}"))
     place = draw.one((here, there))
     who = one if (place == here) == follows else two
-    return sketch(
+    return texts(
         sentences(f"{one} and {two} have {a(thing)} each", f"{parts[0]}, and {parts[1]}"),
         sentence(f"{who}'s {thing} is in {place}"),
     )
 
 
-def quotation(draw: Draw, follows: bool) -> Sketch:
-    """I and you in what somebody says to somebody."""
+def quotation(draw: Draw, follows: bool) -> Texts:
+    """ "I" and "you" in a quotation."""
     speaker, listener = people(draw, 2)
     mine, yours = draw.words(EVENTS, 2)
     parts = draw.shuffled((f"I {mine.did}", f"you {yours.did}"))
-    about_speaker = draw.flip()
-    event = mine if about_speaker else yours
-    who = speaker if about_speaker == follows else listener
+    who, event = draw.matched(follows, (speaker, mine), (listener, yours))
     said = parts[0][0].upper() + parts[0][1:]
-    return sketch(f"{speaker} truthfully told {listener}: “{said}, and {parts[1]}.”", sentence(f"{who} {event.did}"))
+    return texts(f"{speaker} truthfully told {listener}: “{said}, and {parts[1]}.”", sentence(f"{who} {event.did}"))
 
 
-FAMILIES = tuple(
-    family(write) for write in (gender, two_pronouns, number, former_latter, one_other, trade, possession, quotation)
-)
+FAMILIES = families(gender, two_pronouns, number, former_latter, one_other, trade, possession, quotation)

@@ -1,30 +1,27 @@
-"""One everyday fact, then a hypothesis about it: with the shortcuts that collected data sets have.
+"""One everyday fact and a hypothesis about it, with the shortcuts of collected data sets.
 
-Every line is a contrast: what somebody did and another way to say it, then the opposite and another way to say that.
-Labels are true by construction, but not all kinds of hypothesis are equally common under both: what follows mostly
-repeats the words of the premise, what does not mostly denies them. So a small model learns this set in minutes, as it
-learns collected sets, largely from words such as "not"; whether that carries over is what the other sets ask.
+Every line is a contrast: what somebody did and a paraphrase of it, then the opposite and its paraphrase. Labels are
+true by construction, but hypotheses differ between labels: those that follow mostly repeat the premise, those that do
+not mostly negate it. So a small model learns this set within minutes, as it learns collected sets, largely from words
+such as "not"; the other sets show whether that carries over.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from breadth.datasets.suite.draw import Draw, Pool, pool
-from breadth.datasets.suite.grammar import sentence
-from breadth.datasets.suite.items import Family, Sketch, sketch
-from breadth.datasets.suite.vocabulary import DAYS, TOWNS, person
+from breadth.datasets.suite.templates import DAYS, TOWNS, Draw, Family, Pool, Texts, person, pool, sentence, texts
 
 
 class Side(NamedTuple):
-    """What is told of somebody, and what says the same."""
+    """A statement about somebody, and a paraphrase."""
 
     told: str
     again: str
 
 
 class Contrast(NamedTuple):
-    """Two sides that cannot both be true."""
+    """Two statements that cannot both be true."""
 
     first: Side
     second: Side
@@ -35,7 +32,7 @@ def _contrasts(text: str) -> Pool[Contrast]:
     return pool(Contrast(Side(*row[:2]), Side(*row[2:])) for row in rows)
 
 
-#: told | the same again | told of the opposite | that again
+#: statement | paraphrase | opposite | paraphrase of the opposite
 MOODS = _contrasts("""
 burst out laughing | was amused | burst into tears | was upset
 grinned from ear to ear | was delighted | wept all evening | was miserable
@@ -122,13 +119,13 @@ did a sum that a child can do | did something easy | did a sum that had puzzled 
 """)
 
 
-#: Parts in a hundred of each kind of hypothesis, by label: (repeated, reworded, the opposite denied) where it follows,
-#: (denied, the opposite repeated, the opposite reworded) where it does not.
+#: Per cent of each kind of hypothesis: (statement repeated, paraphrased, opposite negated) where it follows, and
+#: (statement negated, opposite stated, opposite paraphrased) where it does not.
 FOLLOWING, OPPOSED = (70, 20, 10), (65, 15, 20)
 
 
 def _hypothesis(draw: Draw, who: str, told: Side, other: Side, follows: bool) -> str:
-    """Say that one side holds, in one of three ways; or that it does not, in one of three."""
+    """Affirm the statement in one of three ways, or contradict it in one of three."""
     place = draw.below(100)
     shares = FOLLOWING if follows else OPPOSED
     kind = 0 if place < shares[0] else 1 if place < shares[0] + shares[1] else 2
@@ -138,8 +135,8 @@ def _hypothesis(draw: Draw, who: str, told: Side, other: Side, follows: bool) ->
 
 
 def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
-    def write(draw: Draw, follows: bool) -> Sketch:
-        """Tell one side of a contrast, then say something about it."""
+    def write(draw: Draw, follows: bool) -> Texts:
+        """State one side of a contrast and ask about it."""
         who, contrast = person(draw), draw.word(contrasts)
         town, day = draw.word(TOWNS), draw.one(DAYS)
         told, other = contrast if draw.flip() else (contrast.second, contrast.first)
@@ -148,7 +145,7 @@ def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
             if now
             else (f"last {day} in {town}, {who} {told.told}", f"{who} {told.told} last {day}, as we heard in {town}")
         )
-        return sketch(sentence(draw.one(scenes)), sentence(_hypothesis(draw, who, told, other, follows)))
+        return texts(sentence(draw.one(scenes)), sentence(_hypothesis(draw, who, told, other, follows)))
 
     return Family(name, write)
 

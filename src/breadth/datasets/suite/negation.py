@@ -1,11 +1,20 @@
-"""Negation: who did and who did not, said with not, never, nobody, neither, without, only and two negations."""
+"""Negation: who did and who did not, with not, never, nobody, neither, without, only and double negation."""
 
 from __future__ import annotations
 
-from breadth.datasets.suite.draw import Draw
-from breadth.datasets.suite.grammar import listing, sentence, sentences
-from breadth.datasets.suite.items import Sketch, family, sketch
-from breadth.datasets.suite.vocabulary import DAYS, EVENTS, Event, people
+from breadth.datasets.suite.templates import (
+    DAYS,
+    EVENTS,
+    Draw,
+    Event,
+    Texts,
+    families,
+    listing,
+    people,
+    sentence,
+    sentences,
+    texts,
+)
 
 
 def _claim(draw: Draw, who: str, event: Event, did: bool) -> str:
@@ -16,12 +25,12 @@ def _claim(draw: Draw, who: str, event: Event, did: bool) -> str:
 
 
 def _ask(draw: Draw, doer: str, other: str, event: Event, follows: bool) -> str:
-    """Ask about the doer or the other, affirming or denying, whichever gives the label."""
+    """Ask about the doer or the other person, affirmed or negated so that the label is right."""
     affirm = draw.flip()
     return sentence(_claim(draw, doer if affirm == follows else other, event, affirm))
 
 
-def contrast(draw: Draw, follows: bool) -> Sketch:
+def contrast(draw: Draw, follows: bool) -> Texts:
     """One did, the other did not."""
     doer, other = people(draw, 2)
     event, day = draw.word(EVENTS), draw.one(DAYS)
@@ -32,11 +41,11 @@ def contrast(draw: Draw, follows: bool) -> Sketch:
             f"it was {doer} and not {other} who {event.did} on {day}",
         )
     )
-    return sketch(sentence(premise), _ask(draw, doer, other, event, follows))
+    return texts(sentence(premise), _ask(draw, doer, other, event, follows))
 
 
-def double(draw: Draw, follows: bool) -> Sketch:
-    """One or two negations around a sentence: an even number leaves it true."""
+def double(draw: Draw, follows: bool) -> Texts:
+    """One or two negations of a sentence; two cancel out."""
     who, other = people(draw, 2)
     event, aside = draw.words(EVENTS, 2)
     affirm = draw.flip()
@@ -46,10 +55,10 @@ def double(draw: Draw, follows: bool) -> Sketch:
         if did
         else (f"it is not true that {who} {event.did}", f"{who} failed to {event.do}")
     )
-    return sketch(sentences(f"{other} {aside.did}", claim), sentence(_claim(draw, who, event, affirm)))
+    return texts(sentences(f"{other} {aside.did}", claim), sentence(_claim(draw, who, event, affirm)))
 
 
-def never(draw: Draw, follows: bool) -> Sketch:
+def never(draw: Draw, follows: bool) -> Texts:
     """Never, against at least once."""
     doer, other = people(draw, 2)
     event = draw.word(EVENTS)
@@ -61,10 +70,10 @@ def never(draw: Draw, follows: bool) -> Sketch:
     )
     affirm = draw.flip()
     who = doer if affirm == follows else other
-    return sketch(sentence(premise), sentence(f"{who} has {'at some time' if affirm else 'never'} {event.done}"))
+    return texts(sentence(premise), sentence(f"{who} has {'at some time' if affirm else 'never'} {event.done}"))
 
 
-def without(draw: Draw, follows: bool) -> Sketch:
+def without(draw: Draw, follows: bool) -> Texts:
     """Doing one thing without doing another."""
     who, other = people(draw, 2)
     done, left = draw.words(EVENTS, 2)
@@ -76,22 +85,22 @@ def without(draw: Draw, follows: bool) -> Sketch:
     )
     affirm = draw.flip()
     event = done if affirm == follows else left
-    return sketch(sentence(premise), sentence(f"{_claim(draw, who, event, affirm)} that day"))
+    return texts(sentence(premise), sentence(f"{_claim(draw, who, event, affirm)} that day"))
 
 
-def neither(draw: Draw, follows: bool) -> Sketch:
+def neither(draw: Draw, follows: bool) -> Texts:
     """Neither of two did, a third did; or both did and the third did not."""
     one, two, third = people(draw, 3)
     event, both = draw.word(EVENTS), draw.flip()
     pair = draw.one((one, two))
     if both:
         premise = f"both {one} and {two} {event.did}, but {third} did not"
-        return sketch(sentence(premise), _ask(draw, pair, third, event, follows))
+        return texts(sentence(premise), _ask(draw, pair, third, event, follows))
     premise = f"neither {one} nor {two} {event.did}, but {third} did"
-    return sketch(sentence(premise), _ask(draw, third, pair, event, follows))
+    return texts(sentence(premise), _ask(draw, third, pair, event, follows))
 
 
-def only(draw: Draw, follows: bool) -> Sketch:
+def only(draw: Draw, follows: bool) -> Texts:
     """One of three did, or all but one."""
     three = people(draw, 3)
     event, single = draw.word(EVENTS), draw.flip()
@@ -99,21 +108,21 @@ def only(draw: Draw, follows: bool) -> Sketch:
     rest = draw.one([name for name in three if name != special])
     if single:
         premise = f"of {listing(three)}, only {special} {event.did}"
-        return sketch(sentence(premise), _ask(draw, special, rest, event, follows))
+        return texts(sentence(premise), _ask(draw, special, rest, event, follows))
     premise = f"of {listing(three)}, only {special} did not {event.do}"
-    return sketch(sentence(premise), _ask(draw, rest, special, event, follows))
+    return texts(sentence(premise), _ask(draw, rest, special, event, follows))
 
 
-def nobody(draw: Draw, follows: bool) -> Sketch:
+def nobody(draw: Draw, follows: bool) -> Texts:
     """Nobody of one group did, everybody of another."""
     doer, other = people(draw, 2)
     event = draw.word(EVENTS)
     one, two = draw.several(("upstairs", "downstairs", "next door", "across the street", "on the top floor"), 2)
     lives = draw.shuffled((f"{doer} lives {one}", f"{other} lives {two}"))
     acts = draw.shuffled((f"nobody who lives {two} {event.did}", f"everybody who lives {one} {event.did}"))
-    return sketch(
+    return texts(
         sentences(f"{lives[0]}, and {lives[1]}", f"{acts[0]}, but {acts[1]}"), _ask(draw, doer, other, event, follows)
     )
 
 
-FAMILIES = tuple(family(write) for write in (contrast, double, never, without, neither, only, nobody))
+FAMILIES = families(contrast, double, never, without, neither, only, nobody)

@@ -1,17 +1,27 @@
-"""Near-paraphrases: other words for the same thing, or almost the same words for another."""
+"""Near-paraphrases: other words with the same meaning, or almost the same words with another."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from breadth.datasets.suite.draw import Draw, pool
-from breadth.datasets.suite.grammar import a, sentence, sentences
-from breadth.datasets.suite.items import Sketch, family, sketch
-from breadth.datasets.suite.vocabulary import EVENTS, THINGS, TOWNS, people
+from breadth.datasets.suite.templates import (
+    EVENTS,
+    THINGS,
+    TOWNS,
+    Draw,
+    Texts,
+    a,
+    families,
+    people,
+    pool,
+    sentence,
+    sentences,
+    texts,
+)
 
 
 class Converse(NamedTuple):
-    """Two ways to tell of one deal, seen from either side; {x} and {y} are people, {it} is a thing."""
+    """One transaction described from both sides; {x} and {y} are people, {it} is a thing."""
 
     one: str
     other: str
@@ -58,38 +68,38 @@ OPPOSITES = (
 )
 
 
-def converse(draw: Draw, follows: bool) -> Sketch:
-    """Buying and selling, lending and borrowing: told from the other side, or with the sides exchanged."""
+def converse(draw: Draw, follows: bool) -> Texts:
+    """Buying and selling, lending and borrowing: from the other side, or with the roles swapped."""
     x, y = people(draw, 2)
     thing, telling = draw.word(THINGS), draw.word(CONVERSES)
     given, asked = (telling.one, telling.other) if draw.flip() else (telling.other, telling.one)
     left, right = (x, y) if follows else (y, x)
     premise = f"in {draw.word(TOWNS)}, {given.format(x=x, y=y, it=thing)}"
-    return sketch(sentence(premise), sentence(asked.format(x=left, y=right, it=thing)))
+    return texts(sentence(premise), sentence(asked.format(x=left, y=right, it=thing)))
 
 
-def symmetry(draw: Draw, follows: bool) -> Sketch:
-    """A relation that goes both ways: it may be turned round, but not given to another pair."""
+def symmetry(draw: Draw, follows: bool) -> Texts:
+    """A symmetric relation: it may be reversed, but does not hold for another pair."""
     one, two, three, four = people(draw, 4)
     relation, other = draw.several(SYMMETRIC, 2)
     facts = draw.shuffled((f"{one} {relation} {two}", f"{three} {other} {four}"))
     left, right = (two, one) if draw.flip() else (one, two)
     if not follows:
         left, right = draw.one(((one, three), (four, two), (three, two), (one, four)))
-    return sketch(sentence(f"{facts[0]}, and {facts[1]}"), sentence(f"{left} {relation} {right}"))
+    return texts(sentence(f"{facts[0]}, and {facts[1]}"), sentence(f"{left} {relation} {right}"))
 
 
-def direction(draw: Draw, follows: bool) -> Sketch:
-    """A relation that goes one way: it may not be turned round."""
+def direction(draw: Draw, follows: bool) -> Texts:
+    """An asymmetric relation: it may not be reversed."""
     one, two, three, four = people(draw, 4)
     relation, other = draw.one(DIRECTED), draw.one(SYMMETRIC)
     facts = draw.shuffled((f"{one} {relation} {two}", f"{three} {other} {four}"))
     left, right = (one, two) if follows else (two, one)
-    return sketch(sentence(f"{facts[0]}, and {facts[1]}"), sentence(f"{left} {relation} {right}"))
+    return texts(sentence(f"{facts[0]}, and {facts[1]}"), sentence(f"{left} {relation} {right}"))
 
 
-def before_after(draw: Draw, follows: bool) -> Sketch:
-    """The order of two events, said with the other of the two words."""
+def before_after(draw: Draw, follows: bool) -> Texts:
+    """The order of two events, with "before" replaced by "after" or the other way round."""
     one, two = people(draw, 2)
     first, second = draw.words(EVENTS, 2)
     early, late = f"{one} {first.did}", f"{two} {second.did}"
@@ -97,22 +107,22 @@ def before_after(draw: Draw, follows: bool) -> Sketch:
     premise = f"{early} before {late}" if given else f"{late} after {early}"
     word = "after" if given else "before"
     left, right = (late, early) if (word == "after") == follows else (early, late)
-    return sketch(sentence(premise), sentence(f"{left} {word} {right}"))
+    return texts(sentence(premise), sentence(f"{left} {word} {right}"))
 
 
-def comparative(draw: Draw, follows: bool) -> Sketch:
+def comparative(draw: Draw, follows: bool) -> Texts:
     """Taller and shorter: the same comparison in other words."""
     one, two, aside = people(draw, 3)
     words = draw.one(COMPARATIVES)
     given, asked = words if draw.flip() else words[::-1]
     left, right = (two, one) if follows else (one, two)
-    return sketch(
+    return texts(
         sentences(f"{one} is {given} than {two}", f"{aside} comes from {draw.word(TOWNS)}"),
         sentence(f"{left} is {asked} than {right}"),
     )
 
 
-def quality(draw: Draw, follows: bool) -> Sketch:
+def quality(draw: Draw, follows: bool) -> Texts:
     """A synonym or an antonym in place of an adjective."""
     who, other = people(draw, 2)
     thing, other_thing = draw.words(THINGS, 2)
@@ -122,11 +132,11 @@ def quality(draw: Draw, follows: bool) -> Sketch:
     subject, what = (who, thing) if follows else (other, other_thing)
     verb, again = draw.one((("bought", "purchased"), ("used", "made use of"), ("moved", "shifted")))
     facts = draw.shuffled((f"{who} {verb} {a(f'{said} {thing}')}", f"{other} {verb} {a(f'{opposite} {other_thing}')}"))
-    return sketch(sentence(f"{facts[0]}, and {facts[1]}"), sentence(f"{subject} {again} {a(f'{asked} {what}')}"))
+    return texts(sentence(f"{facts[0]}, and {facts[1]}"), sentence(f"{subject} {again} {a(f'{asked} {what}')}"))
 
 
-def cleft(draw: Draw, follows: bool) -> Sketch:
-    """It was one and not the other."""
+def cleft(draw: Draw, follows: bool) -> Texts:
+    """A cleft sentence: it was one person and not the other."""
     doer, other = people(draw, 2)
     event = draw.word(EVENTS)
     premise = draw.one(
@@ -138,20 +148,20 @@ def cleft(draw: Draw, follows: bool) -> Sketch:
     )
     left, right = (doer, other) if follows else (other, doer)
     hypothesis = draw.one((f"{left} {event.did}, and {right} did not", f"{right} did not {event.do}, but {left} did"))
-    return sketch(sentence(premise), sentence(hypothesis))
+    return texts(sentence(premise), sentence(hypothesis))
 
 
-def cause(draw: Draw, follows: bool) -> Sketch:
-    """What was the reason for what."""
+def cause(draw: Draw, follows: bool) -> Texts:
+    """Cause and effect."""
     one, two = people(draw, 2)
     first, second = draw.words(EVENTS, 2)
     reason, result = f"{one} {first.did}", f"{two} {second.did}"
     premise = draw.one((f"{reason}, and that is why {result}", f"the fact that {reason} was the reason why {result}"))
     left, right = (result, reason) if follows else (reason, result)
-    return sketch(sentence(premise), sentence(f"{left} because {right}"))
+    return texts(sentence(premise), sentence(f"{left} because {right}"))
 
 
-def replacement(draw: Draw, follows: bool) -> Sketch:
+def replacement(draw: Draw, follows: bool) -> Texts:
     """One thing done in place of another."""
     who, other = people(draw, 2)
     done, left_out = draw.words(EVENTS, 2)
@@ -162,20 +172,7 @@ def replacement(draw: Draw, follows: bool) -> Sketch:
         )
     )
     first, second = (done, left_out) if follows else (left_out, done)
-    return sketch(sentence(premise), sentence(f"{who} {first.did} rather than {second.do}"))
+    return texts(sentence(premise), sentence(f"{who} {first.did} rather than {second.do}"))
 
 
-FAMILIES = tuple(
-    family(write)
-    for write in (
-        converse,
-        symmetry,
-        direction,
-        before_after,
-        comparative,
-        quality,
-        cleft,
-        cause,
-        replacement,
-    )
-)
+FAMILIES = families(converse, symmetry, direction, before_after, comparative, quality, cleft, cause, replacement)

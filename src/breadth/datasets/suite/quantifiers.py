@@ -1,17 +1,26 @@
 """Quantifiers: all, some, no, not all, most and few over the members of a club.
 
-"Most" is more than half, "few" is some smaller share than half (the labels hold for any such share), and "some" is
-at least one; every premise says that there are members of the trade it speaks about, so that what holds for all of
-them holds for some. Steps that only an
-implicature licenses ("some, so not all") are not used for either label.
+"Most" is more than half, "few" is any share smaller than half (the labels hold for every such share), and "some" is at
+least one. Every premise states that the club has members of the trade in question, so that what holds for all of them
+holds for some. Inferences that rest on an implicature ("some, so not all") are not used for either label.
 """
 
 from __future__ import annotations
 
-from breadth.datasets.suite.draw import Draw, words
-from breadth.datasets.suite.grammar import a, plural, sentence, sentences
-from breadth.datasets.suite.items import Sketch, family, sketch
-from breadth.datasets.suite.vocabulary import ROLES, TOWNS, person
+from breadth.datasets.suite.templates import (
+    ROLES,
+    TOWNS,
+    Draw,
+    Texts,
+    a,
+    families,
+    person,
+    plural,
+    sentence,
+    sentences,
+    texts,
+    words,
+)
 
 HOBBIES = words(
     "play chess, own a boat, keep bees, speak Greek, ride horses, collect stamps, drive a van, grow tomatoes,"
@@ -29,7 +38,7 @@ def _subject(term: str, terms: dict[str, str]) -> str:
 
 
 def _say(statement: Statement, terms: dict[str, str]) -> str:
-    """Say a statement in its usual words."""
+    """A statement in its usual words."""
     quantifier, left, right = statement
     predicate = f"are {plural(terms['A'])}" if right == "A" else terms[right]
     return f"{WORDING[quantifier]} {_subject(left, terms)} {predicate}"
@@ -41,7 +50,7 @@ def _singular(hobby: str) -> str:
 
 
 def _reworded(draw: Draw, quantifier: str, role: str, hobby: str) -> str:
-    """Say what holds for a trade and a hobby in words that the hypothesis does not use."""
+    """A quantified statement about a trade and a hobby, in words that the hypothesis does not use."""
     group, does = f"of the {plural(role)}", _singular(hobby)
     return draw.one(
         {
@@ -65,8 +74,8 @@ def _existence(town: str, terms: dict[str, str]) -> str:
     return f"some members of the {town} club are {plural(terms['A'])}"
 
 
-#: Premise quantifier, and how often each hypothesis quantifier follows it or does not. The numbers are chosen so
-#: that each quantifier, as premise and as hypothesis, comes equally often with either label.
+#: Premise quantifier, then how often each hypothesis quantifier is used where it follows and where it does not. The
+#: numbers make each quantifier, in premises and in hypotheses, equally frequent under both labels.
 FOLLOWS = {
     "all": {"all": 2, "some": 1, "most": 2},
     "most": {"most": 2, "some": 2},
@@ -86,18 +95,18 @@ DOES_NOT_FOLLOW = {
 
 
 def _pairs(table: dict[str, dict[str, int]]) -> tuple[tuple[str, str], ...]:
-    """List (premise, hypothesis) quantifiers as often as the table says."""
+    """Pairs of premise and hypothesis quantifiers, repeated as often as the table says."""
     return tuple((given, asked) for given, row in table.items() for asked, times in row.items() for _ in range(times))
 
 
 ENTAILED, NOT_ENTAILED = _pairs(FOLLOWS), _pairs(DOES_NOT_FOLLOW)
 
 
-def direct(draw: Draw, follows: bool) -> Sketch:
+def direct(draw: Draw, follows: bool) -> Texts:
     """From one quantifier to another."""
     town, terms = _scene(draw)
     given, asked = draw.one(ENTAILED if follows else NOT_ENTAILED)
-    return sketch(
+    return texts(
         sentences(_existence(town, terms), f"at this club, {_reworded(draw, given, terms['A'], terms['B'])}"),
         sentence(f"at the {town} club, {_say((asked, 'A', 'B'), terms)}"),
     )
@@ -107,8 +116,8 @@ ALL_AB, ALL_BC, ALL_CB = ("all", "A", "B"), ("all", "B", "C"), ("all", "C", "B")
 SOME_AB, SOME_AC, NO_AB, NO_BC = ("some", "A", "B"), ("some", "A", "C"), ("no", "A", "B"), ("no", "B", "C")
 MOST_AB, FEW_AB, NOT_ALL_AB = ("most", "A", "B"), ("few", "A", "B"), ("not all", "A", "B")
 
-#: Premises, the quantifier of the hypothesis about A and C, and how often. Again each quantifier has either label
-#: equally often, and so have premises that differ only in whether all of B are C or all of C are B.
+#: Premises, the quantifier of the hypothesis about A and C, and how often. Again each quantifier is equally
+#: frequent under both labels, and so are premises that differ only in whether all of B are C or all of C are B.
 VALID: tuple[tuple[tuple[Statement, ...], str, int], ...] = (
     ((ALL_AB, ALL_BC), "all", 3),
     ((ALL_AB, ALL_BC), "most", 1),
@@ -146,19 +155,19 @@ SYLLOGISMS = {
 }
 
 
-def syllogism(draw: Draw, follows: bool) -> Sketch:
+def syllogism(draw: Draw, follows: bool) -> Texts:
     """From two or three statements to another."""
     town, terms = _scene(draw)
     premises, asked = draw.one(SYLLOGISMS[follows])
     given = [_say(statement, terms) for statement in premises]
     first, *others = draw.shuffled(given)
-    return sketch(
+    return texts(
         sentences(_existence(town, terms), f"at this club, {first}", *others),
         sentence(f"at the {town} club, {_say((asked, 'A', 'C'), terms)}"),
     )
 
 
-#: A premise about A and B, and the hypothesis, mostly with A and B exchanged; "only" is "all" turned round.
+#: A premise about A and B, and the hypothesis, mostly with A and B exchanged; "only" is "all" reversed.
 ALL_BA, SOME_BA, NO_BA = ("all", "B", "A"), ("some", "B", "A"), ("no", "B", "A")
 CONVERSIONS: dict[bool, tuple[tuple[str, Statement], ...]] = {
     True: (
@@ -184,27 +193,27 @@ def _only(terms: dict[str, str], hobby: str) -> str:
     return f"only {plural(terms['A'])} {terms[hobby]}"
 
 
-def conversion(draw: Draw, follows: bool) -> Sketch:
-    """Turning a statement round: allowed for some and no, not for the others."""
+def conversion(draw: Draw, follows: bool) -> Texts:
+    """Conversion of a statement: valid for some and no, not for the others."""
     town, terms = _scene(draw)
     given, asked = draw.one(CONVERSIONS[follows])
     told = _only(terms, "B") if given == "only" else _reworded(draw, given, terms["A"], terms["B"])
-    return sketch(
+    return texts(
         sentences(_existence(town, terms), f"at this club, {told}"),
         sentence(f"at the {town} club, {_say(asked, terms)}"),
     )
 
 
-def _member(draw: Draw, town: str, terms: dict[str, str], told: list[str], fact: str, hypothesis: str) -> Sketch:
+def _member(draw: Draw, town: str, terms: dict[str, str], told: list[str], fact: str, hypothesis: str) -> Texts:
     first, second = draw.shuffled(told)
-    return sketch(
+    return texts(
         sentences(_existence(town, terms), f"at this club, {first}, and {second}", f"{fact} and belongs to this club"),
         sentence(hypothesis),
     )
 
 
-def to_member(draw: Draw, follows: bool) -> Sketch:
-    """From a trade to one of its people: all and no decide, most and few do not."""
+def to_member(draw: Draw, follows: bool) -> Texts:
+    """From a trade to one of its members: "all" and "no" decide, "most" and "few" do not."""
     town, terms = _scene(draw)
     who = person(draw)
     strong, weak = draw.one(("all", "no")), draw.one(("most", "few"))
@@ -216,7 +225,7 @@ def to_member(draw: Draw, follows: bool) -> Sketch:
     return _member(draw, town, terms, told, f"{who} is {a(terms['A'])}", hypothesis)
 
 
-def from_member(draw: Draw, follows: bool) -> Sketch:
+def from_member(draw: Draw, follows: bool) -> Texts:
     """From what somebody does to what somebody is: "only" and "no" decide, "all" and "few" do not."""
     town, terms = _scene(draw)
     who = person(draw)
@@ -232,4 +241,4 @@ def from_member(draw: Draw, follows: bool) -> Sketch:
     return _member(draw, town, terms, told, fact, f"{who} is {'' if is_one else 'not '}{a(terms['A'])}")
 
 
-FAMILIES = tuple(family(write) for write in (direct, syllogism, conversion, to_member, from_member))
+FAMILIES = families(direct, syllogism, conversion, to_member, from_member)

@@ -1,13 +1,11 @@
 """Science facts: the inferences of the plain set on invented substances, creatures, planets and cells.
 
-All names are invented and all that is needed stands in the premise, so that what a reader knows does not help.
+All names are invented and the premise contains everything needed, so that world knowledge does not help.
 """
 
 from __future__ import annotations
 
-from breadth.datasets.suite.draw import Draw, Pool, words
-from breadth.datasets.suite.grammar import listing, sentence, sentences
-from breadth.datasets.suite.items import Sketch, family, sketch
+from breadth.datasets.suite.templates import Draw, Pool, Texts, families, listing, sentence, sentences, texts, words
 
 STEMS = words(
     "brel, cald, dorv, elm, farg, gand, hest, irv, jarl, kest, lorm, mard, nelv, orv, pelt, quand, rhod, selv, tarv,"
@@ -26,7 +24,7 @@ def _named(ending: str, capital: bool = False) -> Pool[str]:
 MINERALS, LIQUIDS, CREATURES = _named("ite"), _named("ol"), _named("ling")
 PLANETS, STARS, GENES = _named("ia", capital=True), _named("ar", capital=True), _named("in")
 
-#: A property that a mineral has or lacks: singular, and its denial.
+#: A property of a mineral, and its negation.
 PROPERTIES = (
     ("absorbs red light", "does not absorb red light"),
     ("dissolves in weak acid", "does not dissolve in weak acid"),
@@ -46,8 +44,8 @@ HABITS = (
 ORGANS = ("gills", "wings", "eyes", "antennae", "scales", "fins", "whiskers", "claws")
 
 
-def conjunction(draw: Draw, follows: bool) -> Sketch:
-    """Two minerals have a property, a third has not."""
+def conjunction(draw: Draw, follows: bool) -> Texts:
+    """Two minerals have a property that a third lacks."""
     one, two, three = draw.words(MINERALS, 3)
     has, lacks = draw.one(PROPERTIES)
     positive, with_it = draw.flip(), draw.one((one, two))
@@ -58,10 +56,10 @@ def conjunction(draw: Draw, follows: bool) -> Sketch:
             f"{three} {lacks}, while {one} {has} and {two} {has}",
         )
     )
-    return sketch(sentence(premise), sentence(f"{subject} {has if positive else lacks}"))
+    return texts(sentence(premise), sentence(f"{subject} {has if positive else lacks}"))
 
 
-def group(draw: Draw, follows: bool) -> Sketch:
+def group(draw: Draw, follows: bool) -> Texts:
     """A law about a group of species, and which species belong to it."""
     one, two = draw.words(CREATURES, 2)
     order, other = draw.several(("first", "second", "third", "fourth", "fifth"), 2)
@@ -74,7 +72,7 @@ def group(draw: Draw, follows: bool) -> Sketch:
             f"no species of the {other} order {has}, but every species of the {order} order does so",
         )
     )
-    return sketch(
+    return texts(
         sentences(
             law,
             f"the {one} is a species of the {order} order, and the {two} is one of the {other} order",
@@ -83,8 +81,8 @@ def group(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-def orbit(draw: Draw, follows: bool) -> Sketch:
-    """Planets around stars; moons around planets."""
+def orbit(draw: Draw, follows: bool) -> Texts:
+    """Instruments on planets, and planets of stars."""
     planet, other_planet = draw.words(PLANETS, 2)
     star, other_star = draw.words(STARS, 2)
     site, other_site = draw.several(("probe", "telescope", "satellite", "relay station", "lander"), 2)
@@ -94,10 +92,8 @@ def orbit(draw: Draw, follows: bool) -> Sketch:
             f"the planet {other_planet} belongs to the star {other_star}",
         )
     )
-    about_first = draw.flip()
-    thing = site if about_first else other_site
-    where = star if about_first == follows else other_star
-    return sketch(
+    where, thing = draw.matched(follows, (star, site), (other_star, other_site))
+    return texts(
         sentences(
             f"{parts[0]}, and {parts[1]}",
             f"the only {site} is on {planet}, and the only {other_site} is on {other_planet}",
@@ -106,7 +102,7 @@ def orbit(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-def sequence(draw: Draw, follows: bool) -> Sketch:
+def sequence(draw: Draw, follows: bool) -> Texts:
     """The order in which organs form in an embryo."""
     creature = draw.word(CREATURES)
     first, second, third = draw.several(ORGANS, 3)
@@ -120,11 +116,11 @@ def sequence(draw: Draw, follows: bool) -> Sketch:
             f"the {first} are complete",
         )
     )
-    return sketch(sentence(premise), sentence(f"in the {creature}, the {left} form {word} the {right}"))
+    return texts(sentence(premise), sentence(f"in the {creature}, the {left} form {word} the {right}"))
 
 
-def threshold(draw: Draw, follows: bool) -> Sketch:
-    """Two melting or boiling points and one temperature between them."""
+def threshold(draw: Draw, follows: bool) -> Texts:
+    """Two melting points and a temperature between them."""
     low_one, high_one = draw.words(MINERALS, 2)
     low = draw.between(40, 400)
     middle = low + draw.between(5, 60)
@@ -132,7 +128,7 @@ def threshold(draw: Draw, follows: bool) -> Sketch:
     parts = draw.shuffled((f"{low_one} melts at {low} degrees", f"{high_one} melts at {high} degrees"))
     positive = draw.flip()
     subject = low_one if positive == follows else high_one
-    return sketch(
+    return texts(
         sentences(
             f"{parts[0]}, and {parts[1]}",
             f"a solid sample of each was heated to {middle} degrees and never got any hotter, and each sample melts "
@@ -142,8 +138,8 @@ def threshold(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-def exception(draw: Draw, follows: bool) -> Sketch:
-    """All the species of an island but one."""
+def exception(draw: Draw, follows: bool) -> Texts:
+    """All species on an island but one."""
     species = draw.words(CREATURES, 3)
     has, lacks = draw.one(HABITS)
     odd = draw.one(species)
@@ -151,7 +147,7 @@ def exception(draw: Draw, follows: bool) -> Sketch:
     positive = draw.flip()
     subject = normal if positive == follows else odd
     names = listing([f"the {one}" for one in species])
-    return sketch(
+    return texts(
         sentences(
             f"three species live on the island: {names}",
             f"every species on the island {has}, except the {odd}, which {lacks}",
@@ -160,22 +156,22 @@ def exception(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-def comparison(draw: Draw, follows: bool) -> Sketch:
-    """Three liquids in the order of a quantity."""
+def comparison(draw: Draw, follows: bool) -> Texts:
+    """Three liquids ordered by a quantity."""
     one, two, three = draw.words(LIQUIDS, 3)
     more, less = draw.one((("denser", "less dense"), ("warmer", "colder"), ("thicker", "thinner"), ("darker", "paler")))
     pairs = draw.shuffled((_compare(draw, one, two, more, less), _compare(draw, two, three, more, less)))
     high, low = draw.one(((one, three), (one, two), (two, three)))
     word = draw.one((more, less))
     left, right = (high, low) if (word == more) == follows else (low, high)
-    return sketch(sentence(f"{pairs[0]}, and {pairs[1]}"), sentence(f"{left} is {word} than {right}"))
+    return texts(sentence(f"{pairs[0]}, and {pairs[1]}"), sentence(f"{left} is {word} than {right}"))
 
 
 def _compare(draw: Draw, high: str, low: str, more: str, less: str) -> str:
     return draw.one((f"{high} is {more} than {low}", f"{low} is {less} than {high}"))
 
 
-def switch(draw: Draw, follows: bool) -> Sketch:
+def switch(draw: Draw, follows: bool) -> Texts:
     """A gene that is switched on or off on a certain day."""
     gene, creature = draw.word(GENES), draw.word(CREATURES)
     day = draw.between(10, 30)
@@ -183,7 +179,7 @@ def switch(draw: Draw, follows: bool) -> Sketch:
     early = draw.flip()
     asked = day + (-1 if early else 1) * draw.between(1, 8)
     state = before if early == follows else after
-    return sketch(
+    return texts(
         sentence(
             f"in cells of the {creature}, the gene {gene} was {before} on every day before day {day}, became {after} "
             f"on day {day} and stayed {after}"
@@ -192,23 +188,23 @@ def switch(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-def elimination(draw: Draw, follows: bool) -> Sketch:
+def elimination(draw: Draw, follows: bool) -> Texts:
     """One of two substances is in the sample, and a test rules one out."""
     one, two = draw.words(LIQUIDS, 2)
     source = draw.word(CREATURES)
-    out, found = draw.several((one, two), 2)
+    excluded, present = draw.several((one, two), 2)
     positive = draw.flip()
-    asked = found if positive == follows else out
-    return sketch(
+    asked = present if positive == follows else excluded
+    return texts(
         sentences(
             f"the blood of the {source} contains either {one} or {two}, but not both",
-            f"a reliable test showed that there is no {out} in it",
+            f"a reliable test showed that there is no {excluded} in it",
         ),
         sentence(f"the blood of the {source} {'contains' if positive else 'does not contain'} {asked}"),
     )
 
 
-def law(draw: Draw, follows: bool) -> Sketch:
+def law(draw: Draw, follows: bool) -> Texts:
     """A law with a condition, and two samples of which one meets it."""
     mineral, other = draw.words(MINERALS, 2)
     condition, met, unmet = draw.one(
@@ -223,7 +219,7 @@ def law(draw: Draw, follows: bool) -> Sketch:
     )
     good, bad = draw.several(("first", "second", "third"), 2)
     samples = draw.shuffled((f"the {good} sample {met}", f"the {bad} sample {unmet}"))
-    return sketch(
+    return texts(
         sentences(
             f"whenever {mineral} {condition}, it {effect}, which {other} never does",
             f"of two samples of {mineral}, {samples[0]}, and {samples[1]}",
@@ -232,18 +228,4 @@ def law(draw: Draw, follows: bool) -> Sketch:
     )
 
 
-FAMILIES = tuple(
-    family(write)
-    for write in (
-        conjunction,
-        group,
-        orbit,
-        sequence,
-        threshold,
-        exception,
-        comparison,
-        switch,
-        elimination,
-        law,
-    )
-)
+FAMILIES = families(conjunction, group, orbit, sequence, threshold, exception, comparison, switch, elimination, law)

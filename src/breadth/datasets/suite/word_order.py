@@ -1,13 +1,10 @@
-"""Full lexical overlap: every content word of the hypothesis stands in the premise, and only their order decides."""
+"""Full lexical overlap: every content word of the hypothesis occurs in the premise, and only the order decides."""
 
 from __future__ import annotations
 
-from breadth.datasets.suite.draw import Draw, words
-from breadth.datasets.suite.grammar import sentence
-from breadth.datasets.suite.items import Sketch, family, sketch
-from breadth.datasets.suite.vocabulary import PEOPLE, ROLES
+from breadth.datasets.suite.templates import PEOPLE, ROLES, Draw, Texts, families, sentence, texts, words
 
-#: None of these works both ways by itself; past tense and participle are the same word.
+#: None of these is symmetric; past tense and participle are the same word.
 VERBS = words(
     "thanked, praised, helped, followed, blamed, invited, trusted, warned, admired, photographed, hired, rescued,"
     "interviewed, ignored, painted, phoned, questioned, watched, visited, pushed, supported, accused, defended,"
@@ -17,14 +14,14 @@ OCCASIONS = words(
     "after the concert, at the station, before the meeting, during the trial, in the garden, near the harbour,"
     "on the bridge, outside the museum, at the wedding, during the storm, in the lobby, after the game"
 )
-#: A person is directed to another; turning the two round changes the meaning.
+#: Verbs that direct a person to another; swapping the two changes the meaning.
 DIRECTED = words("recommended, described, preferred, entrusted, mentioned, reported")
 FACTIVE = ("knew", "noticed", "remembered", "regretted")
 OPINION = ("claimed", "believed", "suspected", "hoped")
 
 
 def _cast(draw: Draw, k: int) -> list[str]:
-    """Draw people by name or by trade, all in one way."""
+    """Draw people, either all by name or all by trade."""
     return draw.words(PEOPLE, k) if draw.flip() else [f"the {role}" for role in draw.words(ROLES, k)]
 
 
@@ -40,66 +37,58 @@ def _either_order(pair: tuple[str, str], kept: bool) -> tuple[str, str]:
     return pair if kept else (pair[1], pair[0])
 
 
-def swap(draw: Draw, follows: bool) -> Sketch:
+def swap(draw: Draw, follows: bool) -> Texts:
     """Subject and object in the active voice."""
     one, two = _cast(draw, 2)
     verb, occasion = draw.word(VERBS), draw.word(OCCASIONS)
     subject, other = _either_order((one, two), follows)
     premise = f"{one} {verb} {two} {occasion}" if draw.flip() else f"{occasion}, {one} {verb} {two}"
-    return sketch(sentence(premise), sentence(_active(subject, verb, other)))
+    return texts(sentence(premise), sentence(_active(subject, verb, other)))
 
 
-def passive(draw: Draw, follows: bool) -> Sketch:
+def passive(draw: Draw, follows: bool) -> Texts:
     """From active to passive, from passive to active, and from passive to passive."""
     one, two = _cast(draw, 2)
     verb, occasion = draw.word(VERBS), draw.word(OCCASIONS)
     given, asked = draw.one(((_active, _passive), (_passive, _active), (_passive, _passive)))
     subject, other = _either_order((one, two), follows)
-    return sketch(sentence(f"{given(one, verb, two)} {occasion}"), sentence(asked(subject, verb, other)))
+    return texts(sentence(f"{given(one, verb, two)} {occasion}"), sentence(asked(subject, verb, other)))
 
 
-def relative_subject(draw: Draw, follows: bool) -> Sketch:
+def _relative(draw: Draw, follows: bool, head_acts: bool) -> Texts:
+    head, inner, outer = (f"the {role}" for role in draw.words(ROLES, 3))
+    verb_in, verb_out = draw.words(VERBS, 2)
+    clause = (head, verb_in, inner) if head_acts else (inner, verb_in, head)
+    right, wrong = ((head, verb_out, outer), (inner, verb_out, outer)) if draw.flip() else (clause, clause[::-1])
+    relative = f"who {verb_in} {inner}" if head_acts else f"whom {inner} {verb_in}"
+    return texts(
+        sentence(f"{head} {relative} {verb_out} {outer} {draw.word(OCCASIONS)}"),
+        sentence(_active(*(right if follows else wrong))),
+    )
+
+
+def relative_subject(draw: Draw, follows: bool) -> Texts:
     """The head of a relative clause is its subject: "the baker who thanked the pilot admired the judge"."""
-    head, inner, outer = (f"the {role}" for role in draw.words(ROLES, 3))
-    verb_in, verb_out = draw.words(VERBS, 2)
-    hypotheses = (
-        ((head, verb_out, outer), (inner, verb_out, outer))
-        if draw.flip()
-        else ((head, verb_in, inner), (inner, verb_in, head))
-    )
-    return sketch(
-        sentence(f"{head} who {verb_in} {inner} {verb_out} {outer} {draw.word(OCCASIONS)}"),
-        sentence(_active(*hypotheses[0 if follows else 1])),
-    )
+    return _relative(draw, follows, head_acts=True)
 
 
-def relative_object(draw: Draw, follows: bool) -> Sketch:
+def relative_object(draw: Draw, follows: bool) -> Texts:
     """The head of a relative clause is its object: "the baker whom the pilot thanked admired the judge"."""
-    head, inner, outer = (f"the {role}" for role in draw.words(ROLES, 3))
-    verb_in, verb_out = draw.words(VERBS, 2)
-    hypotheses = (
-        ((head, verb_out, outer), (inner, verb_out, outer))
-        if draw.flip()
-        else ((inner, verb_in, head), (head, verb_in, inner))
-    )
-    return sketch(
-        sentence(f"{head} whom {inner} {verb_in} {verb_out} {outer} {draw.word(OCCASIONS)}"),
-        sentence(_active(*hypotheses[0 if follows else 1])),
-    )
+    return _relative(draw, follows, head_acts=False)
 
 
-def directed(draw: Draw, follows: bool) -> Sketch:
+def directed(draw: Draw, follows: bool) -> Texts:
     """Three people and a verb with two objects: "Ann recommended Bob to Cy"."""
     who, one, two = _cast(draw, 3)
     verb, occasion = draw.word(DIRECTED), draw.word(OCCASIONS)
     kept, turned = (who, one, two), (who, two, one) if draw.flip() else (one, who, two)
     subject, first, second = kept if follows else turned
-    return sketch(
+    return texts(
         sentence(f"{occasion}, {who} {verb} {one} to {two}"), sentence(f"{subject} {verb} {first} to {second}")
     )
 
 
-def coordination(draw: Draw, follows: bool) -> Sketch:
+def coordination(draw: Draw, follows: bool) -> Texts:
     """Two clauses joined by "and"; parts of both are mixed."""
     one, two, three, four = _cast(draw, 4)
     verb, other_verb = draw.words(VERBS, 2)
@@ -108,13 +97,13 @@ def coordination(draw: Draw, follows: bool) -> Sketch:
         asked = draw.one((first, second))
     else:
         asked = draw.one(((one, verb, four), (three, verb, two), (one, other_verb, four), (three, other_verb, two)))
-    return sketch(
+    return texts(
         sentence(f"{_active(*first)} and {_active(*second)} {draw.word(OCCASIONS)}"), sentence(_active(*asked))
     )
 
 
-def embedded(draw: Draw, follows: bool) -> Sketch:
-    """A clause under a verb of knowing, which vouches for it, and one under a verb of opinion, which does not."""
+def embedded(draw: Draw, follows: bool) -> Texts:
+    """A clause under a factive verb, which implies it, and one under a verb of opinion, which does not."""
     who, *others = _cast(draw, 5)
     known, believed = draw.words(VERBS, 2)
     fact, opinion = (others[0], known, others[1]), (others[2], believed, others[3])
@@ -125,10 +114,10 @@ def embedded(draw: Draw, follows: bool) -> Sketch:
         )
     )
     asked = fact if follows else draw.one((opinion, fact[::-1]))
-    return sketch(sentence(f"{who} {clauses[0]} and {clauses[1]}"), sentence(_active(*asked)))
+    return texts(sentence(f"{who} {clauses[0]} and {clauses[1]}"), sentence(_active(*asked)))
 
 
-def clause_order(draw: Draw, follows: bool) -> Sketch:
+def clause_order(draw: Draw, follows: bool) -> Texts:
     """Which of two events came first, with "before" and "after" at the front or in the middle."""
     one, two, three, four = _cast(draw, 4)
     verb, other_verb = draw.words(VERBS, 2)
@@ -139,29 +128,18 @@ def clause_order(draw: Draw, follows: bool) -> Sketch:
     hypothesis = f"{word} {right}, {left}" if draw.flip() else f"{left} {word} {right}"
     if premise == hypothesis:
         hypothesis = f"{word} {right}, {left}" if premise.startswith(main) else f"{left} {word} {right}"
-    return sketch(sentence(premise), sentence(hypothesis))
+    return texts(sentence(premise), sentence(hypothesis))
 
 
-def modifier(draw: Draw, follows: bool) -> Sketch:
+def modifier(draw: Draw, follows: bool) -> Texts:
     """A phrase after the subject puts another noun next to the verb: "the baker beside the pilot thanked the judge"."""
     head, near, other = (f"the {role}" for role in draw.words(ROLES, 3))
     verb = draw.word(VERBS)
     link = draw.one(("beside", "behind", "opposite", "in front of", "to the left of"))
     asked = _active(head if follows else near, verb, other)
-    return sketch(sentence(f"{head} {link} {near} {verb} {other} {draw.word(OCCASIONS)}"), sentence(asked))
+    return texts(sentence(f"{head} {link} {near} {verb} {other} {draw.word(OCCASIONS)}"), sentence(asked))
 
 
-FAMILIES = tuple(
-    family(write)
-    for write in (
-        swap,
-        passive,
-        relative_subject,
-        relative_object,
-        directed,
-        coordination,
-        embedded,
-        clause_order,
-        modifier,
-    )
+FAMILIES = families(
+    *(swap, passive, relative_subject, relative_object, directed, coordination, embedded, clause_order, modifier)
 )

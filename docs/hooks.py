@@ -1,0 +1,124 @@
+"""What the documentation site makes while it is built, so that it cannot go stale.
+
+The reference pages come from the code (commands, public names, study-file keys), the pages on the project from files
+outside ``docs/``, and formulas become MathML, which browsers show without a script. Links are written so that they
+work in the repository; here they are pointed to the pages of the site.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import os
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from latex2mathml.converter import convert
+from typer.cli import get_docs_for_click
+
+import breadth
+from breadth.cli import app
+from breadth.study import key_tables
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Pages of the site whose text is a file outside docs/.
+PROJECT = {
+    "project/architecture.md": "ARCHITECTURE.md",
+    "project/changelog.md": "CHANGELOG.md",
+    "project/contributing.md": "CONTRIBUTING.md",
+    "project/measurements.md": "benchmarks/LOG.md",
+}
+LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
+SHORT_HELP = re.compile(r"\*\*Commands\*\*:\n\n(?:\* .*\n)+\n")
+ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made here."""
+    from mkdocs.structure.files import File
+
+    pages = {name: (ROOT / source).read_text() for name, source in PROJECT.items()}
+    pages |= {
+        "reference/api.md": api_page(),
+        "reference/commands.md": commands_page(),
+        "reference/study-file.md": study_file_page(),
+    }
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Point links between files of the repository to pages of the site."""
+    name = page.file.src_uri
+    source = ROOT / PROJECT.get(name, f"docs/{name}")
+    outside = {ROOT / path: made for made, path in PROJECT.items()}
+
+    def replace(match: re.Match[str]) -> str:
+        target = Path(os.path.normpath(source.parent / match[1]))
+        if ":" in match[1] or not (target in outside or target.is_relative_to(ROOT / "docs")):
+            return match[1]
+        found = outside.get(target) or target.relative_to(ROOT / "docs").as_posix()
+        return os.path.relpath(found, Path(name).parent)
+
+    return LINK.sub(replace, markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Turn TeX into MathML, and drop the roles that docstrings put before names (:func:`...`)."""
+
+    def replace(match: re.Match[str]) -> str:
+        return convert(html.unescape(match[2]), display="block" if match[1] == "div" else "inline")
+
+    return FORMULA.sub(replace, ROLE.sub("", content))
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options, as ``--help`` shows them."""
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        with contextlib.redirect_stdout(io.StringIO()):  # help fills in choices and defaults
+            command.get_help(command.make_context(name, [], resilient_parsing=True))
+    context = group.make_context("breadth", [], resilient_parsing=True)
+    text = get_docs_for_click(obj=group, ctx=context, name="breadth", title="Commands")
+    rows = [
+        f"| {command.rich_help_panel} | [`breadth {name}`](#breadth-{name}) | {command.help.partition(chr(10))[0]} |"
+        for name, command in group.commands.items()
+    ]
+    table = "\n".join(["| to | command | what it does |", "|---|---|---|", *rows])
+    return SHORT_HELP.sub(lambda _: f"{table}\n\n", text, count=1)
+
+
+def study_file_page() -> str:
+    """Every key of a study file."""
+    return f"# Study-file keys\n\n[How to write a study file](../how-to/study-file.md).\n\n{key_tables()}"
+
+
+def api_page() -> str:
+    """Every public name of ``breadth`` and ``breadth.datasets``, for mkdocstrings to fill in."""
+    text = "# Python\n\nEverything on this page is available after `import breadth`.\n"
+    for package, names in public_names().items():
+        text += f"\n## {package}\n\n" + "".join(f"::: {name}\n\n" for name in names)
+    return text
+
+
+def public_names() -> dict[str, list[str]]:
+    """Full names of public functions and classes, by the package that holds them."""
+    names: dict[str, list[str]] = {}
+    for module in (breadth, import_module("breadth.datasets")):
+        for name in module.__all__:
+            home = getattr(getattr(module, name), "__module__", "").split(".")
+            if home[0] == "breadth":
+                names.setdefault(".".join(home[:2]), []).append(f"{module.__name__}.{name}")
+    return names

@@ -1,0 +1,59 @@
+"""Does doing better on one test set go with doing better on another, after controlling for in-domain performance?
+
+The numeric core (arrays in, arrays out, for all groups at once), the result class, its words, tables and figures, and
+what a report shows of a study (``carry_over``). Imports ``records`` and ``results``.
+"""
+
+from breadth.correlation.carry_over import CarryOver, carry_over, pool
+from breadth.correlation.correlate import Method, correlate
+from breadth.correlation.figure import (
+    agreement_figure,
+    correlations_figure,
+    heatmap,
+    similarity_figure,
+    windows_figure,
+)
+from breadth.correlation.groups import Heterogeneity, Similarity, compare_groups, summarise
+from breadth.correlation.intervals import IntervalMethod, independent_interval
+from breadth.correlation.panel import Panel, make_panel
+from breadth.correlation.partial import Flag, Partial, Settings, partial_correlations, residual_series, rows_needed
+from breadth.correlation.result import CORRECTED_COLUMNS, PAIR_COLUMNS, Correlation, CorrelationByTrainSet
+from breadth.correlation.smooth import Adjust
+from breadth.correlation.words import Verdicts, groups_table, heterogeneity_table, pairs_table, verdicts
+
+__all__ = [
+    "CORRECTED_COLUMNS",
+    "PAIR_COLUMNS",
+    "Adjust",
+    "CarryOver",
+    "Correlation",
+    "CorrelationByTrainSet",
+    "Flag",
+    "Heterogeneity",
+    "IntervalMethod",
+    "Method",
+    "Panel",
+    "Partial",
+    "Settings",
+    "Similarity",
+    "Verdicts",
+    "agreement_figure",
+    "carry_over",
+    "compare_groups",
+    "correlate",
+    "correlations_figure",
+    "groups_table",
+    "heatmap",
+    "heterogeneity_table",
+    "independent_interval",
+    "make_panel",
+    "pairs_table",
+    "partial_correlations",
+    "pool",
+    "residual_series",
+    "rows_needed",
+    "similarity_figure",
+    "summarise",
+    "verdicts",
+    "windows_figure",
+]

@@ -1,0 +1,308 @@
+"""``correlate``: does doing better on one test set go with doing better on another, given in-domain performance?"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import polars as pl
+
+from breadth.correlation.intervals import IntervalMethod
+from breadth.correlation.panel import make_panel
+from breadth.correlation.partial import Progress, Settings, partial_correlations, rows_needed
+from breadth.correlation.result import MOST_COMPARED, Correlation, CorrelationByTrainSet, pairs_frame, stacked
+from breadth.correlation.smooth import Adjust
+from breadth.errors import InputError, listed, unknown_column
+from breadth.inference import benjamini_hochberg
+from breadth.records import Study, Trajectories, is_study, open_study, read_trajectories
+from breadth.results.words import count as counted
+from breadth.results.words import unfinished_warning
+
+Method = Literal["pearson", "spearman"]
+Names = str | Sequence[str] | None
+
+#: Columns of a study's subjects by which its runs are correlated over their checkpoints.
+RUN_COLUMNS = frozenset({"run", "step", "train_set"})
+
+
+class Options(NamedTuple):
+    """What to compute for every table, checked."""
+
+    adjust: Adjust
+    rank: bool
+    ci: IntervalMethod
+    resamples: int
+    windows: int | None
+    item_counts: Mapping[str, int] | None
+    seed: int
+    progress: Progress | None
+
+
+def correlate(
+    table: Any,
+    *,
+    control: Names = None,
+    testsets: Names = None,
+    by: Names = None,
+    order: str | None = None,
+    adjust: Adjust = "gam",
+    method: Method = "pearson",
+    ci: IntervalMethod = "auto",
+    resamples: int = 2000,
+    windows: int | None = None,
+    item_counts: Mapping[str, int] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Correlation:
+    """Correlate every pair of test sets after controlling for in-domain performance.
+
+    Question: when a model does better on one test set than its in-domain score predicts, does it also do better on
+    another? The partial correlation is the correlation of the residuals of both after adjustment for the control.
+
+    Use it over models, or over the checkpoints of runs (``by`` and ``order``), where intervals allow for the dependence
+    of neighbouring checkpoints. Do not read it as a statement about cause, nor over fewer than about ten rows.
+
+    Parameters
+    ----------
+    table
+        Path or frame; wide (a column per test set), long (``testset``, ``score``) or answers (``testset``,
+        ``item``, ``correct``); or a study or its directory, where ``by`` is ``run`` and ``order`` is ``step`` by
+        default. :class:`Trajectories` bring their own columns.
+    control
+        In-domain performance: one or several columns. In a study, by default the in-domain set of every run's own
+        training set; with several training sets the frames have a column ``train_set``.
+    testsets
+        Test sets to correlate; names or wildcards. Default: every column of scores except the control.
+    by
+        Columns that name a group (a run, a model); every group is analysed on its own.
+    order
+        Column that orders the rows of a group, such as the training step: rows then count as dependent.
+    adjust
+        How to control: ``gam`` (penalised smooth), ``linear``, or ``none``.
+    method
+        ``pearson`` correlates values, ``spearman`` their ranks.
+    ci
+        ``iid`` (Fisher), ``ar`` (effective sample size), ``block`` (block bootstrap); ``auto`` is ``ar`` with an
+        order and ``iid`` without.
+    resamples
+        Bootstrap resamples for ``block``.
+    windows
+        Also analyse this many consecutive parts of every run.
+    item_counts
+        Number of items of every column, to correct for their sampling noise.
+    seed
+        Seeds the bootstrap, the split halves and random relabellings.
+    progress
+        Called with (groups done, groups in total).
+
+    Returns
+    -------
+    Correlation
+        Frames ``pairs``, ``heterogeneity``, ``similarity``, ``windows`` and ``residuals``, a summary and a figure.
+
+    Examples
+    --------
+    >>> import breadth
+    >>> from breadth.datasets import simulate_scores
+    >>> result = breadth.correlate(simulate_scores(runs=2), control="in_domain", by="run", order="step")
+    >>> result.pairs.columns[:4]
+    ['run', 'a', 'b', 'n']
+    """
+    for name, value, allowed in (("adjust", adjust, Adjust), ("method", method, Method), ("ci", ci, IntervalMethod)):
+        if value not in get_args(allowed):
+            raise InputError(f"{name} is {value!r}; choose {', '.join(get_args(allowed))}")
+    options = Options(adjust, method == "spearman", ci, resamples, windows, item_counts, seed, progress)
+    if is_study(table):
+        table = open_study(table)
+    if isinstance(table, Study) and set(table.subjects.columns) >= RUN_COLUMNS:
+        return _correlate_study(table, control, testsets, by or "run", order or "step", options)
+    if not isinstance(table, Trajectories):
+        table = read_trajectories(table, control, testsets, by, order, seed=seed)
+    return _analyse(table, options)
+
+
+def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
+    order, ci = trajectories.order, options.ci
+    if not trajectories.controls and options.adjust != "none":
+        raise InputError("name the in-domain column with --control, or use --adjust none to control for nothing")
+    if ci == "auto":
+        ci = "iid" if order is None else "ar"
+    if order is None and (ci != "iid" or options.windows is not None):
+        option = "--windows" if ci == "iid" else f"--ci {ci}"
+        raise InputError(f"{option} needs --order: the column that orders the rows, such as step")
+    if ci == "block" and options.resamples < 100:
+        raise InputError(f"--resamples is {options.resamples}; a standard error needs at least 100")
+    counts, scale = (None, None) if options.item_counts is None else _counts(trajectories, options)
+    settings = Settings(options.adjust, options.rank, ci, options.resamples, options.seed, counts, scale)
+    panel, labels = make_panel(trajectories)
+    partial = partial_correlations(panel, settings, options.progress)
+    pairs = pairs_frame(partial, labels, trajectories, settings)
+    windows = pairs.clear() if options.windows is None else _windows(trajectories, settings, options.windows)
+    warnings = list(trajectories.warnings)
+    if trajectories.by and labels.height == trajectories.frame.height:
+        warnings.append(
+            f"every group of {listed(trajectories.by)} has a single row, so nothing can be correlated within it; "
+            "omit --by to correlate over rows"
+        )
+    elif labels.height > MOST_COMPARED:
+        warnings.append(
+            f"{labels.height} groups: similarity compares every two groups and is omitted above {MOST_COMPARED}"
+        )
+    return Correlation(pairs, windows, trajectories, settings, tuple(warnings), partial, labels)
+
+
+def _counts(trajectories: Trajectories, options: Options) -> tuple[Any, Any]:
+    """Items and perfect score of every column."""
+    given, frame = options.item_counts or {}, trajectories.frame
+    if options.rank:
+        raise InputError("--item-counts corrects scores, not ranks: use it with --method pearson")
+    columns = (*trajectories.testsets, *trajectories.controls)
+    for name, number in given.items():
+        if name not in columns:
+            raise unknown_column(name, columns, trajectories.name, "item count")
+        if number < 1:
+            raise InputError(f"--item-counts: {name}={number}; a test set has at least 1 item")
+    scale = []
+    for name in columns:
+        low, high = frame[name].min(), frame[name].max()
+        if name in given and ((low or 0) < 0 or (high or 0) > 100):  # type: ignore[operator]
+            raise InputError(
+                f"{trajectories.name}, column {name!r}: ranges from {low!r} to {high!r}, so it is not an accuracy and "
+                "item counts do not determine its noise. Remove it from --item-counts"
+            )
+        scale.append(100.0 if (high or 0) > 1 else 1.0)  # type: ignore[operator]
+    return np.array([float(given.get(name, np.nan)) for name in columns]), np.array(scale)
+
+
+def _windows(trajectories: Trajectories, settings: Settings, windows: int) -> pl.DataFrame:
+    """Analyse consecutive parts of every group on their own; ``from`` and ``to`` are the ends of a part."""
+    if windows < 2:
+        raise InputError(f"--windows is {windows}; a comparison needs at least 2 parts")
+    position = pl.int_range(pl.len()) * windows // pl.len() + 1
+    part = (position.over(trajectories.by) if trajectories.by else position).alias("window")
+    frame = trajectories.frame.with_columns(part)
+    keys = [*trajectories.by, "window"]
+    panel, labels = make_panel(trajectories, frame.select(keys))
+    pairs = pairs_frame(partial_correlations(panel, settings), labels, trajectories, settings)
+    order = pl.col(str(trajectories.order))
+    ends = frame.group_by(keys, maintain_order=True).agg(order.first().alias("from"), order.last().alias("to"))
+    named = pairs.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return named.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
+
+
+def _correlate_study(
+    study: Study, control: Names, testsets: Names, by: Names, order: str, options: Options
+) -> Correlation:
+    """Correlate the runs of a study over their checkpoints, each with its own in-domain set as the control.
+
+    Runs without training and runs of a single checkpoint have nothing to correlate and are left out.
+    """
+    trained = study.select((pl.len().over("run") > 1) & pl.col("train_set").is_not_null())
+    others = study.subjects.join(trained.subjects, on="run", how="anti")["run"].unique(maintain_order=True)
+    if not trained.subjects.height:
+        raise InputError(
+            f"{study.name}: no run was trained and evaluated at two or more checkpoints, so nothing can be correlated "
+            f"over checkpoints (runs: {listed(others, 4)})"
+        )
+    warnings = [*unfinished_warning(trained), *_too_few(trained, control, options.adjust)]
+    if others.len():
+        runs = counted(others.len(), "run")
+        warnings.append(f"{runs} without training or with a single checkpoint left out: {listed(others, 4)}")
+    parts: dict[str, Correlation] = {}
+    failures: list[InputError] = []
+    if control or options.adjust == "none":
+        parts[""] = _analyse(read_trajectories(trained, control, testsets, by, order, seed=options.seed), options)
+    else:
+        for name in trained.subjects["train_set"].unique().sort():
+            try:
+                part = trained.select(pl.col("train_set") == name)
+                scores = _with_own_control(part, name, testsets, by, order, options.seed)
+                parts[name] = _analyse(scores, options)
+            except InputError as error:
+                failures.append(error)
+                reason = str(error).removeprefix(f"{study.name}: ")
+                warnings.append(f"runs trained on {name} are left out: {reason}")
+    if not parts:
+        raise failures[0]
+    warnings = list(dict.fromkeys([*warnings, *(line for part in parts.values() for line in part.warnings)]))
+    if len(parts) > 1:
+        return _combined(parts, study, tuple(warnings))
+    return replace(next(iter(parts.values())), warnings=tuple(warnings))
+
+
+def _with_own_control(study: Study, train_set: str, testsets: Names, by: Names, order: str, seed: int) -> Trajectories:
+    """Trajectories of the runs of one training set; its in-domain set is the control and not one of the test sets."""
+    evaluated = [name for name, items in zip(study.testsets, study.scores[1].sum(axis=0), strict=True) if items]
+    control = study.in_domain(train_set)
+    if control not in evaluated:
+        raise InputError(
+            f"{study.name}: {train_set} was trained on but not evaluated, so in-domain performance is unknown; name a "
+            f"test set with --control ({listed(sorted(evaluated))}), or add {train_set} to the study's evaluate: on"
+        )
+    chosen: list[str] | None = None
+    if testsets is not None:
+        chosen = []
+        for pattern in _split(testsets):
+            matches = fnmatch.filter(evaluated, pattern)
+            if not matches:
+                raise unknown_column(pattern, evaluated, study.name, "test set")
+            chosen += [name for name in matches if name != control]
+    return read_trajectories(study, control, chosen, by, order, seed=seed)
+
+
+def _too_few(study: Study, control: Names, adjust: Adjust) -> list[str]:
+    """How many checkpoints there are and how many are needed, where there are too few."""
+    controls = max(1, len(_split(control)))
+    needed, fewer = rows_needed(adjust, controls), rows_needed("linear", controls)
+    checkpoints = study.ends["checkpoints"]
+    short = checkpoints.filter(checkpoints < needed).to_list()
+    if not short:
+        return []
+    which = "every run has" if len(short) == checkpoints.len() else f"{len(short)} of {checkpoints.len()} runs have"
+    other = f" (--adjust linear needs {fewer})" if adjust == "gam" and max(short) >= fewer else ""
+    return [
+        f"{which} too few checkpoints: at most {max(short)}, and --adjust {adjust} needs {needed}{other}; "
+        "evaluate more often or train for longer"
+    ]
+
+
+def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, ...]) -> CorrelationByTrainSet:
+    """All training sets as one result, with false discovery rates over all pairs of the call."""
+    frames = {}
+    for which in ("pairs", "windows"):
+        tables = {name: getattr(part, which) for name, part in parts.items()}
+        p = pl.concat([table["p"] for table in tables.values()]).fill_null(float("nan")).to_numpy()
+        q, start = pl.Series("q", benjamini_hochberg(p), nan_to_null=True), 0
+        for name, table in tables.items():
+            tables[name] = table.with_columns(q.slice(start, table.height))
+            parts = {**parts, name: replace(parts[name], **{which: tables[name]})}
+            start += table.height
+        frames[which] = stacked(tables)
+    first = next(iter(parts.values()))
+    used = {name for part in parts.values() for name in part.trajectories.testsets}
+    trajectories = replace(
+        first.trajectories,
+        frame=stacked({name: part.trajectories.frame for name, part in parts.items()}),
+        by=first.by if "train_set" in first.by else ("train_set", *first.by),
+        controls=tuple(dict.fromkeys(name for part in parts.values() for name in part.trajectories.controls)),
+        testsets=tuple(name for name in study.testsets if name in used),
+        halves=None,
+    )
+    return CorrelationByTrainSet(
+        frames["pairs"],
+        frames["windows"],
+        trajectories,
+        first.settings,
+        warnings,
+        first._partial,
+        first._labels,
+        parts,
+    )
+
+
+def _split(names: Names) -> list[str]:
+    entries = [names] if isinstance(names, str) else names or []
+    return [part.strip() for entry in entries for part in entry.split(",") if part.strip()]

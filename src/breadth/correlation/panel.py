@@ -1,0 +1,136 @@
+"""Scores of many runs as arrays, the rows on which pairs of test sets can be compared, and series ready for fitting."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.records import Trajectories
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.intp]
+
+
+class Panel(NamedTuple):
+    """Groups of rows as arrays: G groups, at most n rows each, m test sets, q controls; NaN is missing.
+
+    ``halves`` [G, n, m + q, splits] holds the split halves, where they are known (test sets first).
+    """
+
+    scores: Floats
+    controls: Floats
+    halves: Floats | None = None
+
+
+class Entries(NamedTuple):
+    """Sets of rows to fit on: ``rows`` [F, n] of ``group`` [F]; pair p of group g uses ``of_pair[g, p]``.
+
+    Pair p is of test sets ``a[p]`` and ``b[p]``, so values [F, m, m] of entries are those of the pairs [G, P] at
+    ``[of_pair, a, b]``.
+    """
+
+    group: Ints
+    rows: Bools
+    of_pair: Ints
+    a: Ints
+    b: Ints
+
+
+class Prepared(NamedTuple):
+    """Scores [F, n, m] and controls [F, n, q], zero outside ``rows`` [F, n]; ``centred`` are the centred scores."""
+
+    scores: Floats
+    controls: Floats
+    centred: Floats
+    rows: Bools
+
+
+def make_panel(trajectories: Trajectories, groups: pl.DataFrame | None = None) -> tuple[Panel, pl.DataFrame]:
+    """Lay trajectories out by group; return the panel and the frame of its groups (one row each).
+
+    Rows of a group are consecutive. ``groups`` may name another group for every row (a frame of the trajectories'
+    height), as long as its rows are consecutive too.
+    """
+    frame, m = trajectories.frame, len(trajectories.testsets)
+    keys = frame.select(trajectories.by) if groups is None else groups
+    if keys.width:
+        group = keys.select(pl.struct(pl.all()).rle_id()).to_series().to_numpy().astype(np.intp)
+        labels = keys[np.flatnonzero(np.diff(group, prepend=-1))]
+    else:
+        group, labels = np.zeros(frame.height, dtype=np.intp), pl.DataFrame()
+    counts = np.bincount(group)
+    place = np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
+    values = frame.select(*trajectories.testsets, *trajectories.controls).to_numpy().astype(np.float64)
+    laid_out = []
+    for rows in (values[:, :m], values[:, m:], trajectories.halves):
+        if rows is not None:
+            laid_out.append(np.full((len(counts), int(counts.max()), *rows.shape[1:]), np.nan))
+            laid_out[-1][group, place] = rows
+    return Panel(*laid_out), labels
+
+
+def make_entries(panel: Panel) -> Entries:
+    """Find the sets of rows on which pairs are complete: one per group where nothing is missing, else more.
+
+    A row is complete for a pair where both scores and every control are known. Pairs are in the order of
+    ``np.triu_indices``, in which they are reported.
+
+    Test sets that are present in the same rows share their sets, so a group costs as many fits as it has distinct
+    patterns of missing cells, taken two by two.
+    """
+    groups, _, m = panel.scores.shape
+    a, b = np.triu_indices(m, 1)
+    present = ~(np.isnan(panel.scores) | np.isnan(panel.controls).any(axis=2, keepdims=True))
+    whole: Bools = np.logical_and.reduce(present == present[:, :, :1], axis=(1, 2))
+    group: list[int] = []
+    rows: list[Bools] = []
+    of_pair = np.empty((groups, len(a)), dtype=np.intp)
+    for g in range(groups):
+        if whole[g]:
+            of_pair[g] = len(group)
+            group.append(g)
+            rows.append(present[g, :, 0])
+            continue
+        shared = present[g][:, a] & present[g][:, b]
+        patterns, which = np.unique(shared.T, axis=0, return_inverse=True)
+        of_pair[g] = len(group) + which.reshape(-1)
+        group += [g] * len(patterns)
+        rows += list(patterns)
+    return Entries(np.array(group, dtype=np.intp), np.array(rows, dtype=bool), of_pair, a, b)
+
+
+def prepare(scores: Floats, controls: Floats, rows: Bools, rank: bool) -> Prepared:
+    """Blank out everything outside ``rows``; with ``rank``, replace values by their ranks within the rows."""
+    inside = rows[:, :, None]
+    if rank:
+        scores, controls = _ranks(scores, rows), _ranks(controls, rows)
+    filled = np.where(inside, scores, 0.0)
+    mean = filled.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=1), 1)[:, None, None]
+    # A test set may lack rows that other test sets of the entry have; it is in no pair of this entry then.
+    filled, mean = np.nan_to_num(filled), np.nan_to_num(mean)
+    return Prepared(filled, np.where(inside, controls, 0.0), (filled - mean) * inside, rows)
+
+
+def is_constant(values: Floats, rows: Bools) -> Bools:
+    """Which columns [F, m] do not vary over the rows, except by rounding."""
+    inside = rows[:, :, None]
+    high = np.where(inside, values, -np.inf).max(axis=1, initial=-np.inf)
+    low = np.where(inside, values, np.inf).min(axis=1, initial=np.inf)
+    largest = np.maximum(np.abs(high), np.abs(low))
+    varies = (high > low) & (high - low > 1e-12 * largest)
+    constant: Bools = ~varies
+    return constant
+
+
+def _ranks(values: Floats, rows: Bools) -> Floats:
+    """Ranks within an entry's rows, ties averaged; other rows are ranked last and blanked later."""
+    if not values.shape[2]:
+        return values
+    from scipy.stats import rankdata  # takes half a second to load, and is rarely needed
+
+    pushed = np.where(rows[:, :, None] & ~np.isnan(values), values, np.inf)
+    return np.asarray(rankdata(pushed, axis=1), dtype=np.float64)

@@ -1,0 +1,270 @@
+"""Partial correlations of all pairs of test sets in all groups, with their intervals, a batch of groups at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from breadth.correlation.attenuation import correct, noise_from_counts, noise_from_halves
+from breadth.correlation.intervals import (
+    SAME,
+    IntervalMethod,
+    autocorrelation,
+    block_errors,
+    dependent_interval,
+    independent_interval,
+    inflation,
+    row_cost,
+)
+from breadth.correlation.panel import Bools, Entries, Floats, Panel, Prepared, is_constant, make_entries, prepare
+from breadth.correlation.smooth import Adjust, Basis, Fit, make_basis, remove_control
+from breadth.threads import one_blas_thread
+
+#: Numbers held at once by a batch of groups, in each of its larger arrays.
+BATCH_CELLS = 2_000_000
+
+#: Called with (groups done, groups in total).
+Progress = Callable[[int, int], None]
+
+
+class Flag(StrEnum):
+    """Why a pair has no number, or a poor one; from ``few_effective_rows`` to ``too_few_rows`` ever less is known."""
+
+    FEW_EFFECTIVE_ROWS = auto()
+    IDENTICAL_RESIDUALS = auto()
+    CONTROL_EXPLAINS_A = auto()
+    CONTROL_EXPLAINS_B = auto()
+    CONSTANT_CONTROL = auto()
+    CONSTANT_A = auto()
+    CONSTANT_B = auto()
+    TOO_FEW_ROWS = auto()
+    # About the correction for sampling noise, or about two groups, and not part of that order:
+    NO_ITEM_COUNT = auto()
+    LOW_RELIABILITY = auto()
+    NO_VALID_CORRECTION = auto()
+    TOO_FEW_TESTSETS = auto()
+
+
+#: Position of every flag; 0 is none. Arrays hold these numbers.
+CODES = {flag: code for code, flag in enumerate(Flag, start=1)}
+
+#: Up to these flags a pair still has an interval, a partial correlation, a plain correlation.
+HAS_INTERVAL = CODES[Flag.FEW_EFFECTIVE_ROWS]
+HAS_R = CODES[Flag.IDENTICAL_RESIDUALS]
+HAS_RAW = CODES[Flag.CONSTANT_CONTROL]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compute partial correlations.
+
+    ``counts`` and ``scale`` [m + q] are the items of every score column and its perfect score, if the
+    correction for sampling noise is to come from them.
+    """
+
+    adjust: Adjust = "gam"
+    rank: bool = False
+    ci: IntervalMethod = "iid"
+    resamples: int = 2000
+    seed: int = 0
+    counts: Floats | None = None
+    scale: Floats | None = None
+
+
+class Correction(NamedTuple):
+    """Arrays [G, P]: correlations corrected for sampling noise, their intervals, and how reliable scores are."""
+
+    r: Floats
+    ci_low: Floats
+    ci_high: Floats
+    reliability_a: Floats
+    reliability_b: Floats
+    reliability_control: Floats
+
+
+class Partial(NamedTuple):
+    """Arrays [G, P]: the results of every pair of every group. ``spent`` counts the rows spent on the control."""
+
+    n: Floats
+    n_eff: Floats
+    r_raw: Floats
+    r: Floats
+    ci_low: Floats
+    ci_high: Floats
+    p: Floats
+    spent: Floats
+    flag: npt.NDArray[np.int8]
+    correction: Correction | None
+
+
+@one_blas_thread
+def partial_correlations(panel: Panel, settings: Settings, progress: Progress | None = None) -> Partial:
+    """Compute every pair of every group, in batches of groups."""
+    groups, n, m = panel.scores.shape
+    # The bootstrap brings its own threads, and takes long enough for a group to be worth reporting.
+    block = settings.ci == "block"
+    size = min(groups, os.cpu_count() or 1) if block else max(1, min(groups, BATCH_CELLS // (n * max(m, 20))))
+    seeds = np.random.SeedSequence(settings.seed).spawn(groups)
+    batches = [slice(start, min(start + size, groups)) for start in range(0, groups, size)]
+    parts = []
+    with ThreadPoolExecutor(1 if block else os.cpu_count()) as pool:
+        for part, batch in zip(pool.map(partial(_batch, panel, settings, seeds), batches), batches, strict=True):
+            parts.append(part)
+            if progress is not None:
+                progress(batch.stop, groups)
+    corrections = [part.correction for part in parts if part.correction is not None]
+    correction = Correction(*map(np.concatenate, zip(*corrections, strict=True))) if corrections else None
+    arrays = zip(*(part[:-1] for part in parts), strict=True)
+    return Partial(*map(np.concatenate, arrays), correction)  # type: ignore[call-arg, arg-type]
+
+
+def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence], batch: slice) -> Partial:
+    panel = Panel(*(None if values is None else values[batch] for values in panel))  # type: ignore[arg-type]
+    entries = make_entries(panel)
+    group, rows, of_pair, a, b = entries
+    ready = prepare(panel.scores[group], panel.controls[group], rows, settings.rank)
+    basis = make_basis(ready.controls, rows, settings.adjust)
+    fit = remove_control(basis, ready.centred, rows)
+    (r_raw, before), (r, after) = _correlations(ready.centred), _correlations(fit.residuals)
+    worth = _worth(basis, ready, fit, settings, [seeds[batch][index] for index in group])
+    pairs = (of_pair, a, b)
+    n, n_eff, spent = rows.sum(axis=1).astype(np.float64)[of_pair], worth.rows[pairs], worth.spent[pairs]
+    flag = _flag_pairs(entries, ready, before, after, r[pairs], settings.adjust)
+    if settings.ci == "iid":
+        interval = independent_interval(r[pairs], n, spent, settings.rank)
+    else:
+        interval = dependent_interval(r[pairs], n_eff, spent, settings.rank)
+        flag[(flag == 0) & (n_eff - 3 - spent < 1)] = CODES[Flag.FEW_EFFECTIVE_ROWS]
+    correction = None
+    if settings.counts is not None or (panel.halves is not None and not settings.rank):
+        correction = _correction(panel, entries, ready, basis, fit, worth, settings, flag <= HAS_INTERVAL)
+    known = flag <= HAS_INTERVAL
+    return Partial(
+        n,
+        np.where(known, n_eff, np.nan),
+        np.where(flag <= HAS_RAW, r_raw[pairs], np.nan),
+        np.where(flag <= HAS_R, r[pairs], np.nan),
+        np.where(known, interval.low, np.nan),
+        np.where(known, interval.high, np.nan),
+        np.where(known, interval.p, np.nan),
+        spent,
+        flag,
+        correction,
+    )
+
+
+def _correlations(series: Floats) -> tuple[Floats, Floats]:
+    """Correlations [F, m, m] of centred series, and their sums of squares [F, m]."""
+    products = series.transpose(0, 2, 1) @ series
+    power = np.diagonal(products, axis1=1, axis2=2)
+    size = np.sqrt(np.maximum(power, 1e-300))
+    return np.clip(products / size[:, :, None] / size[:, None, :], -1, 1), power
+
+
+class _Worth(NamedTuple):
+    """Independent rows [F, m, m] that an entry is worth for every two series, and those spent on the control."""
+
+    rows: Floats
+    spent: Floats
+
+
+def _worth(basis: Basis, ready: Prepared, fit: Fit, settings: Settings, seeds: list[np.random.SeedSequence]) -> _Worth:
+    rows = ready.rows
+    n = rows.sum(axis=1).astype(np.float64)
+    spent = (fit.edf[:, :, None] + fit.edf[:, None, :]) / 2 - 1
+    whole = np.broadcast_to(n[:, None, None], spent.shape)
+    if settings.ci == "iid":
+        return _Worth(whole, spent)
+    growth = inflation(autocorrelation(fit.residuals, rows), n)
+    if settings.ci == "ar":
+        effective = np.maximum(whole / growth, 1)
+        return _Worth(effective, row_cost(basis.phi, fit.factors, effective / np.maximum(whole, 1)))
+    errors = block_errors(basis, ready.centred, fit, rows, growth, resamples=settings.resamples, seeds=seeds)
+    a, b = np.triu_indices(spent.shape[1], 1)
+    error = np.ones(spent.shape)
+    error[:, a, b] = error[:, b, a] = errors
+    return _Worth(np.clip(3 + spent + 1 / np.maximum(error, 1e-6) ** 2, 1, np.maximum(whole, 1)), spent)
+
+
+def rows_needed(adjust: Adjust, controls: int) -> int:
+    """Rows below which a partial correlation has no usable interval."""
+    return {"none": 4, "linear": 4 + controls, "gam": 6 + 2 * controls}[adjust]
+
+
+def _flag_pairs(
+    entries: Entries, ready: Prepared, before: Floats, after: Floats, r: Floats, adjust: Adjust
+) -> npt.NDArray[np.int8]:
+    """Flag every pair [G, P].
+
+    ``before`` and ``after`` [F, m] are the sums of squares of every series before and after adjustment, ``r`` [G, P]
+    the partial correlations.
+    """
+    _, rows, of_pair, a, b = entries
+    # What a smooth leaves of a curve without noise is its own error of approximation, not a residual.
+    explained = after <= (1e-6 if adjust == "gam" else 1e-12) * before
+    constant = is_constant(ready.scores, rows)
+    no_control: Bools = np.logical_or.reduce(is_constant(ready.controls, rows), axis=1) & (adjust != "none")
+    too_few: Bools = rows.sum(axis=1) < rows_needed(adjust, ready.controls.shape[2])
+    flag = np.zeros(r.shape, dtype=np.int8)
+    for name, flagged in (
+        (Flag.IDENTICAL_RESIDUALS, np.abs(r) > 1 - SAME),
+        (Flag.CONTROL_EXPLAINS_A, explained[of_pair, a]),
+        (Flag.CONTROL_EXPLAINS_B, explained[of_pair, b]),
+        (Flag.CONSTANT_CONTROL, no_control[of_pair]),
+        (Flag.CONSTANT_A, constant[of_pair, a]),
+        (Flag.CONSTANT_B, constant[of_pair, b]),
+        (Flag.TOO_FEW_ROWS, too_few[of_pair]),
+    ):
+        flag[flagged] = CODES[name]
+    return flag
+
+
+def _correction(
+    panel: Panel,
+    entries: Entries,
+    ready: Prepared,
+    basis: Basis,
+    fit: Fit,
+    worth: _Worth,
+    settings: Settings,
+    known: Bools,
+) -> Correction:
+    group, rows, of_pair, a, b = entries
+    if settings.counts is not None and settings.scale is not None:
+        noise = noise_from_counts(ready.scores, ready.controls, rows, settings.counts, settings.scale)
+    else:
+        assert panel.halves is not None
+        noise = noise_from_halves(panel.halves[group], basis, fit, rows)
+    result = correct(noise, ready.controls, rows, basis, fit, worth.rows, worth.spent, settings.adjust)
+    estimates = (result.r, result.low, result.high)
+    r, low, high = (np.where(known, values[of_pair, a, b], np.nan) for values in estimates)
+    return Correction(
+        r,
+        low,
+        high,
+        result.reliability[of_pair, a],
+        result.reliability[of_pair, b],
+        result.control_reliability[of_pair],
+    )
+
+
+def residual_series(panel: Panel, adjust: Adjust, rank: bool) -> Floats:
+    """Residuals of every series [G, n, m] after adjustment, each on its own complete rows; NaN elsewhere."""
+    present = ~(np.isnan(panel.scores) | np.isnan(panel.controls).any(axis=2, keepdims=True))
+    shared = bool((present == present[:, :, :1]).all())
+    out = np.full(panel.scores.shape, np.nan)
+    for j in [slice(None)] if shared else [slice(j, j + 1) for j in range(panel.scores.shape[2])]:
+        rows = present[:, :, j][:, :, 0]
+        ready = prepare(panel.scores[:, :, j], panel.controls, rows, rank)
+        basis = make_basis(ready.controls, rows, adjust)
+        left = remove_control(basis, ready.centred, rows).residuals
+        out[:, :, j] = np.where(rows[:, :, None], left, np.nan)
+    return out

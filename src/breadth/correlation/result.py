@@ -1,0 +1,227 @@
+"""The result of a correlation analysis: tidy frames, made from arrays, and the classes that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from breadth.correlation.attenuation import LEAST_RELIABILITY
+from breadth.correlation.figure import result_figure
+from breadth.correlation.groups import FEWEST_TESTSETS, compare_groups, summarise
+from breadth.correlation.intervals import spare_rows, to_z
+from breadth.correlation.panel import Ints, make_panel
+from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
+from breadth.correlation.words import correlation_summary
+from breadth.inference import benjamini_hochberg
+from breadth.records import Trajectories
+from breadth.results import Result
+
+#: Columns of every frame of pairs, after those that name the group.
+PAIR_COLUMNS = ("a", "b", "n", "n_eff", "r_raw", "r", "ci_low", "ci_high", "p", "q", "flag", "note")
+
+#: Further columns when correlations are corrected for sampling noise.
+CORRECTED_COLUMNS = ("r_corrected", "ci_low_corrected", "ci_high_corrected", "reliability_a", "reliability_b")
+
+#: Above this many groups, a table of every two of them is too long to read.
+MOST_COMPARED = 256
+
+#: A condition on a row of pairs, its flag, and the sentence.
+Reason = tuple[pl.Expr, Flag, pl.Expr]
+
+
+@dataclass(frozen=True)
+class Correlation(Result):
+    """Result of :func:`correlate`.
+
+    ``pairs`` has a row per group and pair of test sets; ``windows`` the same per part of the run (empty unless
+    requested). The other frames are computed on first use.
+    """
+
+    pairs: pl.DataFrame
+    windows: pl.DataFrame
+    trajectories: Trajectories
+    settings: Settings
+    warnings: tuple[str, ...]
+    _partial: Partial
+    _labels: pl.DataFrame
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """Columns that name a group."""
+        return self.trajectories.by
+
+    @cached_property
+    def heterogeneity(self) -> pl.DataFrame:
+        """Per pair over groups: the mean correlation and how much groups differ; empty without ``by``."""
+        partial, testsets = self._partial, self.trajectories.testsets
+        z = np.where(np.isnan(partial.p), np.nan, to_z(np.nan_to_num(partial.r)))
+        summary = summarise(z.T, 1 / spare_rows(np.nan_to_num(partial.n_eff), partial.spent).T)
+        names = pl.Series(testsets, dtype=pl.String)
+        a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
+        frame = pl.DataFrame({"a": a, "b": b, **summary._asdict()}, nan_to_null=True)
+        return frame if self.trajectories.by else frame.clear()
+
+    @cached_property
+    def similarity(self) -> pl.DataFrame:
+        """For every two groups: how alike their correlation matrices are; empty for more than 256 groups."""
+        labels, r, m = self._labels, self._partial.r, len(self.trajectories.testsets)
+        if labels.height > MOST_COMPARED or not self.by:
+            r = r[:0]
+        result = compare_groups(r, np.where(np.isnan(r), np.nan, to_z(r)), m, self.settings.seed)
+        groups = {f"{name}_1": labels[name].gather(result.first) for name in labels.columns}
+        groups |= {f"{name}_2": labels[name].gather(result.second) for name in labels.columns}
+        columns = {name: getattr(result, name) for name in ("testsets", "similarity", "difference", "p")}
+        few = pl.col("testsets") < FEWEST_TESTSETS
+        words = pl.format("{} test sets have correlations in both; {} are needed", "testsets", pl.lit(FEWEST_TESTSETS))
+        return pl.DataFrame(groups | columns, nan_to_null=True).with_columns(
+            pl.when(few).then(pl.lit(str(Flag.TOO_FEW_TESTSETS))).alias("flag"), pl.when(few).then(words).alias("note")
+        )
+
+    @cached_property
+    def residuals(self) -> pl.DataFrame:
+        """Residuals of every score after adjustment: the ``by`` columns, the order, ``testset, score, residual``."""
+        panel, labels = make_panel(self.trajectories)
+        left = residual_series(panel, self.settings.adjust, self.settings.rank)
+        frame, (_, length, m) = self.trajectories.frame, panel.scores.shape
+        sizes = frame.group_by(labels.columns, maintain_order=True).len()["len"].to_numpy() if self.by else [length]
+        inside = np.arange(length)[None, :] < np.asarray(sizes)[:, None]
+        keys = frame.select([*self.by, *([self.trajectories.order] if self.trajectories.order else [])])
+        rows = np.repeat(np.arange(frame.height), m)
+        names = pl.Series(self.trajectories.testsets, dtype=pl.String).gather(np.tile(np.arange(m), frame.height))
+        values = {"score": panel.scores[inside].reshape(-1), "residual": left[inside].reshape(-1)}
+        groups = {name: keys[name].gather(rows) for name in keys.columns}
+        return pl.DataFrame({**groups, "testset": names, **values}, nan_to_null=True)
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """Every frame by name: pairs, heterogeneity, similarity, windows, residuals."""
+        names = ("pairs", "heterogeneity", "similarity", "windows", "residuals")
+        return {name: getattr(self, name) for name in names}
+
+    def table(self, name: str | None = None) -> pl.DataFrame:
+        """One frame by name; ``pairs`` by default."""
+        return self.pairs if name is None else super().table(name)
+
+    # Methods that have modules of their own.
+    figure = result_figure
+    summary = correlation_summary
+
+
+@dataclass(frozen=True)
+class CorrelationByTrainSet(Correlation):
+    """A study with several training sets: every frame holds the results of all of them, with a column ``train_set``.
+
+    ``parts`` has the analysis of every training set; ``q`` is over all of them.
+    """
+
+    parts: Mapping[str, Correlation]
+
+    @cached_property
+    def heterogeneity(self) -> pl.DataFrame:
+        """Per training set and pair over its runs: the mean correlation and how much runs differ."""
+        return stacked({name: part.heterogeneity for name, part in self.parts.items()})
+
+    @cached_property
+    def similarity(self) -> pl.DataFrame:
+        """For every two runs of one training set: how alike their correlation matrices are."""
+        return stacked({name: part.similarity for name, part in self.parts.items()})
+
+    @cached_property
+    def residuals(self) -> pl.DataFrame:
+        """Residuals of every score after adjustment for the run's own in-domain set."""
+        return stacked({name: part.residuals for name, part in self.parts.items()})
+
+    def summary(self) -> str:
+        """A paragraph of plain language per training set."""
+        return "\n\n".join(f"Trained on {name}: {part.summary()}" for name, part in self.parts.items())
+
+
+def stacked(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The frames of several training sets as one, with a column ``train_set``."""
+    named = [
+        frame if "train_set" in frame.columns else frame.select(pl.lit(name).alias("train_set"), pl.all())
+        for name, frame in frames.items()
+    ]
+    return pl.concat(named, how="diagonal_relaxed")
+
+
+def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectories, settings: Settings) -> pl.DataFrame:
+    """One row per group and pair."""
+    groups, pairs = partial.r.shape
+    index = np.repeat(np.arange(groups), pairs)
+    a, b = (np.tile(side, groups) for side in np.triu_indices(len(trajectories.testsets), 1))
+    names = pl.Series(trajectories.testsets, dtype=pl.String)
+    numbers = {name: getattr(partial, name).reshape(-1) for name in PAIR_COLUMNS[2:9]}
+    blank = pl.Series([None], dtype=pl.String).new_from_index(0, groups * pairs)
+    columns = {
+        **{name: labels[name].gather(index) for name in labels.columns},
+        "a": names.gather(a),
+        "b": names.gather(b),
+        **numbers,
+        "n": numbers["n"].astype(np.int64),
+        "q": benjamini_hochberg(numbers["p"]),
+        "flag": blank,
+        "note": blank,
+    }
+    if partial.correction is not None:
+        corrected = (values.reshape(-1) for values in partial.correction)
+        columns |= dict(zip(CORRECTED_COLUMNS, corrected, strict=False))
+    frame = pl.DataFrame(columns, nan_to_null=True)
+    uncertain = partial.flag.reshape(-1) > 0
+    if partial.correction is not None:
+        uncertain |= (frame["r_corrected"].is_null() & frame["r"].is_not_null()).to_numpy()
+    return _explained(frame, np.flatnonzero(uncertain), partial, trajectories, settings) if uncertain.any() else frame
+
+
+def _explained(
+    frame: pl.DataFrame, rows: Ints, partial: Partial, trajectories: Trajectories, settings: Settings
+) -> pl.DataFrame:
+    """Fill in ``flag`` and ``note`` of the rows that need them: the first reason that applies."""
+    named = frame[rows].with_columns(pl.Series("code", partial.flag.reshape(-1)[rows]))
+    reasons = _reasons(trajectories.controls, rows_needed(settings.adjust, len(trajectories.controls)))
+    if partial.correction is not None:
+        control = pl.Series("reliability_control", partial.correction.reliability_control.reshape(-1)[rows])
+        named = named.with_columns(control)
+        columns = (*trajectories.testsets, *trajectories.controls)
+        counts = np.zeros(len(columns)) if settings.counts is None else settings.counts
+        unknown = [name for name, count in zip(columns, counts, strict=True) if np.isnan(count)]
+        reasons += _correction_reasons(trajectories.controls, unknown)
+    flags = pl.coalesce(pl.when(applies).then(pl.lit(str(flag))) for applies, flag, _ in reasons)
+    notes = pl.coalesce(pl.when(applies).then(words) for applies, _, words in reasons)
+    filled = named.select(flags.alias("flag"), notes.alias("note"))
+    return frame.with_columns(frame[name].scatter(rows, filled[name]) for name in ("flag", "note"))
+
+
+def _reasons(controls: Sequence[str], needed: int) -> list[Reason]:
+    """Why a pair has no number or a poor one: a condition on its row, the flag, and the sentence."""
+    control = pl.lit(" or ".join(controls))
+    words = {
+        Flag.FEW_EFFECTIVE_ROWS: pl.format("only {} effective rows: the interval is wide", pl.col("n_eff").round(1)),
+        Flag.IDENTICAL_RESIDUALS: pl.lit("the residuals of the two are identical up to scale: no interval"),
+        Flag.CONTROL_EXPLAINS_A: pl.format("{} is fully explained by {}", "a", control),
+        Flag.CONTROL_EXPLAINS_B: pl.format("{} is fully explained by {}", "b", control),
+        Flag.CONSTANT_CONTROL: pl.format("control {} is constant", control),
+        Flag.CONSTANT_A: pl.format("{} is constant", "a"),
+        Flag.CONSTANT_B: pl.format("{} is constant", "b"),
+        Flag.TOO_FEW_ROWS: pl.format("{} complete rows; {} are needed", "n", pl.lit(needed)),
+    }
+    return [(pl.col("code") == CODES[flag], flag, sentence) for flag, sentence in words.items()]
+
+
+def _correction_reasons(controls: Sequence[str], unknown: Sequence[str]) -> list[Reason]:
+    """Why a pair has no corrected correlation; ``unknown`` are the columns whose number of items is not known."""
+    uncounted = [name for name in controls if name in unknown]
+    no_count, low = "not corrected: no item count for {}", "not corrected: reliability of {} is only {}"
+    reasons: list[Reason] = [
+        (pl.lit(bool(uncounted)), Flag.NO_ITEM_COUNT, pl.lit(no_count.format(", ".join(uncounted)))),
+        *((pl.col(side).is_in(list(unknown)), Flag.NO_ITEM_COUNT, pl.format(no_count, side)) for side in ("a", "b")),
+    ]
+    sides = (("reliability_control", pl.lit("control " + " or ".join(controls))), ("reliability_a", "a"))
+    for column, name in (*sides, ("reliability_b", "b")):
+        weak = pl.col(column) < LEAST_RELIABILITY
+        reasons.append((weak, Flag.LOW_RELIABILITY, pl.format(low, name, pl.col(column).round(2))))
+    words = "not corrected: the corrected value is not a valid correlation, because reliability is too low"
+    return [*reasons, (pl.lit(True), Flag.NO_VALID_CORRECTION, pl.lit(words))]

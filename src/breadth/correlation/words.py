@@ -1,0 +1,202 @@
+"""A correlation analysis in words and as terminal tables; "undecided" where an interval covers 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from breadth.correlation.partial import Flag
+from breadth.results.terminal import (
+    MOST_ROWS,
+    WIDTH,
+    interval_text,
+    make_table,
+    probability_text,
+)
+from breadth.results.words import count
+
+if TYPE_CHECKING:
+    from breadth.correlation.result import Correlation
+
+#: Why pairs have no interval, for a sentence.
+REASONS = {
+    Flag.TOO_FEW_ROWS: "too few complete rows",
+    Flag.CONSTANT_A: "a test set is constant",
+    Flag.CONSTANT_B: "a test set is constant",
+    Flag.CONSTANT_CONTROL: "the control is constant",
+    Flag.CONTROL_EXPLAINS_A: "the control explains a test set fully",
+    Flag.CONTROL_EXPLAINS_B: "the control explains a test set fully",
+    Flag.IDENTICAL_RESIDUALS: "the residuals are identical",
+}
+
+
+class Verdicts(NamedTuple):
+    """How many correlations are positive, negative or undecided (interval covers 0), and how many are not known.
+
+    ``known`` is the sum of the first three.
+    """
+
+    positive: int
+    negative: int
+    undecided: int
+    unknown: int
+    known: int
+
+
+def verdicts(frame: pl.DataFrame) -> Verdicts:
+    """Count the rows whose interval lies above 0, lies below 0, or covers it."""
+    positive = int((frame["ci_low"] > 0).sum())
+    negative = int((frame["ci_high"] < 0).sum())
+    known = frame.height - int(frame["ci_low"].null_count())
+    return Verdicts(positive, negative, known - positive - negative, frame.height - known, known)
+
+
+def correlation_summary(result: Correlation) -> str:
+    """The answer in one paragraph: how many pairs go together, how much groups differ, and what that means."""
+    counts, control = verdicts(result.pairs), " and ".join(result.trajectories.controls)
+    if not counts.known:
+        return (
+            f"No partial correlation could be computed: {_reasons(result.pairs)}. Column note gives the reason for "
+            "every pair."
+        )
+    given = f"after controlling for {control}" if control else "without a control"
+    remain = verdicts(result.pairs.filter(pl.col("q") < 0.05))
+    text = (
+        f"Of {count(counts.known, 'correlation')} between test sets {given}, {counts.positive} "
+        f"{'is' if counts.positive == 1 else 'are'} positive, {counts.negative} negative and {counts.undecided} "
+        f"undecided (95% interval covers 0). Controlling the false discovery rate at 5%, {remain.positive} positive "
+        f"and {remain.negative} negative remain."
+    )
+    if counts.unknown:
+        text += f" {count(counts.unknown, 'pair')} could not be computed: {_reasons(result.pairs)}."
+    if result.by:
+        text += _between_groups(result.heterogeneity)
+    if result.windows.height:
+        text += _through_the_run(result.windows, result.by)
+    beyond = f" beyond what {control} explains" if control else ""
+    positive, negative, undecided = (value / counts.known for value in counts[:3])
+    if positive >= 0.9:
+        return f"{text} A gain on one of these test sets goes with a gain on almost every other one{beyond}."
+    if undecided > 0.9:
+        return (
+            f"{text} A gain on one of these test sets says almost nothing about the others{beyond}: measure the test "
+            "sets you care about."
+        )
+    return (
+        f"{text} A gain on one test set goes with a gain on another in {positive:.0%} of pairs and with a loss in "
+        f"{negative:.0%}; {undecided:.0%} are undecided. Measure the test sets you care about."
+    )
+
+
+def _between_groups(heterogeneity: pl.DataFrame) -> str:
+    several = heterogeneity.filter(pl.col("k") > 1)
+    if not several.height:
+        return ""
+    agree, i2 = (several.select(pl.col(name).median().fill_null(0)).item() for name in ("sign_agreement", "i2"))
+    text = (
+        f" In the median pair, {agree:.0%} of groups share the sign of the mean, and {i2:.0%} of the variation between "
+        f"groups exceeds sampling error (I2). {int((several['p_differ'] < 0.05).sum())} of {several.height} pairs "
+        "differ between groups (Cochran's test at 5%)."
+    )
+    predicted = several.drop_nulls("predict_low")
+    if predicted.height:
+        same = int(((predicted["predict_low"] > 0) | (predicted["predict_high"] < 0)).sum())
+        text += f" The sign in a new group can be predicted for {same} of {predicted.height} pairs."
+    return text
+
+
+def _through_the_run(windows: pl.DataFrame, by: Sequence[str]) -> str:
+    """Compare the first window with the last one."""
+    keys = [*by, "a", "b"]
+    ends = [
+        windows.filter(pl.col("window") == edge).select([*keys, "ci_low", "ci_high"])
+        for edge in (1, windows["window"].max())
+    ]
+    both = ends[0].join(ends[1], on=keys, suffix="_last", nulls_equal=True).drop_nulls(["ci_low", "ci_low_last"])
+    if not both.height:
+        return " The first and the last window have too few rows to compare them."
+    apart = (both["ci_low"] > both["ci_high_last"]) | (both["ci_high"] < both["ci_low_last"])
+    return (
+        f" From the first to the last window, {int(apart.sum())} of {count(both.height, 'correlation')} changed beyond "
+        "their intervals."
+    )
+
+
+def _reasons(pairs: pl.DataFrame) -> str:
+    """Why pairs have no interval, the commonest reason first."""
+    flags = pairs.filter(pl.col("ci_low").is_null())["flag"].replace_strict(REASONS, default=None).drop_nulls()
+    counts = flags.value_counts().sort(["count", "flag"], descending=[True, False])
+    return ", ".join(f"{reason} ({number:,})" for reason, number in counts.iter_rows())
+
+
+def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
+    """Pairs; where not all fit, the best supported ones."""
+    shown = pairs
+    title = "Partial correlations"
+    if pairs.height > MOST_ROWS:
+        shown = pairs.sort(["p", pl.col("r").abs()], descending=[False, True], nulls_last=True).head(MOST_ROWS)
+        title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
+    corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
+    numbers = ["n", "n_eff", "r_raw", "r", "95% interval", *(["r_corr"] if corrected else []), "q"]
+    table = make_table(title, [*by, "a", "b"], numbers, width)
+    for row in shown.iter_rows(named=True):
+        cells = [Text(str(row[name])) for name in (*by, "a", "b")]
+        cells += [Text(str(row["n"])), _number(row["n_eff"], ".0f"), _number(row["r_raw"])]
+        if row["r"] is None:
+            cells += [Text("-"), Text("see note", style="dim italic")]
+        else:
+            cells += [_number(row["r"], low=row["ci_low"], high=row["ci_high"])]
+            cells += [interval_text(row["ci_low"], row["ci_high"])]
+        cells += [_number(row["r_corrected"])] if corrected else []
+        table.add_row(*cells, Text(probability_text(row["q"])))
+    return table
+
+
+def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Per pair, the mean over groups and how far groups differ; where not all fit, the widest disagreements."""
+    title = "Over groups"
+    shown = frame
+    if frame.height > MOST_ROWS:
+        shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
+        title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
+    table = make_table(title, ["a", "b"], ["groups", "mean r", "95% interval", "new group", "I2", "same sign"], width)
+    for row in shown.iter_rows(named=True):
+        table.add_row(
+            Text(row["a"]),
+            Text(row["b"]),
+            Text(str(row["k"])),
+            _number(row["r_mean"], low=row["ci_low"], high=row["ci_high"]),
+            interval_text(row["ci_low"], row["ci_high"]),
+            interval_text(row["predict_low"], row["predict_high"]),
+            _number(row["i2"], ".0%"),
+            _number(row["sign_agreement"], ".0%"),
+        )
+    return table
+
+
+def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
+    """Per group, how many pairs are positive, negative and undecided."""
+    parts = pairs.partition_by(by, maintain_order=True)
+    title = "Groups" if len(parts) <= MOST_ROWS else f"Groups: the first {MOST_ROWS} of {len(parts):,}"
+    numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]
+    table = make_table(title, by, numbers, width)
+    for part in parts[:MOST_ROWS]:
+        counts = verdicts(part)
+        table.add_row(
+            *(Text(str(part[name][0])) for name in by),
+            Text(str(part["n"].max())),
+            _number(part["n_eff"].median(), ".0f"),
+            *(Text(str(number)) for number in counts[:4]),
+            _number(part["r"].median()),
+        )
+    return table
+
+
+def _number(value: object, form: str = "+.2f", low: float | None = None, high: float | None = None) -> Text:
+    """A number, or a dash; bold where its interval excludes 0."""
+    sure = low is not None and high is not None and (low > 0 or high < 0)
+    return Text(format(value, form) if isinstance(value, float) else "-", style="bold" if sure else "")

@@ -1,0 +1,261 @@
+"""``profile``: how accurate subjects are at every level of difficulty, and where two of them differ."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import special
+
+from breadth.errors import InputError, did_you_mean, listed
+from breadth.inference import LEVEL, Floats, benjamini_hochberg
+from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy_by_level_figure, evenly, numbers
+from breadth.records import Study, Table, open_study
+from breadth.results import Result, as_chart
+from breadth.results.words import count, interval, points
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Subjects that are compared with each other: with more, the table of differences is too long to read.
+MOST_COMPARED = 12
+
+#: Subjects that the summary describes.
+MOST_DESCRIBED = 5
+
+
+@dataclass(frozen=True)
+class Profile(Result):
+    """Accuracy by level, and differences between every two of the chosen subjects.
+
+    ``levels``: ``subject, level, n, accuracy, ci_low, ci_high, expected``. ``differences``: ``subject_1, subject_2,
+    level, n, difference, se, ci_low, ci_high, p, q, share``, where a null level is all items and ``share`` is the part
+    of the whole difference that comes from the level. There is no interval for a single item, or where all items
+    differ by the same.
+    """
+
+    levels: pl.DataFrame
+    differences: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """Accuracy by level, and the differences."""
+        return {"levels": self.levels, "differences": self.differences}
+
+    def summary(self) -> str:
+        """Accuracy on the easiest and hardest level; for two subjects, how they differ."""
+        known = self.levels.drop_nulls("accuracy").sort("level", maintain_order=True)
+        parts = []
+        for (subject,), rows in known.group_by("subject", maintain_order=True):
+            low, high = (f"{rows['accuracy'][k]:.0%} on level {rows['level'][k]}" for k in (0, -1))
+            parts.append(f"{subject}: {low}, {high}.")
+        if len(parts) > MOST_DESCRIBED:
+            parts = [*parts[:MOST_DESCRIBED], f"{count(len(parts) - MOST_DESCRIBED, 'more subject')} in the table."]
+        if self.levels["subject"].n_unique() == 2 and self.differences.height:
+            whole = self.differences.row(0, named=True)
+            inside = f" ({interval(whole)})" if whole["ci_low"] is not None else ""
+            parts.append(
+                f"{whole['subject_1']} minus {whole['subject_2']}: {points(whole['difference'])}{inside} on "
+                f"{count(whole['n'], 'item')}."
+            )
+        return " ".join(parts)
+
+    def figure(self) -> alt.TopLevelMixin:
+        """Accuracy by difficulty, a colour per subject."""
+        return as_chart(accuracy_by_level_figure(self.levels, "levels"), tables={"levels": self.levels})
+
+
+class Scale(NamedTuple):
+    """Level of every item (NaN: none), ability of every subject, chance of a right answer, and subjects to choose from.
+
+    Without a calibration nothing is expected of a subject: ``probability`` is None.
+    """
+
+    level: Floats
+    ability: Floats
+    probability: Callable[[Floats], Floats] | None
+    ranked: pl.Series
+    warnings: list[str]
+
+
+def profile(
+    responses: Any,
+    calibration: str | os.PathLike[str] | Calibration | None = None,
+    subjects: str | Sequence[str] | None = None,
+    *,
+    levels: int = DEFAULT_LEVELS,
+) -> Profile:
+    """Accuracy of subjects by difficulty level, and how much of a difference comes from which levels.
+
+    Intervals of accuracies are Wilson's. A difference between two subjects is paired: its standard error comes from the
+    item-by-item differences over the items that both answered, with t quantiles. Up to twelve subjects are compared
+    with each other.
+
+    Parameters
+    ----------
+    responses
+        Anything :func:`breadth.open` takes.
+    calibration
+        Where the levels of the items come from, and what is expected of a subject. By default levels are those stored
+        with the items, and nothing is expected.
+    subjects
+        Names of subjects; by default five, spread over ability. In a study's directory: runs, models or RUN/STEP (also
+        RUN/first, RUN/last), with wildcards; by default the first and last checkpoint of every run. There, differences
+        are later minus earlier.
+    levels
+        Number of levels to cut the calibration into.
+
+    Examples
+    --------
+    >>> import breadth, polars as pl
+    >>> items = {"item": list("abcd"), "level": [0, 0, 1, 1]}
+    >>> answers = [pl.DataFrame({"subject": name, **items, "correct": [1, 1, 0, k]}) for k, name in enumerate("xy")]
+    >>> breadth.profile(pl.concat(answers)).levels["accuracy"].to_list()
+    [1.0, 1.0, 0.0, 0.5]
+    """
+    study = open_study(responses)
+    scale = _stored_levels(study) if calibration is None else _calibrated(study, calibration, levels)
+    if study.runs:
+        chosen = choose_checkpoints(study, subjects)
+    else:
+        chosen = evenly(scale.ranked) if subjects is None else _chosen(study, subjects)
+    frame = accuracy_by_level(study, scale.level, subjects=chosen, ability=scale.ability, probability=scale.probability)
+    compared = chosen[::-1] if study.runs else chosen
+    return Profile(frame, _differences(study, scale.level, compared), (*study.warnings, *scale.warnings))
+
+
+def _stored_levels(study: Study) -> Scale:
+    """The levels that the items have in the study."""
+    has_level = "level" in study.items.columns
+    level = (
+        Table(study.items, study.name).numbers("level").to_numpy() if has_level else np.full(study.items.height, np.nan)
+    )
+    if np.isnan(level).all():
+        raise InputError(
+            f"{study.name}: its items have no level; name a calibration with --calibration (`breadth calibrate` makes "
+            "one)"
+        )
+    ranked = pl.Series(study.subject_names, dtype=pl.String)
+    return Scale(level, np.empty(0), None, ranked, _left_out(~np.isnan(level), "have a level"))
+
+
+def _calibrated(study: Study, calibration: str | os.PathLike[str] | Calibration, levels: int) -> Scale:
+    """Levels and abilities on the scale of a calibration; items that it does not have are left out."""
+    known = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+    abilities = known.score(study)
+    place = {name: index for index, name in enumerate(known.items["item"])}
+    column = np.array([place.get(name, -1) for name in study.item_names])
+    level = np.where(column >= 0, numbers(known.levels(levels), "level")[column], np.nan)
+
+    def probability(ability: Floats) -> Floats:
+        return np.where(column >= 0, known.probability(ability)[:, column], np.nan)
+
+    ranked = abilities.filter(pl.col("n") > 0).sort("ability")["subject"]
+    return Scale(
+        level, numbers(abilities, "ability"), probability, ranked, _left_out(column >= 0, "are in the calibration")
+    )
+
+
+def _left_out(kept: npt.NDArray[np.bool_], verb: str) -> list[str]:
+    return [] if kept.all() else [f"{kept.sum():,} of {len(kept):,} items {verb}; the others are left out"]
+
+
+def choose_checkpoints(study: Study, wanted: str | Sequence[str] | None) -> list[str]:
+    """Subjects of a study by run, model or step, in order; by default the first and last checkpoint of every run.
+
+    A pattern (with wildcards) that matches runs or models means their first and last checkpoint; RUN/STEP or
+    MODEL/STEP, where STEP is a number, ``first``, ``last`` or ``*``, means those checkpoints.
+    """
+    step = pl.col("step")
+    rows = study.subjects.with_columns(first=step.min().over("run"), last=step.max().over("run"))
+    rows = rows.sort("run", "step", maintain_order=True)
+    ends = rows.filter((step == pl.col("first")) | (step == pl.col("last")))
+    if wanted is None:
+        return ends["subject"].to_list()
+    chosen: list[str] = []
+    for pattern in _names(wanted, study):
+        matches = _matching(rows, ends, pattern)
+        if not matches:
+            runs = ends["run"].unique(maintain_order=True)
+            near = did_you_mean([pattern], [*runs, *ends["model"].unique().drop_nulls().sort(), *study.subject_names])
+            raise InputError(
+                f"{study.name}: no run, model or checkpoint matches {pattern!r}.{near} Runs: {listed(runs, 5)}; a "
+                "checkpoint is RUN/STEP, RUN/first or RUN/last"
+            )
+        chosen += matches
+    return list(dict.fromkeys(chosen))
+
+
+def _matching(rows: pl.DataFrame, ends: pl.DataFrame, pattern: str) -> list[str]:
+    def fits(text: str | None, against: str) -> bool:
+        return text is not None and (text == against or fnmatch.fnmatchcase(text, against))
+
+    named = [fits(run, pattern) or fits(model, pattern) for run, model in ends.select("run", "model").iter_rows()]
+    if any(named):
+        return ends.filter(named)["subject"].to_list()
+    front, _, step = pattern.rpartition("/")
+    matches = []
+    for row in rows.iter_rows(named=True):
+        steps = [str(row["step"]), *(end for end in ("first", "last") if row["step"] == row[end])]
+        if any(fits(one, step) for one in steps) and (fits(row["run"], front) or fits(row["model"], front)):
+            matches.append(row["subject"])
+    return matches
+
+
+def _chosen(study: Study, subjects: str | Sequence[str]) -> list[str]:
+    names = _names(subjects, study)
+    unknown = [name for name in names if name not in study.subject_names]
+    if unknown:
+        hint = did_you_mean(unknown, study.subject_names)
+        raise InputError(
+            f"{study.name}: there is no subject {listed(unknown)}.{hint} Subjects: {listed(study.subject_names, 5)}"
+        )
+    return list(dict.fromkeys(names))
+
+
+def _names(given: str | Sequence[str], study: Study) -> list[str]:
+    """Names given one by one or joined by commas; a subject whose name holds a comma is taken as it is."""
+    names: list[str] = []
+    for entry in [given] if isinstance(given, str) else given:
+        whole = entry in study.subject_names
+        names += [entry] if whole else [part.strip() for part in entry.split(",") if part.strip()]
+    return names
+
+
+def _differences(study: Study, level: Floats, subjects: Sequence[str]) -> pl.DataFrame:
+    place = {name: index for index, name in enumerate(study.subject_names)}
+    rows: list[dict[str, Any]] = []
+    for first, second in itertools.combinations(subjects[:MOST_COMPARED], 2):
+        one, two = (study.matrix[place[name]].astype(np.float64) for name in (first, second))
+        both = (one >= 0) & (two >= 0) & ~np.isnan(level)
+        gap = one - two
+        whole = float(gap[both].sum())
+        for k in (None, *np.unique(level[both])):
+            inside = gap[both] if k is None else gap[both & (level == k)]
+            share = float(inside.sum()) / whole if whole else None
+            where = None if k is None else int(k)
+            rows.append({"subject_1": first, "subject_2": second, "level": where, **_paired(inside), "share": share})
+    schema = {"subject_1": pl.String, "subject_2": pl.String, "level": pl.Int64, "n": pl.Int64}
+    names = ("difference", "se", "ci_low", "ci_high", "p", "share")
+    frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(names, pl.Float64)})
+    q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
+    return frame.insert_column(frame.columns.index("share"), pl.Series("q", q, nan_to_null=True))
+
+
+def _paired(gap: Floats) -> dict[str, float | int | None]:
+    """Mean difference with its t interval; no interval for fewer than two items or without any variation."""
+    n = len(gap)
+    mean = float(gap.mean()) if n else None
+    se = float(gap.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+    if mean is None or not se:
+        return {"n": n, "difference": mean, "se": se, "ci_low": None, "ci_high": None, "p": None}
+    half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2)) * se
+    p = float(2 * special.stdtr(n - 1, -abs(mean) / se))
+    return {"n": n, "difference": mean, "se": se, "ci_low": mean - half, "ci_high": mean + half, "p": p}

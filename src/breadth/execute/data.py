@@ -1,0 +1,282 @@
+"""A study's data: test sets drawn once for all runs, training examples drawn for each run, levels of difficulty.
+
+Training and test items never overlap: the splits of a set share no item, and test items whose text occurs in the
+training pool are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.datasets import REGISTRY, Loaded, Task, draw_examples, draw_items, load, load_own, places
+from breadth.difficulty import STRATEGIES, sample_items
+from breadth.errors import InputError, listed
+from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
+from breadth.records import open_study, read_table
+from breadth.study import RunSpec, StudyFile, Train, resolve_task
+
+#: All seeds of a study share one start. Its seed differs from theirs, or seed 0 would repeat the examples of the start.
+START_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """Loads a study's data when first needed; ``data`` is a directory with files of registered sets."""
+
+    file: StudyFile
+    data: Path | None = None
+
+    @cached_property
+    def testsets(self) -> dict[str, Loaded]:
+        """Items to evaluate on by test set, the same for every run and checkpoint."""
+        return {name: self._testset(name) for name in self.file.study.evaluate.on}
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the data, and how it was split."""
+        dropped = [f"{name}: {note}" for name, testset in self.testsets.items() for note in testset.notes]
+        return (*dropped, *(f"{name}: {note}" for name, split in self._splits.items() for note in split.notes))
+
+    def training(self, run: RunSpec) -> Loaded:
+        """The training examples of a run in their order (for few-shot, the examples in its prompt)."""
+        name, examples, seed = run.train_set or "", run.examples or 0, run.seed or 0
+        if name in self._splits:
+            frame = self._by_difficulty(run, examples, seed)
+        else:
+            frame = draw_examples(self._pools[name].frame, examples, seed)
+        return Loaded(name, "in-domain", run.tasks[name], frame, "")
+
+    def start(self, run: RunSpec) -> Loaded:
+        """The examples of a run's start: the same for all seeds, levels and strategies."""
+        assert run.start is not None
+        name = run.train_set or ""
+        pool = self._splits[name].train if name in self._splits else self._pools[name].frame
+        return Loaded(name, "in-domain", run.tasks[name], draw_examples(pool, run.start.examples, START_SEED), "")
+
+    def keeps_order(self, run: RunSpec) -> bool:
+        """Whether every epoch goes through the examples in the given order."""
+        order = self.file.study.train.order if self.file.study.train else None
+        if order is None and run.strategy is not None:
+            order = STRATEGIES[run.strategy].order
+        return order not in (None, "shuffled")
+
+    @cached_property
+    def _pools(self) -> dict[str, Loaded]:
+        """Training sets, if difficulty plays no role."""
+        train = self.file.study.train
+        return {name: self._load(name, "train") for name in (train.set if train and train.difficulty is None else [])}
+
+    @cached_property
+    def _splits(self) -> dict[str, LevelSplit]:
+        """Training sets split by level of difficulty."""
+        train = self.file.study.train
+        if train is None or train.difficulty is None:
+            return {}
+        return {
+            name: split_levels(self._load(name, "all"), train, self.file.base, self.file.study.evaluate.seed)
+            for name in train.set
+        }
+
+    def _testset(self, name: str) -> Loaded:
+        evaluate, split = self.file.study.evaluate, self._splits.get(name)
+        loaded = (
+            self._load(name, "test") if split is None else Loaded(name, "in-domain", self._task(name), split.test, "")
+        )
+        frame = loaded.frame
+        for pool in (*(pool.frame for pool in self._pools.values()), *(each.train for each in self._splits.values())):
+            frame = held_out(frame, pool, loaded.task)
+        if not frame.height:
+            raise InputError(f"{name}: every test item is also a training item, so none is left to test on")
+        dropped = loaded.frame.height - frame.height
+        notes = (f"dropped {dropped:,} test items whose texts are in the training data",) if dropped else ()
+        if split is None:
+            drawn = draw_items(frame, evaluate.items, evaluate.seed)
+        else:
+            drawn = replace(split, test=frame).draw_test(evaluate.items, evaluate.seed)
+        return replace(loaded, frame=drawn, notes=(*loaded.notes, *notes))
+
+    def _load(self, name: str, split: Any) -> Loaded:
+        study = self.file.study
+        own = study.sets.get(name)
+        trained = bool(study.train and name in study.train.set)
+        if own is None:
+            loaded = load(name, split, data=self.data)
+            if split == "test" and not trained and loaded.halved:
+                loaded = load(name, "all", data=self.data)  # nothing is trained on it, so all items can be tested
+        else:
+            values = own.keys_in(study)
+            for key in ("file", "train_file"):
+                values[key] = None if values[key] is None else str(self.file.base / Path(values[key]).expanduser())
+            if split == "test" and own.train_file is None and "split" not in read_table(values["file"]).frame.columns:
+                split = "all"  # nothing is trained on this file, so all of it can be tested
+            loaded = load_own(name, **values, split=split)
+        shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
+        return replace(loaded, shift=shift, task=self._task(name), frame=loaded.frame.with_columns(shift=pl.lit(shift)))
+
+    def _task(self, name: str) -> Task:
+        return resolve_task(name, self.file.study, REGISTRY)
+
+    def _by_difficulty(self, run: RunSpec, examples: int, seed: int) -> pl.DataFrame:
+        split = self._splits[run.train_set or ""]
+        order = self.file.study.train.order if self.file.study.train else None
+        pool = split.train
+        if run.train_level is not None:
+            pool = split.draw_train(run.train_level, examples, seed)
+            if order in (None, "shuffled"):
+                return pool
+        difficulty = np.asarray(pool["difficulty"].to_numpy(), dtype=np.float64)
+        drawn: pl.DataFrame = pool[sample_items(difficulty, examples, run.strategy or "full", order, seed).tolist()]
+        return drawn
+
+
+@dataclass(frozen=True)
+class LevelSplit:
+    """The items of a set with ``difficulty`` and ``level`` (0 is the easiest); half of each level is for training."""
+
+    name: str
+    train: pl.DataFrame
+    test: pl.DataFrame
+    notes: tuple[str, ...] = ()
+
+    @property
+    def levels(self) -> list[int]:
+        """All levels."""
+        return sorted(self.train["level"].unique().to_list())
+
+    def draw_train(self, level: int, n: int, seed: int) -> pl.DataFrame:
+        """Training examples of one level, balanced by label where labels are classes."""
+        pool = self.train.filter(pl.col("level") == level)
+        if pool.height < n:
+            raise InputError(
+                f"{self.name}, level {level}: has {pool.height} items to train on (the other half is for testing), "
+                f"and {n} are needed; use fewer examples or fewer levels"
+            )
+        return draw_examples(pool, n, seed)
+
+    def draw_test(self, n: int | None, seed: int) -> pl.DataFrame:
+        """Test items: the same number of every level, ``n`` in all, but at least two of each."""
+        if n is None:
+            return self.test.sort("item")
+        each = max(2, n // len(self.levels))
+        parts = [draw_items(self.test.filter(pl.col("level") == level), each, seed) for level in self.levels]
+        return pl.concat(parts).sort("item")
+
+
+def split_levels(pool: Loaded, train: Train, base: Path, seed: int) -> LevelSplit:
+    """Give every item its difficulty and level, then halve each level by a hash of the seed and the item's id."""
+    difficulty, notes = _difficulty(pool, train, base)
+    frame = pool.frame.drop("difficulty", "level", strict=False).with_columns(
+        pl.Series("difficulty", difficulty).fill_nan(None)
+    )
+    known = frame.filter(pl.col("difficulty").is_not_null())
+    if known.height < frame.height:
+        notes.append(f"left out {frame.height - known.height:,} of {frame.height:,} items that have no difficulty")
+    frame = _with_levels(known, train.levels or DEFAULT_LEVELS, pool.name)
+    place = pl.Series("place", places(frame["item"].to_list(), f"halves {seed}"), dtype=pl.UInt64)
+    trained = frame.with_columns(place).select(
+        2 * pl.col("place").rank("ordinal").over("level") <= pl.len().over("level")
+    )
+    first, second = (frame.filter(half).sort("item") for half in (trained.to_series(), ~trained.to_series()))
+    counts = first.group_by("level").len().sort("level")["len"].to_list()
+    notes.append(f"{len(counts)} levels, each split into halves; items to train on: {listed(map(str, counts), 100)}")
+    test = held_out(second, first, pool.task)
+    if test.height < second.height:
+        notes.append(f"dropped {second.height - test.height:,} test items whose texts are those of training items")
+    empty = sorted(set(first["level"]) - set(test["level"]))
+    if empty:
+        raise InputError(f"{pool.name}: level {listed(map(str, empty))} has no test item that is not also trained on")
+    return LevelSplit(pool.name, first, test, tuple(notes))
+
+
+def _with_levels(frame: pl.DataFrame, wanted: int, name: str) -> pl.DataFrame:
+    """Items with their level; refused if there are too few difficulties, or too few items to split a level."""
+    if not frame.height:
+        raise InputError(f"{name}: no item has a difficulty that is a number, so there are no levels")
+    level = pl.Series("level", cut_levels(frame["difficulty"].to_numpy(), wanted).astype(np.int64))
+    sizes = level.value_counts(name="n").sort("level")
+    if sizes.height < wanted:
+        remedy = f"use {sizes.height} or fewer" if sizes.height > 1 else "use another measure of difficulty"
+        raise InputError(
+            f"{name}: {frame.height:,} items have {frame['difficulty'].n_unique()} different difficulties, which give "
+            f"{sizes.height} levels, not {wanted}; {remedy}"
+        )
+    small = sizes.filter(pl.col("n") < 4)["level"]
+    if small.len():
+        raise InputError(
+            f"{name}: level {listed(map(str, small))} has too few items to split into a train and a test half; use "
+            "fewer levels"
+        )
+    return frame.with_columns(level)
+
+
+def held_out(test: pl.DataFrame, train: pl.DataFrame, task: Task) -> pl.DataFrame:
+    """The test items that are not training items, neither by name nor by the texts that a prompt shows.
+
+    Spaces at the ends of a text make no difference, because a prompt does not show them.
+    """
+    texts = [name for name in task.texts if name in test.columns and name in train.columns]
+    left = test.join(train.select("item"), on="item", how="anti", maintain_order="left")
+    if not texts:
+        return left
+
+    def key(name: str, frame: pl.DataFrame) -> pl.Expr:
+        column = pl.col(name).list.join("\0") if isinstance(frame.schema[name], pl.List) else pl.col(name)
+        return column.cast(pl.String).str.strip_chars().alias(name)
+
+    seen, own = (frame.select([key(name, frame) for name in texts]) for frame in (train, left))
+    own = own.with_row_index("__row")
+    rows = own.join(seen.unique(), on=texts, how="anti", maintain_order="left")["__row"]
+    kept: pl.DataFrame = left[rows.to_list()]
+    return kept
+
+
+def _difficulty(pool: Loaded, train: Train, base: Path) -> tuple[npt.NDArray[np.float64], list[str]]:
+    """The difficulty of every item of a pool, NaN where unknown, and notes on where it comes from."""
+    source = train.difficulty
+    assert source is not None
+    if source.column is not None:
+        if source.column not in pool.frame.columns:
+            raise InputError(
+                f"{pool.name}: has no column {source.column!r} to take the difficulty from. "
+                f"Columns: {listed(pool.frame.columns, 40)}"
+            )
+        values = pool.frame[source.column].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+        return (values if source.hard_is == "high" else -values), []
+    path = base / Path(source.calibration or source.study or "").expanduser()
+    if source.calibration is None:
+        # Exactly what `breadth calibrate DIR` does: step 0 that runs share counts as one subject.
+        study = open_study(path).distinct()
+        items = calibrate(study).items
+        values, notes = _matched(pool, dict(items.select("item", "difficulty").iter_rows()), f"study {source.study}")
+        return values, [*study.warnings, *notes]
+    table = read_table(path)
+    for column in ("item", "difficulty"):
+        if column not in table.frame.columns:
+            raise InputError(f"{path}: is not a calibration, because it has no column {column!r}")
+    known = dict(zip(table.frame["item"].cast(pl.String), table.numbers("difficulty"), strict=True))
+    return _matched(pool, known, str(path))
+
+
+def _matched(pool: Loaded, known: Mapping[str, float | None], where: str) -> tuple[npt.NDArray[np.float64], list[str]]:
+    """Difficulties by item; a calibration may leave the set's name out of the ids."""
+    items = pool.frame["item"].to_list()
+    short = [item.removeprefix(f"{pool.name}-") for item in items]
+    matched = [known.get(item, known.get(bare)) for item, bare in zip(items, short, strict=True)]
+    values = np.array([np.nan if value is None else value for value in matched], dtype=np.float64)
+    count = int((~np.isnan(values)).sum())
+    unknown = sorted(set(known) - set(items) - set(short))[:3]
+    if not count:
+        raise InputError(
+            f"{where}: none of its {len(known):,} items is in {pool.name} (there: {listed(unknown)}; "
+            f"here: {listed(items[:3])}); calibrate responses to the same items"
+        )
+    note = f"{count:,} of the {len(known):,} items of {where} are in the data"
+    return values, [note + (f"; not in the data: {listed(unknown)}" if unknown else "")]

@@ -1,0 +1,252 @@
+"""Executors carry out a plan and report progress as events. The local one runs unit after unit in this process.
+
+An executor is one class: subclass :class:`Executor`, call :func:`execute_unit` for every unit wherever it should run,
+and add the class to ``EXECUTORS``. Results do not depend on the executor. No torch is imported until a unit runs.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from breadth.errors import InputError, listed
+from breadth.execute.directory import open_directory, write_environment
+from breadth.execute.plan import Plan, Unit, missing_checkpoints, plan_study
+from breadth.records import RunStore, StudyStore
+from breadth.study import StudyFile, expand, read_study_file
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from breadth.execute.data import StudyData
+    from breadth.execute.session import ModelCache
+    from breadth.study import RunSpec
+
+
+@dataclass(frozen=True)
+class Work:
+    """The amount of work of a run: the last step to train, the items at all checkpoints, and how much of both is done.
+
+    ``resumed``: an earlier call did some of it.
+    """
+
+    steps: int
+    items: int
+    steps_done: int = 0
+    items_done: int = 0
+    resumed: bool = False
+
+
+class Events:
+    """Callbacks for progress. This class does nothing; override the methods you need."""
+
+    def fetching(self, stage: str, done: int, total: int) -> None:
+        """A model is being fetched or converted."""
+
+    def note(self, text: str) -> None:
+        """A note to show once."""
+
+    def warn(self, text: str) -> None:
+        """Something is damaged and was set aside."""
+
+    def passed(self, run: RunSpec) -> None:
+        """A run is complete already, or is running in another process."""
+
+    def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
+        """A run starts or resumes."""
+
+    def prepared(self, items: int) -> None:
+        """Some items went through the frozen layers, which happens once."""
+
+    def starting(self, step: int, steps: int, loss: float) -> None:
+        """A step of the start that all runs of a model share is done."""
+
+    def ready(self, run: RunSpec) -> None:
+        """The run's model is loaded, and its test sets are encoded."""
+
+    def trained(self, step: int, loss: float) -> None:
+        """A training step is done."""
+
+    def answered(self, items: int) -> None:
+        """Some items were evaluated."""
+
+    def checkpoint(self, run: RunSpec, step: int, answers: pl.DataFrame) -> None:
+        """A checkpoint was evaluated and written."""
+
+    def ended(self, run: RunSpec) -> None:
+        """A run is complete."""
+
+
+class Status(StrEnum):
+    """What became of a unit."""
+
+    COMPLETE = "complete"
+    DONE_BEFORE = "done before"
+    ELSEWHERE = "running in another process"
+
+
+class UnitResult(NamedTuple):
+    """What became of one run, and warnings about its files."""
+
+    run: str
+    status: Status
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """What became of the runs of a study."""
+
+    folder: Path
+    complete: list[str] = field(default_factory=list)
+    done_before: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add(self, result: UnitResult) -> None:
+        """Count a result."""
+        getattr(self, result.status.name.lower()).append(result.run)
+        self.warnings += result.warnings
+
+
+class Executor(ABC):
+    """Carries out a plan."""
+
+    @abstractmethod
+    def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
+        """Bring every unit of the plan to its end and yield what became of it.
+
+        The store and the study's data are open already. Units are independent of each other, in any order: a unit that
+        another process works on is left to it.
+        """
+
+
+class LocalExecutor(Executor):
+    """Executes unit after unit in this process."""
+
+    def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
+        """Execute the units in the order of the plan."""
+        from breadth.execute.session import ModelCache
+
+        cache = ModelCache()
+        for unit in plan.units:
+            yield execute_unit(unit, store, study_data, events, cache)
+
+
+#: Executors by the name that ``run(on=...)`` takes.
+EXECUTORS: dict[str, type[Executor]] = {"local": LocalExecutor}
+
+
+def run(
+    study: str | os.PathLike[str] | StudyFile,
+    *,
+    into: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    shard: str | None = None,
+    events: Events | None = None,
+    on: str = "local",
+) -> Outcome:
+    """Run what is left of a study; the same call again resumes where it stopped.
+
+    Parameters
+    ----------
+    study
+        A study file, or the name of a study that comes with breadth (``"small"``).
+    into
+        Directory of the study; by default one named after it.
+    data
+        Directory with files of registered data sets, such as ``mnli.parquet``; otherwise BREADTH_DATA, then the Hub.
+    shard
+        ``"3/16"`` runs every 16th run from the third on, so that machines can share a study.
+    events
+        Callbacks for progress.
+    on
+        The executor, a name in ``breadth.execute.EXECUTORS``.
+
+    Returns
+    -------
+    Outcome
+        Names of the runs that are complete, that were complete before, and that run in another process; warnings.
+    """
+    from breadth.lm import require_lm
+
+    file = study if isinstance(study, StudyFile) else read_study_file(study)
+    require_lm("torch", "transformers", "peft", "accelerate")
+    folder = Path(into) if into is not None else Path(file.name)
+    plan = plan_study(file, folder, data=None if data is None else Path(data), shard=shard, dry=False)
+    return execute_plan(plan, events=events, on=on)
+
+
+def execute_plan(plan: Plan, *, events: Events | None = None, on: str = "local") -> Outcome:
+    """Write the study's items, then have an executor carry out the plan."""
+    if on not in EXECUTORS:
+        raise InputError(f"unknown executor {on!r}; choose one of {listed(EXECUTORS)}")
+    if plan.study_data is None:
+        raise InputError(f"{plan.file.path}: cannot run, because {listed(plan.notes)}")
+    events = events or Events()
+    store, outcome = StudyStore(plan.folder), Outcome(plan.folder)
+    open_directory(plan.file, expand(plan.file), plan.study_data, store)
+    outcome.warnings += _report(store.warnings, events)
+    for note in plan.study_data.notes:
+        events.note(note)
+    for result in EXECUTORS[on]().execute(plan, store, plan.study_data, events):
+        outcome.add(result)
+    return outcome
+
+
+def execute_unit(
+    unit: Unit, store: StudyStore, study_data: StudyData, events: Events, cache: ModelCache | None = None
+) -> UnitResult:
+    """Bring one run to its end. What is missing is derived again from its files, under the run's lock.
+
+    ``cache`` carries encoded test sets from one unit to the next in the same process.
+    """
+    from breadth.execute.checkpointer import Checkpointer
+    from breadth.execute.session import ModelCache, finish_run, remaining_work
+
+    run, own = unit.run, store.run(unit.run.name)
+    with own.store.lock(own.key, wait=False) as mine:
+        if not mine:
+            events.passed(run)
+            return UnitResult(run.name, Status.ELSEWHERE)
+        own.repair()
+        own.write_record(run.record())
+        resumed = bool(own.sound_steps())
+        _copy_step0(own, unit.siblings, store)
+        missing = missing_checkpoints(run, own)
+        warnings = _report(own.warnings, events)
+        if not missing:
+            Checkpointer(own).states.clear()
+            events.passed(run)
+            return UnitResult(run.name, Status.DONE_BEFORE, warnings)
+        write_environment(own)
+        events.begun(run, remaining_work(run, study_data, missing, own, resumed), unit.number, unit.total)
+        try:
+            finish_run(run, study_data, own, missing, cache or ModelCache(), events)
+        finally:
+            warnings += _report(own.warnings, events)
+    return UnitResult(run.name, Status.COMPLETE, warnings)
+
+
+def _copy_step0(own: RunStore, siblings: tuple[str, ...], store: StudyStore) -> None:
+    """Copy step 0 from a run that began with the same model."""
+    if own.sound_part(0) is not None:
+        return
+    parts = (store.run(name).sound_part(0) for name in siblings)
+    content = next((part for part in parts if part is not None), None)
+    if content is not None:
+        own.write_part_bytes(0, content)
+
+
+def _report(warnings: list[str], events: Events) -> tuple[str, ...]:
+    """Report warnings as soon as they are known; they are returned to be kept for the end."""
+    reported = tuple(warnings)
+    for warning in reported:
+        events.warn(warning)
+    warnings.clear()
+    return reported

@@ -1,0 +1,164 @@
+"""One run on this machine: load, adapt, train, evaluate at every checkpoint that is missing. Needs torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from breadth.execute.checkpointer import Checkpointer, load_start
+from breadth.execute.data import START_SEED, StudyData
+from breadth.execute.executors import Events, Work
+from breadth.lm import (
+    EncodedTestSet,
+    EncodedTrainSet,
+    LanguageModel,
+    SplitModel,
+    Trainer,
+    attach_lora,
+    available_memory,
+    derived_seed,
+    encode_testset,
+    encode_train_set,
+    evaluate,
+    few_shot_text,
+    keep_frozen_states,
+    load_model,
+    unfreeze,
+)
+from breadth.records import RunStore
+from breadth.study import RunSpec, start_key
+
+#: Share of the free memory that cached states of the frozen layers (the trunk) may take.
+TRUNK_SHARE = 0.4
+
+
+@dataclass
+class ModelCache:
+    """What one run leaves for the next of the same model: encoded test sets with the states of their frozen layers."""
+
+    key: str = ""
+    testsets: list[EncodedTestSet] = field(default_factory=list)
+
+
+@dataclass
+class Session:
+    """A model that is ready for one run."""
+
+    language_model: LanguageModel
+    model: SplitModel
+    testsets: list[EncodedTestSet]
+    trainer: Trainer | None
+    notes: tuple[str, ...] = ()
+
+
+def finish_run(
+    run: RunSpec, study_data: StudyData, store: RunStore, missing: Sequence[int], cache: ModelCache, events: Events
+) -> None:
+    """Train, and evaluate at the ``missing`` checkpoints; each is written before training continues."""
+    session = open_session(run, study_data, cache, events)
+    for note in session.notes:
+        events.note(note)
+    trainer, checkpointer = session.trainer, Checkpointer(store)
+    if trainer is not None:
+        checkpointer.restore(trainer, missing[0])
+        if run.start and trainer.step == 0:
+            load_start(run, study_data, store, session.language_model, trainer, events)
+    events.ready(run)
+    for step in missing:
+        started, loss = time.perf_counter(), None
+        while trainer is not None and trainer.step < step:
+            loss = trainer.advance()
+            events.trained(trainer.step, loss)
+        trained = time.perf_counter()
+        answers = evaluate(session.language_model, session.model, session.testsets, events.answered)
+        seconds = time.perf_counter() - trained
+        store.write_part(step, answers)
+        events.checkpoint(run, step, answers)
+        rate = answers.height / max(seconds, 1e-9)
+        checkpointer.log(step=step, loss=loss, train_seconds=trained - started, seconds=seconds, items_per_second=rate)
+        if trainer is not None and 0 < step < missing[-1]:
+            checkpointer.save(trainer)
+    checkpointer.states.clear()
+    events.ended(run)
+
+
+def open_session(run: RunSpec, study_data: StudyData, cache: ModelCache, events: Events) -> Session:
+    """Load the model, attach what is trained, encode the data; the notes say what was chosen and why."""
+    recipe, prefix = run.recipe, fewshot_prefix(run, study_data)
+    loaded, model = load_adapted(run, events)
+    notes = list(loaded.notes)
+    key = f"{start_key(run)} {model.top} {prefix}"
+    if cache.key != key:
+        cache.testsets = []  # free the states of the last model before new ones are made
+        testsets = [study_data.testsets[name] for name in run.evaluate.on]
+        cache.testsets = [
+            encode_testset(loaded, testset, context=recipe.context, before=prefix) for testset in testsets
+        ]
+        cache.key = key
+        notes += [note for testset in cache.testsets for note in testset.notes]
+    if cache.testsets and cache.testsets[0].prompts and not model.agrees(cache.testsets[0].prompts[0]):
+        raise AssertionError(f"{run.model}: hidden states times head do not give the model's own logits")
+    if not run.is_trained:
+        return Session(loaded, model, cache.testsets, None, tuple(notes))
+    train_set = encode_train_set(loaded, study_data.training(run), recipe.loss, context=recipe.context)
+    if model.is_split:
+        notes.append(_cache_trunk(run, model, cache.testsets, train_set, events))
+    trainer = Trainer(model, train_set, recipe, run.seed or 0, run.total_steps(), study_data.keeps_order(run))
+    return Session(loaded, model, cache.testsets, trainer, tuple(notes))
+
+
+def load_adapted(run: RunSpec, events: Events) -> tuple[LanguageModel, SplitModel]:
+    """Load a run's model and attach what is trained; it is split above the frozen layers."""
+    recipe = run.recipe
+    loaded = load_model(
+        run.model, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise, progress=events.fetching,
+        warn=events.warn,
+    )  # fmt: skip
+    if recipe.method == "lora":
+        adapted = attach_lora(
+            loaded.model, rank=recipe.rank, alpha=recipe.alpha, dropout=recipe.dropout, targets=recipe.targets,
+            layers=recipe.layers, seed=derived_seed(START_SEED if run.start else run.seed or 0, 2),
+        )  # fmt: skip
+        loaded = replace(loaded, model=adapted)
+    elif recipe.method == "full":
+        unfreeze(loaded.model, recipe.layers)
+    top = recipe.layers if run.is_trained and recipe.trunk != "off" and recipe.layers != "all" else None
+    return loaded, SplitModel(loaded.model, top)
+
+
+def remaining_work(
+    run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool = False
+) -> Work:
+    """How much a run has to do: training resumes from the latest state and ends with the last missing checkpoint."""
+    items = sum(testset.frame.height for testset in study_data.testsets.values())
+    every, saved = len(run.checkpoints()), Checkpointer(store).states.saved()
+    begin = max((step for step in saved if step <= missing[0]), default=0)
+    return Work(missing[-1], items * every, begin, items * (every - len(missing)), resumed)
+
+
+def fewshot_prefix(run: RunSpec, study_data: StudyData) -> str:
+    """The examples before every prompt of a few-shot run."""
+    if run.method != "few-shot":
+        return ""
+    examples = study_data.training(run)
+    return few_shot_text(examples.task, examples.frame)
+
+
+def trunk_fits(run: RunSpec, model: SplitModel, tokens: int) -> bool:
+    """Whether to cache the frozen layers' states of so many tokens: if the recipe says so, or if memory allows."""
+    return run.recipe.trunk == "on" or model.frozen_bytes(tokens) <= TRUNK_SHARE * available_memory()
+
+
+def _cache_trunk(
+    run: RunSpec, model: SplitModel, testsets: list[EncodedTestSet], train_set: EncodedTrainSet, events: Events
+) -> str:
+    """Cache the states of the frozen layers if they fit; returns a note about it."""
+    tokens = sum(testset.tokens for testset in testsets) + train_set.tokens
+    amount = f"{model.frozen_bytes(tokens) / 2**20:,.0f} MB"
+    cached = any(batch.states is not None for testset in testsets for batch in testset.batches)
+    if not cached and not trunk_fits(run, model, tokens):
+        return f"the frozen layers are computed at every checkpoint, because their states would take {amount} of memory"
+    keep_frozen_states(model, testsets, events.prepared)
+    train_set.keep_frozen_states(model)
+    return f"the frozen layers below the top {run.recipe.layers} are computed once and cached ({amount})"

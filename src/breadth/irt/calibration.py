@@ -1,0 +1,317 @@
+"""A calibration: items and subjects on one scale, as tidy tables, and what can be computed from them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from breadth.errors import InputError, listed
+from breadth.irt.abilities import Abilities, score
+from breadth.irt.answers import Answers, Floats
+from breadth.irt.diagnostics import (
+    Dimension,
+    Fit,
+    Misfit,
+    Patterns,
+    distinct_patterns,
+    fit_statistics,
+    residual_dimension,
+)
+from breadth.irt.difficulty_levels import Levels, assign_levels, level_stability
+from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves
+from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
+from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
+from breadth.irt.words import SUBJECT_RULES, Checks, calibration_findings, flagged, item_rules
+from breadth.records import Study, Table, open_study, read_table, write_table
+from breadth.results import Result, as_chart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Every item parameter with its standard error.
+ESTIMATES = tuple(column for name in ITEM_PARAMETERS for column in (name, f"{name}_se"))
+
+ITEM_COLUMNS = (
+    *("item", "n", "p_correct", *ESTIMATES),
+    *("infit", "outfit", "point_biserial", "level", "level_low", "level_high", "flag", "note"),
+)
+SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "flag", "note")
+
+#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key.
+LEAST_RELIABILITY = 0.5
+
+#: Mean and standard deviation of ability where a calibration does not have them.
+POPULATION = (("ability_mean", 0.0), ("ability_sd", 1.0))
+
+#: Comparisons of answers above which near-copies are only looked for on request: a second or two of work.
+MOST_COMPARISONS = 5e10
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration(Result):
+    """Items and subjects on one scale.
+
+    ``items``, ``subjects`` and ``fit`` are tidy frames; ``flag`` says in a code, and ``note`` in a sentence, what is
+    wrong with an item or a subject. ``responses`` are the answers that were calibrated. A calibration that was loaded
+    from a file has none, so it can score subjects and sort items into levels but not diagnose.
+    """
+
+    items: pl.DataFrame
+    subjects: pl.DataFrame
+    fit: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+    responses: Study | None = None
+    seed: int = 0
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Items, subjects and fit."""
+        return {"items": self.items, "subjects": self.subjects, "fit": self.fit}
+
+    @property
+    def model(self) -> str:
+        """Name of the model that was fitted; the simplest that has these parameters if that is not on record."""
+        if "model" in self.fit.columns and self.fit.height:
+            return str(self.fit["model"][0])
+        guessed = bool((self.items["guessing"].fill_null(0) > 0).any())
+        own_slopes = self.items["discrimination"].drop_nulls().n_unique() > 1
+        fitting = (
+            name
+            for name, model in MODELS.items()
+            if (model.guessing or not guessed) and model.slope in (("item",) if own_slopes else ("item", "common"))
+        )
+        return next(fitting)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Slope, intercept and guessing of every item; NaN where unknown."""
+        return Parameters.of(*(numbers(self.items, name) for name in ITEM_PARAMETERS))
+
+    def probability(self, ability: float | Sequence[float] | Floats) -> Floats:
+        """Chance of a right answer to every item: [items] for one ability, [abilities, items] for several."""
+        return self.parameters.probability(np.asarray(ability, dtype=np.float64))
+
+    def information(self, ability: float | Sequence[float] | Floats) -> Floats:
+        """Fisher information of every item about ability; its sum over items is one over the squared standard error."""
+        return self.parameters.information(np.asarray(ability, dtype=np.float64))
+
+    def score(self, responses: Any, method: Method = "eap") -> pl.DataFrame:
+        """Measure new subjects on these items without calibrating again: ``subject, n, ability, ability_se, ...``."""
+        new = open_study(responses)
+        place = {name: index for index, name in enumerate(self.items["item"])}
+        known = [j for j, name in enumerate(new.item_names) if name in place]
+        if not known:
+            raise InputError(
+                f"{new.name}: none of its {len(new.item_names)} items is in the calibration. Its items: "
+                f"{listed(new.item_names, 3)}; calibrated: {listed(self.items['item'].head(3))}"
+            )
+        items = self.parameters.part([place[new.item_names[j]] for j in known])
+        answers = Answers.of(np.ascontiguousarray(new.matrix[:, known]))
+        mean, sd = (float(self.fit[name][0]) if name in self.fit.columns else default for name, default in POPULATION)
+        abilities = score(answers, items, method, mean, sd)
+        fit = fit_statistics(answers, items, abilities.ability)
+        return subjects_frame(new.subject_names, answers, abilities, fit.subjects)
+
+    def levels(self, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
+        """Item, difficulty, level from 0 (easiest) to n - 1, the range it could be in, and how sure that is.
+
+        There are at most as many levels as items.
+        """
+        if n < 2:
+            raise InputError(f"--n is {n}; choose at least 2 levels")
+        difficulty, error = numbers(self.items, "difficulty"), numbers(self.items, "difficulty_se")
+        assigned = assign_levels(difficulty, error, min(n, self.items.height))
+        columns = ("level", "level_low", "level_high")
+        return self.items.select("item", "difficulty", "difficulty_se").with_columns(
+            *(
+                pl.Series(name, values, nan_to_null=True).cast(pl.Int64)
+                for name, values in zip(columns, assigned, strict=False)
+            ),
+            pl.Series("certainty", assigned.certainty, nan_to_null=True),
+        )
+
+    def level_stability(self, n: int = DEFAULT_LEVELS, repeats: int = 5) -> pl.DataFrame:
+        """For growing numbers of subjects: how alike the levels are that two disjoint samples of them give."""
+        fit = MODELS[self.model].fit
+        stability = level_stability(
+            self._answered().matrix,
+            lambda matrix: fit(Answers.of(matrix), errors=False).difficulty,
+            n,
+            repeats,
+            self.seed,
+        )
+        return pl.DataFrame(stability._asdict() | {"repeats": [repeats] * len(stability.subjects)})
+
+    def accuracy_by_level(self, subjects: Sequence[str] | None = None, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
+        """Accuracy of subjects per difficulty level, and what the model expects of them."""
+        answered = self._answered()
+        level, ability = numbers(self.levels(n), "level"), numbers(self.subjects, "ability")
+        chosen = answered.subject_names if subjects is None else subjects
+        return accuracy_by_level(answered, level, ability, self.probability, chosen)
+
+    @cached_property
+    def copies(self) -> Patterns:
+        """Near-copies among the subjects: see :func:`breadth.irt.distinct_patterns`."""
+        return distinct_patterns(self._answers, self.parameters, numbers(self.subjects, "ability"))
+
+    @cached_property
+    def dimension(self) -> Dimension:
+        """Whether one ability is enough: see :func:`breadth.irt.residual_dimension`."""
+        return residual_dimension(self._answers, self.parameters, numbers(self.subjects, "ability"), self.seed)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers.of(self._answered().matrix)
+
+    def _answered(self) -> Study:
+        if self.responses is None:
+            raise InputError("this calibration was loaded from a file without the responses; calibrate them again")
+        return self.responses
+
+    def curves(self, items: Sequence[str] | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Curves of items (``item, ability, probability``), and shares right in ten groups of subjects (with ``n``).
+
+        By default five items spread over the range of difficulty.
+        """
+        known = self.items.filter(pl.col("difficulty").is_finite()).sort("difficulty")["item"]
+        chosen = evenly(known) if items is None else items
+        ability = numbers(self.subjects, "ability") if self.responses is not None else np.empty(0)
+        return item_curves(self.items["item"].to_list(), chosen, self.probability, self.responses, ability)
+
+    def figure(self, items: Sequence[str] | None = None, subjects: Sequence[str] | None = None) -> alt.TopLevelMixin:
+        """The map of ability and difficulty, curves of chosen items, and accuracy by difficulty of chosen subjects.
+
+        By default five items spread over difficulty and five subjects spread over ability.
+        """
+        lines, dots = self.curves(items)
+        profiles = pl.DataFrame()
+        if self.responses is not None:
+            ranked = self.subjects.filter(pl.col("n") > 0).sort("ability")["subject"]
+            count = int(self.items["level"].drop_nulls().n_unique()) or 1
+            profiles = self.accuracy_by_level(evenly(ranked) if subjects is None else subjects, max(2, count))
+        figures, tables = calibration_figures(self.items, self.subjects, lines, dots, profiles)
+        return as_chart(*figures, tables=tables)
+
+    @property
+    def reliability_warning(self) -> str | None:
+        """A warning where abilities are measured too poorly to trust what rests on them."""
+        reliability = float(self.fit["reliability"][0])
+        if reliability >= LEAST_RELIABILITY:
+            return None
+        return (
+            f"the subjects are too alike to be told apart (reliability {reliability:.2f}): difficulties say little "
+            "more than the share of right answers, and no key is doubted; add subjects of other abilities"
+        )
+
+    def summary(self) -> str:
+        """What the calibration says, in plain language, after checks for a second dimension and (if quick) copies."""
+        checks = Checks()
+        if self.responses is not None:
+            rows, columns = self.responses.matrix.shape
+            quick = rows * rows * columns < MOST_COMPARISONS and not self._answers.fractional
+            checks = Checks(
+                self.copies.distinct if quick else None,
+                len(self.copies.pairs) if quick else None,
+                int(self.copies.cluster.max()) + 1 if quick else None,
+                self.dimension.share,
+                self.dimension.ratio,
+            )
+        return calibration_findings(self.items, self.subjects, self.fit, checks)
+
+    def save(self, path: str | os.PathLike[str]) -> list[Path]:
+        """Write the items to ``path``, subjects and fit beside it (``NAME.subjects.parquet``, ``NAME.fit.parquet``)."""
+        written = [write_table(self.items, path)]
+        for name, frame in (("subjects", self.subjects), ("fit", self.fit)):
+            if frame.height:
+                written.append(write_table(frame, _beside(Path(path), name)))
+        return written
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Calibration:
+        """Read a calibration back. Any table of items with a difficulty will do; slope 1 and no guessing by default."""
+        items = _checked_items(read_table(path))
+        frames = {}
+        for name in ("subjects", "fit"):
+            other = _beside(Path(path), name)
+            frames[name] = read_table(other).frame if other.exists() else pl.DataFrame()
+        return cls(items, frames["subjects"], frames["fit"])
+
+    @classmethod
+    def of(cls, source: str | os.PathLike[str] | Calibration) -> Calibration:
+        """A calibration as it is, or loaded from a file."""
+        return source if isinstance(source, Calibration) else cls.load(source)
+
+
+def _beside(path: Path, name: str) -> Path:
+    return path.with_name(f"{path.stem}.{name}{path.suffix}")
+
+
+def _checked_items(table: Table) -> pl.DataFrame:
+    frame = table.frame
+    for name in ("item", "difficulty"):
+        if name not in frame.columns:
+            raise InputError(
+                f"{table.name}: is not a calibration; it has no column {name!r}. Columns: {listed(frame.columns, 40)}"
+            )
+    defaults = {"difficulty_se": 0.0, **ITEM_PARAMETERS}
+    columns = {name: table.numbers(name) for name in defaults if name in frame.columns}
+    frame = frame.with_columns(series.alias(name) for name, series in columns.items())
+    missing = [pl.lit(value).alias(name) for name, value in defaults.items() if name not in frame.columns]
+    return frame.with_columns(pl.col("item").cast(pl.String), *missing)
+
+
+def numbers(frame: pl.DataFrame, column: str) -> Floats:
+    """A column as floats with NaN for null."""
+    return frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def items_frame(
+    names: Sequence[str],
+    answers: Answers,
+    estimates: Estimates,
+    fit: Fit,
+    levels: Levels,
+    least: int,
+    reliability: float = 1.0,
+) -> pl.DataFrame:
+    """One row per item, in the order of the matrix."""
+    n = answers.item_counts
+    share = np.divide(answers.item_sums, n, out=np.full(len(n), np.nan), where=n > 0)
+    frame = pl.DataFrame(
+        {
+            "item": list(names),
+            "n": n.astype(np.int64),
+            "p_correct": share,
+            **{column: getattr(estimates, column) for column in ESTIMATES},
+            "infit": fit.items.infit,
+            "outfit": fit.items.outfit,
+            "point_biserial": fit.point_biserial,
+            "level": levels.level,
+            "level_low": levels.low,
+            "level_high": levels.high,
+        }
+    ).fill_nan(None)
+    frame = frame.with_columns(pl.col("level", "level_low", "level_high").cast(pl.Int64))
+    return flagged(frame, item_rules(least, reliability >= LEAST_RELIABILITY)).select(ITEM_COLUMNS)
+
+
+def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities, fit: Misfit) -> pl.DataFrame:
+    """One row per subject, in the order of the matrix."""
+    frame = pl.DataFrame(
+        {
+            "subject": list(names),
+            "n": answers.subject_counts.astype(np.int64),
+            "ability": abilities.ability,
+            "ability_se": abilities.standard_error,
+            "infit": fit.infit,
+            "outfit": fit.outfit,
+            "right": answers.subject_sums,
+        }
+    ).fill_nan(None)
+    return flagged(frame, SUBJECT_RULES).select(SUBJECT_COLUMNS)

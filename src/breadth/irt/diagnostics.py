@@ -1,0 +1,320 @@
+"""Does the model hold? Mean squares, item-rest correlations, a second dimension, near-copies among subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from breadth.errors import InputError
+from breadth.irt.answers import Answers, Floats
+from breadth.irt.parameters import Parameters
+from breadth.threads import one_blas_thread
+
+#: Cells per block, small enough for the half dozen tables of a block to stay in the processor's cache.
+BLOCK_CELLS = 100_000
+
+#: Expected chances are kept this far from 0 and 1, so that one wild answer counts at most a million.
+SURE = 1e-6
+
+#: Random directions that the power iteration carries along, and its rounds. Residual spectra are flat where one
+#: dimension is enough, and there the precise direction does not matter; where it is not, the gap is wide.
+DIRECTIONS = 8
+ROUNDS = 4
+
+#: Subjects compared with all later ones at once.
+BLOCK_SUBJECTS = 512
+
+#: Pairs need this many common items to be judged at all.
+LEAST_COMMON = 20
+
+
+class Misfit(NamedTuple):
+    """Mean squares of items or subjects: 1 is as expected, above 1 noisier, below 1 more orderly. NaN if unknown."""
+
+    infit: Floats
+    outfit: Floats
+
+
+class Fit(NamedTuple):
+    """Misfit of items and of subjects, and the items' correlation with the rest of the test."""
+
+    items: Misfit
+    subjects: Misfit
+    point_biserial: Floats
+
+
+@one_blas_thread
+def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
+    """Infit and outfit of items and subjects in one pass over the answers, and item-rest correlations.
+
+    With residual e = right - P and variance V = P (1 - P): outfit is the mean of e^2 / V, which a few surprises far
+    from an item's difficulty dominate; infit is sum e^2 / sum V, which weighs answers by how much they tell (Wright
+    and Masters 1982). Values between 0.7 and 1.3 are usual for items. Abilities are taken as known, so mean squares are
+    a little below 1 on short tests. There is no p-value: with thousands of subjects every item misfits.
+    """
+    n, j = answers.right.shape
+    item, subject = np.zeros((4, j)), np.zeros((4, n))
+    one_row, one_column = np.ones(j, dtype=np.float32), np.ones(0, dtype=np.float32)
+    for rows, seen, residual, variance in residual_blocks(answers, items, ability):
+        if one_column.size != residual.shape[0]:
+            one_column = np.ones(residual.shape[0], dtype=np.float32)
+        square = residual * residual
+        standard = square / variance
+        expected = variance if seen is None else variance * seen
+        for k, table in enumerate((square, expected, standard)):
+            item[k] += one_column @ table
+            subject[k, rows] = table @ one_row
+        item[3] += residual.shape[0] if seen is None else one_column @ seen
+        subject[3, rows] = j if seen is None else seen @ one_row
+    return Fit(_mean_squares(item), _mean_squares(subject), point_biserial(answers))
+
+
+def _mean_squares(sums: Floats) -> Misfit:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        infit, outfit = sums[0] / sums[1], sums[2] / sums[3]
+    nothing = sums[3] == 0
+    infit[nothing] = outfit[nothing] = np.nan
+    return Misfit(infit, outfit)
+
+
+class Block(NamedTuple):
+    """Rows of the matrix, in single precision: mask, answers less expectation (0 where unseen), expected variance."""
+
+    rows: slice
+    seen: NDArray[np.float32] | None
+    residual: NDArray[np.float32]
+    variance: NDArray[np.float32]
+
+
+def residual_blocks(answers: Answers, items: Parameters, ability: Floats) -> Iterator[Block]:
+    """Walk over the residuals; items or subjects that have no finite parameters count as not seen."""
+    items.check(answers)
+    if ability.shape != (answers.n_subjects,):
+        raise InputError(f"There are {answers.n_subjects} subjects but {ability.size} abilities.")
+    known, subjects = items.known, np.isfinite(ability)
+    single = items.in_single()
+    theta = np.where(subjects, ability, 0).astype(np.float32)
+    masked = answers.seen is not None or not known.all() or not subjects.all()
+    step = max(1, BLOCK_CELLS // answers.n_items)
+    for start in range(0, answers.n_subjects, step):
+        rows = slice(start, min(start + step, answers.n_subjects))
+        expected = single.probability(theta[rows])
+        np.clip(expected, SURE, 1 - SURE, out=expected)
+        residual = answers.right[rows] - expected
+        expected -= expected * expected
+        seen = None
+        if masked:
+            seen = np.ones_like(expected) if answers.seen is None else answers.seen[rows].astype(np.float32)
+            seen *= known
+            seen *= subjects[rows, None]
+            residual *= seen
+        yield Block(rows, seen, residual, expected)
+
+
+def point_biserial(answers: Answers) -> Floats:
+    """Correlate each item with the score on the other items, over the subjects that answered it.
+
+    The score is the share right of the other items that a subject answered (the raw score, where all answered all).
+    Negative values point to a wrong key. NaN for items that all or none got right. It depends on the range of ability
+    in the sample: use discrimination to compare items across samples.
+
+    The rest score is s' = (S - r) / (c - 1); its moments follow from sums over subjects of functions of the total S and
+    the number of answers c, so that one matrix product suffices.
+    """
+    s, c = answers.subject_sums, answers.subject_counts
+    w = answers.weights
+    inverse = np.where(c > 1, 1 / np.maximum(c - 1, 1), 0.0)
+    usable = w * (c > 1)
+    share = s * inverse
+    # Subtracting the mean keeps the sums of squares from cancelling.
+    centre = float(np.average(share, weights=usable)) if usable.sum() > 0 else 0.0
+    share = share - centre
+    if answers.fractional:
+        return _point_biserial_of_shares(answers, share, inverse, usable)
+    columns = np.column_stack([usable, usable * share, usable * share**2, usable * inverse, usable * inverse**2])
+    more = np.column_stack([columns, usable * share * inverse])
+    count, first, second = answers.seen_totals(columns[:, :3]).T
+    r_count, r_first, _, r_inverse, r_inverse2, r_cross = answers.right_totals(more).T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean_r = r_count / count
+        mean_rest = (first - r_inverse) / count
+        variance_rest = (second - 2 * r_cross + r_inverse2) / count - mean_rest**2
+        covariance = (r_first - r_inverse) / count - mean_r * mean_rest
+        correlation = covariance / np.sqrt(mean_r * (1 - mean_r) * np.maximum(variance_rest, 0))
+    return _clipped(correlation)
+
+
+def _point_biserial_of_shares(answers: Answers, share: Floats, inverse: Floats, usable: Floats) -> Floats:
+    """Do the same for shares, whose squares are not themselves."""
+    sums = np.zeros((6, answers.n_items))
+    for rows, right, seen in answers.blocks():
+        mask = np.ones_like(right) if seen is None else seen
+        rest = (share[rows, None] - right * inverse[rows, None]) * mask
+        w = usable[rows]
+        tables = (mask, right, rest, right**2, rest**2, right * rest)
+        sums += np.array([w @ table for table in tables])
+    count, r, s, rr, ss, rs = sums
+    with np.errstate(invalid="ignore", divide="ignore"):
+        covariance = rs / count - r * s / count**2
+        spread = (rr / count - (r / count) ** 2) * (ss / count - (s / count) ** 2)
+        correlation = covariance / np.sqrt(np.maximum(spread, 0))
+    return _clipped(correlation)
+
+
+def _clipped(correlation: Floats) -> Floats:
+    return np.where(np.isfinite(correlation), np.clip(correlation, -1, 1), np.nan)
+
+
+class Dimension(NamedTuple):
+    """Share of residual variance in the first residual component, and the share pure noise would show there.
+
+    ``ratio`` is their quotient; ``loadings`` [J] say which items make up the component, for naming what it is.
+    """
+
+    share: float
+    expected: float
+    ratio: float
+    loadings: Floats
+
+
+@one_blas_thread
+def residual_dimension(answers: Answers, items: Parameters, ability: Floats, seed: int = 0) -> Dimension:
+    """Do the answers hold a second dimension that one ability misses?
+
+    Residuals are standardised, z = (right - P) / sqrt(P (1 - P)), and their largest squared singular value is compared
+    with their total (the principal component analysis of residuals of Linacre 1998, as a share). Independent noise of
+    the same shape has a largest squared singular value of about (sqrt N + sqrt J)^2 (Marchenko and Pastur 1967), so a
+    share of 1/N + 1/J + 2/sqrt(NJ). A ratio above about 1.5 says that some items hang together for another reason than
+    ability: content, format, or subjects that are copies of each other. Look at duplicates before adding dimensions.
+
+    Computed by subspace iteration from a random start: the share is a lower bound, tight where there is a dimension to
+    find. Values beyond 5 standard deviations are cut, so that a handful of wild answers are not a dimension.
+    """
+    rng = np.random.default_rng(seed)
+    width = min(DIRECTIONS, answers.n_items, answers.n_subjects)
+    basis = np.linalg.qr(rng.normal(size=(answers.n_items, width)))[0]
+    total, shape = 0.0, (0.0, 0.0)
+    values, vectors = np.zeros(width), np.eye(width)
+    for _ in range(ROUNDS):
+        image = np.zeros((answers.n_items, width))
+        gram = np.zeros((width, width))
+        total, counts, subjects = 0.0, np.zeros(answers.n_items), 0
+        table = basis.astype(np.float32)
+        for _rows, seen, residual, variance in residual_blocks(answers, items, ability):
+            z = residual / np.sqrt(variance)
+            np.clip(z, -5, 5, out=z)
+            part = z @ table
+            image += z.T @ part
+            gram += part.T @ part
+            total += float(np.vdot(z, z))
+            counts += residual.shape[0] if seen is None else seen.sum(axis=0)
+            subjects += residual.shape[0] if seen is None else int((seen.sum(axis=1) > 0).sum())
+        shape = (float(subjects), float((counts > 0).sum()))
+        values, vectors = np.linalg.eigh(gram)
+        loadings = basis @ vectors[:, -1]
+        basis = np.linalg.qr(image)[0]
+    n, j = shape
+    if total == 0 or n == 0 or j == 0:
+        return Dimension(float("nan"), float("nan"), float("nan"), np.full(answers.n_items, np.nan))
+    share = float(values[-1]) / total
+    expected = min(1.0, 1 / n + 1 / j + 2 / float(np.sqrt(n * j)))
+    return Dimension(share, expected, share / expected, loadings)
+
+
+class Patterns(NamedTuple):
+    """Copies among subjects.
+
+    ``distinct``
+        Number of distinct rows of answers (missing cells count as a third kind of answer).
+    ``pairs`` [M, 2], ``agreement`` [M], ``excess`` [M]
+        Near-copies: two subjects, the share of common items they answered alike, and that share beyond what their
+        abilities explain, as a share of what was left to explain.
+    ``cluster`` [N], ``weights`` [N]
+        Label of the group of near-copies a subject belongs to, and 1 / size of that group.
+    """
+
+    distinct: int
+    pairs: NDArray[np.int64]
+    agreement: Floats
+    excess: Floats
+    cluster: NDArray[np.int64]
+    weights: Floats
+
+
+def distinct_patterns(answers: Answers, items: Parameters, ability: Floats, threshold: float = 0.8) -> Patterns:
+    """Count distinct answer patterns and find pairs of subjects more alike than their abilities explain.
+
+    Leaderboards are full of copies and merges of one model. Two independent subjects agree on an item with chance
+    P P' + Q Q'. With A the share of common items on which they agree and E its expectation, the excess is
+    k = (A - E) / (1 - E), Cohen's (1960) kappa with chance agreement taken from the model: 0 for independent subjects,
+    1 for copies. A pair is reported where k is above ``threshold``, at least 20 items are common, and A is five
+    standard deviations above E. Groups are the connected components of the pairs: two subjects in one group may differ
+    more than the threshold if others lie between them.
+
+    Errors and fit statistics take subjects as independent; pass ``weights`` to :meth:`Answers.with_weights` to count
+    every group once. Only for answers that are right or wrong.
+    """
+    if answers.fractional:
+        raise InputError("Near-copies can only be found among answers that are right or wrong, not shares.")
+    sign, expected, seen = _signs(answers, items, ability)
+    n = answers.n_subjects
+    every = float(answers.n_items)
+    first, second, agreement, excess = [], [], [], []
+    for start in range(0, n, BLOCK_SUBJECTS):
+        rows, rest = slice(start, start + BLOCK_SUBJECTS), slice(start, n)
+        # Agreement is (sum of products of signs + common) / 2, and likewise what is expected of it.
+        alike = sign[rows] @ sign[rest].T
+        common = seen[rows] @ seen[rest].T if seen is not None else np.full_like(alike, every)
+        likely = expected[rows] @ expected[rest].T
+        np.maximum(common, 1, out=common)
+        alike /= common
+        likely /= common
+        copied = (alike - likely > threshold * (1 - likely)) & (common >= LEAST_COMMON)
+        copied &= (alike - likely) ** 2 * common > 25 * (1 - likely**2)
+        copied &= np.arange(start, n)[None, :] > np.arange(start, min(start + BLOCK_SUBJECTS, n))[:, None]
+        i, j = np.nonzero(copied)
+        first.append(i + start)
+        second.append(j + start)
+        agreement.append((1 + alike[i, j].astype(np.float64)) / 2)
+        excess.append(((alike[i, j] - likely[i, j]) / np.maximum(1 - likely[i, j], 1e-12)).astype(np.float64))
+    a, b = np.concatenate(first), np.concatenate(second)
+    graph = coo_array((np.ones(a.size), (a, b)), shape=(n, n))
+    cluster = connected_components(graph, directed=False)[1].astype(np.int64)
+    sizes = np.bincount(cluster)
+    return Patterns(
+        _count_distinct(answers),
+        np.column_stack([a, b]).astype(np.int64),
+        np.concatenate(agreement),
+        np.concatenate(excess),
+        cluster,
+        1.0 / sizes[cluster],
+    )
+
+
+def _signs(
+    answers: Answers, items: Parameters, ability: Floats
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
+    """Answers as -1, 0 (missing), 1; their expectation; and the mask."""
+    items.check(answers)
+    known = items.known
+    chance = items.in_single().probability(np.nan_to_num(ability).astype(np.float32))
+    expected = 2 * np.clip(chance, SURE, 1 - SURE) - 1
+    sign = 2 * answers.right.astype(np.float32) - 1
+    if answers.seen is None and known.all():
+        return sign, expected, None
+    seen = np.ones(sign.shape, np.float32) if answers.seen is None else answers.seen.astype(np.float32)
+    seen *= known.astype(np.float32)
+    return sign * seen, expected * seen, seen
+
+
+def _count_distinct(answers: Answers) -> int:
+    packed = np.packbits(answers.right.astype(np.bool_), axis=1)
+    if answers.seen is not None:
+        packed = np.concatenate([packed, np.packbits(answers.seen.astype(np.bool_), axis=1)], axis=1)
+    whole = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1])))
+    return int(np.unique(whole.ravel()).size)

@@ -1,0 +1,174 @@
+"""Difficulty levels: equal-size groups of items from the easiest to the hardest, and how sure a membership is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from breadth.irt.answers import Floats
+
+#: Half the width of a 95 % interval in standard errors.
+REACH = 1.959964
+
+#: Sample sizes tried for stability, as far as two samples of the size fit into the subjects there are.
+SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+class Levels(NamedTuple):
+    """Level of every item (0 is the easiest), the range it could belong to, and how likely its own level is.
+
+    NaN where an item has no difficulty.
+    """
+
+    level: Floats
+    low: Floats
+    high: Floats
+    certainty: Floats
+
+
+def level_edges(difficulty: Floats, n: int) -> Floats:
+    """The n - 1 difficulties that separate n equal-size levels: the i/n quantiles."""
+    known = difficulty[~np.isnan(difficulty)]
+    if not known.size:
+        return np.full(n - 1, np.nan)
+    finite = np.nan_to_num(known, posinf=np.finfo(float).max / 4, neginf=-np.finfo(float).max / 4)
+    return np.quantile(finite, np.arange(1, n) / n)
+
+
+def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
+    """Put items into n levels by difficulty quantile.
+
+    Level i holds the items whose difficulty lies from the i/n quantile up to, but not including, the (i+1)/n quantile;
+    the last level includes its upper end. Items of equal difficulty share a level, the higher one where they lie on an
+    edge. ``low`` and ``high`` are the levels of the ends of the item's 95 % interval, with the edges taken as known;
+    ``certainty`` is the chance, under a normal error, that the item belongs where it was put.
+    """
+    edges = level_edges(difficulty, n)
+    missing = np.isnan(difficulty)
+
+    def place(values: Floats) -> Floats:
+        level = np.searchsorted(edges, values, side="right").astype(np.float64)
+        return np.where(missing, np.nan, level)
+
+    level = place(difficulty)
+    reach = REACH * np.nan_to_num(error, nan=0.0, posinf=1e300)
+    bounds = np.concatenate([[-np.inf], edges, [np.inf]])
+    inside = np.where(missing, 0, level).astype(np.intp)
+    scale = np.maximum(np.nan_to_num(error, nan=0.0, posinf=1e300), 1e-12)
+    with np.errstate(invalid="ignore", over="ignore"):
+        upper, lower = ((bounds[inside + side] - difficulty) / scale for side in (1, 0))
+        certainty = special.ndtr(upper) - special.ndtr(lower)
+        low, high = place(difficulty - reach), place(difficulty + reach)
+    infinite = np.isinf(difficulty)
+    return Levels(
+        level,
+        np.where(infinite, level, low),
+        np.where(infinite, level, high),
+        np.where(missing, np.nan, np.where(infinite, 1.0, certainty)),
+    )
+
+
+def cut_levels(difficulty: Floats, n: int) -> npt.NDArray[np.intp]:
+    """Put items into n levels of as equal size as ties allow; -1 where an item has no difficulty.
+
+    Items of equal difficulty always share a level. Of all ways to cut, the one with the smallest sum of squared sizes
+    is taken: without ties sizes differ by at most one, and a difficulty that many items share (such as all that
+    every model solves) tends to become a level of its own. There are fewer than n levels only where there are fewer
+    difficulties.
+
+    >>> cut_levels(np.array([0.0, 0, 0, 0, 1, 2, 3, 4]), 3).tolist()
+    [0, 0, 0, 0, 1, 1, 2, 2]
+    """
+    level = np.full(len(difficulty), -1, dtype=np.intp)
+    known = np.flatnonzero(~np.isnan(difficulty))
+    values, inverse, counts = np.unique(difficulty[known], return_inverse=True, return_counts=True)
+    if len(values) == len(known):
+        cut = np.arange(len(values)) * min(n, len(values)) // max(len(values), 1)
+    else:
+        cut = _even_groups(counts, min(n, len(values)))
+    level[known] = cut[inverse]
+    return level
+
+
+def _even_groups(counts: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.intp]:
+    """Group of every value, for n groups of neighbours with the smallest sum of squared sizes.
+
+    Dynamic programming over the groups. Where the last group of the best cut begins rises with where it ends, so the
+    beginnings for all ends are found by halving the range again and again.
+    """
+    size = len(counts)
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    best = ends**2
+    begins: list[npt.NDArray[np.intp]] = []
+    for groups in range(2, n + 1):
+        total, begin = np.zeros(size + 1, dtype=np.int64), np.zeros(size + 1, dtype=np.intp)
+        left = [(groups, size, groups - 1, size - 1)]
+        while left:
+            low, high, first, last = left.pop()
+            if low > high:
+                continue
+            end = (low + high) // 2
+            start = np.arange(first, min(last, end - 1) + 1)
+            cost = best[start] + (ends[end] - ends[start]) ** 2
+            at = int(cost.argmin())
+            total[end], begin[end] = cost[at], start[at]
+            left += [(low, end - 1, first, int(start[at])), (end + 1, high, int(start[at]), last)]
+        best = total
+        begins.append(begin)
+    group = np.zeros(size, dtype=np.intp)
+    end = size
+    for begin in reversed(begins):
+        end = int(begin[end])
+        group[end:] += 1
+    return group
+
+
+class Stability(NamedTuple):
+    """For every sample size: share of items whose levels in two samples are equal, at most one apart; and rank rho."""
+
+    subjects: npt.NDArray[np.int64]
+    repeats: int
+    same_level: Floats
+    within_one: Floats
+    rank_correlation: Floats
+
+
+def level_stability(
+    matrix: npt.NDArray[Any],
+    difficulty_of: Callable[[npt.NDArray[Any]], Floats],
+    levels: int,
+    repeats: int = 5,
+    seed: int = 0,
+) -> Stability:
+    """Calibrate two disjoint random samples of subjects, again and again, and compare the levels they give.
+
+    Because the two samples share no subject, their agreement is what one would see with a new set of subjects of the
+    same kind; near-copies among the subjects make it look better than it is. ``difficulty_of`` calibrates a matrix of
+    answers.
+    """
+    from scipy.stats import spearmanr  # takes half a second to load
+
+    generator = np.random.default_rng(seed)
+    sizes = [size for size in SIZES if 2 * size <= len(matrix)]
+    if not sizes or 2 * sizes[-1] < 0.8 * len(matrix):
+        sizes.append(len(matrix) // 2)
+    rows = []
+    for size in sizes:
+        agreement = []
+        for _ in range(repeats):
+            drawn = generator.permutation(len(matrix))[: 2 * size]
+            first, second = (difficulty_of(matrix[half]) for half in np.split(drawn, 2))
+            both = ~np.isnan(first) & ~np.isnan(second)
+            apart = np.abs(
+                assign_levels(first[both], np.zeros(both.sum()), levels).level
+                - assign_levels(second[both], np.zeros(both.sum()), levels).level
+            )
+            rho = float(spearmanr(first[both], second[both]).statistic)
+            agreement.append(((apart == 0).mean(), (apart <= 1).mean(), rho))
+        rows.append(np.mean(agreement, axis=0))
+    same, near, rho = np.array(rows).T
+    return Stability(np.array(sizes, dtype=np.int64), repeats, same, near, rho)

@@ -1,0 +1,289 @@
+"""Figures of a calibration, each beside the table it shows; defined once for files, notebooks and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from breadth.errors import InputError, listed
+from breadth.inference import with_wilson
+from breadth.irt.answers import Floats
+from breadth.irt.words import ItemFlag
+from breadth.records import Study
+from breadth.results import Figure
+from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, model_scale, tooltip
+
+Probability = Callable[[Floats], Floats]
+
+#: Both sides of the map, in order.
+SIDES = ["subjects", "items"]
+
+LEVEL_TITLE = "difficulty level (0 is the easiest)"
+
+
+def calibration_figures(
+    items: pl.DataFrame, subjects: pl.DataFrame, lines: pl.DataFrame, dots: pl.DataFrame, profiles: pl.DataFrame
+) -> tuple[list[Figure], dict[str, pl.DataFrame]]:
+    """The map, item curves and accuracy by level of subjects, with their tables; those without data are left out."""
+    tables = {"scale_map": scale_map(items, subjects), "curves": lines, "observed": dots, "by_level": profiles}
+    figures = [scale_map_figure()]
+    if lines.height:
+        figures.append(item_curves_figure(lines, dots))
+    if profiles.height:
+        figures.append(accuracy_by_level_figure(profiles))
+    return figures, tables
+
+
+def evenly(names: pl.Series, count: int = 5) -> list[str]:
+    """Pick a few names evenly from a sorted list, away from its ends."""
+    if names.len() <= count:
+        return names.to_list()
+    place = np.linspace(0.05, 0.95, count) * (names.len() - 1)
+    return [str(names[int(index)]) for index in place.round()]
+
+
+def scale_map(items: pl.DataFrame, subjects: pl.DataFrame, bins: int = 44) -> pl.DataFrame:
+    """Counts of subjects and items along one scale: ``side, from, to, count``.
+
+    Items that all or none got right are left out: their difficulty comes from the prior, not from the answers.
+    """
+    flag = pl.col("flag") if "flag" in items.columns else pl.lit(None, dtype=pl.String)
+    unplaced = flag.is_in([ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]).fill_null(False)
+    finite = pl.col("difficulty").is_finite().fill_null(False)
+    difficulty = items.filter(~unplaced & finite)["difficulty"]
+    ability = subjects["ability"].drop_nulls() if "ability" in subjects.columns else pl.Series(dtype=pl.Float64)
+    both = pl.concat([difficulty, ability])
+    low, high = (float(both.quantile(q) or 0) for q in (0.005, 0.995))
+    step = max(high - low, 1e-9) / bins
+    parts = []
+    for side, values in zip(SIDES, (ability, difficulty), strict=True):
+        place = ((values.clip(low, high) - low) / step).floor().clip(0, bins - 1).cast(pl.Int64)
+        counts = place.rename("bin").value_counts().sort("bin")
+        edges = ((low + (pl.col("bin") + end) * step).alias(name) for end, name in enumerate(("from", "to")))
+        parts.append(counts.select(pl.lit(side).alias("side"), *edges, pl.col("count").cast(pl.Int64)))
+    return pl.concat(parts)
+
+
+def scale_map_figure(table: str = "scale_map") -> Figure:
+    """The Wright map: are the items as hard as the subjects are able?"""
+    colour = {"domain": SIDES, "range": ["@model0", "@model1"]}
+    axis = {"title": "ability and difficulty, in standard deviations of ability", "tickCount": 8, "format": ".1~f"}
+    header = {"labelAngle": 0, "labelOrient": "top", "labelAnchor": "start"}
+    spec: Spec = {
+        "data": {"name": table},
+        "usermeta": {"pad": 64, "most": 860},
+        "facet": {"row": {"field": "side", "type": "nominal", "title": None, "sort": SIDES, "header": header}},
+        "spec": {
+            "height": 90,
+            "mark": {"type": "bar", "cursor": "pointer", "binSpacing": 1},
+            "encoding": {
+                "x": {
+                    "field": "from",
+                    "type": "quantitative",
+                    "bin": {"binned": True},
+                    "scale": {"nice": False},
+                    "axis": axis,
+                },
+                "x2": {"field": "to"},
+                "y": {"field": "count", "type": "quantitative", "axis": {"title": "number", "tickCount": 3}},
+                "color": {"field": "side", "type": "nominal", "legend": None, "scale": colour},
+                "tooltip": tooltip(
+                    ("side", "what"), ("from", "from", ".2f"), ("to", "to", ".2f"), ("count", "number", ",d")
+                ),
+            },
+        },
+        "resolve": {"scale": {"y": "independent"}},
+        "spacing": 14,
+    }
+    caption = (
+        "One scale for both: a subject answers an item at its own position right half of the time, or more often where "
+        "it can be guessed. The outermost bars hold everything beyond; items that all or none got right are left out."
+    )
+    return Figure(
+        "map",
+        "Ability of subjects, difficulty of items",
+        caption,
+        spec,
+        table,
+        drill={"low": "from", "high": "to"},
+    )
+
+
+def item_curves(
+    names: Sequence[str], items: Sequence[str], probability: Probability, responses: Study | None, ability: Floats
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Curves of chosen items of ``names``: ``item, ability, probability``; and, with ``n``, shares right.
+
+    Shares are those of ten equal-size groups of subjects by ability, at the mean ability of the group; the second
+    table is empty without responses.
+    """
+    index = _places(names, items, "the calibration has no item")
+    theta = np.linspace(-4, 4, 81)
+    columns = {
+        "item": np.repeat(items, len(theta)),
+        "ability": np.tile(theta, len(items)),
+        "probability": probability(theta)[:, index].T.ravel(),
+    }
+    lines = pl.DataFrame(columns, schema_overrides={"item": pl.String})
+    if responses is None:
+        return lines, lines.clear()
+    known = np.flatnonzero(~np.isnan(ability))
+    ranked = known[np.argsort(ability[known], kind="stable")]
+    dots = []
+    for name, j in zip(items, index, strict=True):
+        for group in np.array_split(ranked, 10):
+            answered = group[responses.matrix[group, j] >= 0]
+            if len(answered):
+                share = float(responses.matrix[answered, j].mean())
+                dots.append((name, float(ability[answered].mean()), share, len(answered)))
+    schema = {"item": pl.String, "ability": pl.Float64, "probability": pl.Float64, "n": pl.Int64}
+    return lines, pl.DataFrame(dots, schema=schema, orient="row")
+
+
+def item_curves_figure(
+    lines: pl.DataFrame, dots: pl.DataFrame, table: str = "curves", observed: str = "observed"
+) -> Figure:
+    """Chance of a right answer against ability: the model's curve, and the share right in groups of subjects."""
+    order = list(dict.fromkeys(lines["item"]))
+    legend = {"title": "item", "symbolType": "circle", "symbolOpacity": 1}
+    encoding = {
+        "x": {"field": "ability", "type": "quantitative", "axis": {"title": "ability", "format": ".1~f"}},
+        "y": {
+            "field": "probability",
+            "type": "quantitative",
+            "axis": {"title": "chance of a right answer", "format": ".0%", "tickCount": 5},
+            "scale": {"domain": [0, 1]},
+        },
+        "color": {"field": "item", "type": "nominal", "sort": order, "scale": model_scale(order), "legend": legend},
+    }
+    layers: list[Spec] = [{"data": {"name": table}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding}]
+    if dots.height:
+        size = {"field": "n", "type": "quantitative", "scale": {"range": [10, 90]}, "legend": None}
+        tips = tooltip(
+            ("item", "item"),
+            ("ability", "ability", ".2f"),
+            ("probability", "share right", ".1%"),
+            ("n", "subjects", ",d"),
+        )
+        layers.append(
+            {
+                "data": {"name": observed},
+                "mark": {"type": "circle", "opacity": 0.8},
+                "encoding": encoding | {"size": size, "tooltip": tips},
+            }
+        )
+    spec: Spec = {"usermeta": {"most": 680}, "width": "container", "height": 260, "layer": layers}
+    seen = " Dots: the share right in ten groups of subjects by ability." if dots.height else ""
+    return Figure("curves", "Item curves", f"Lines: the model.{seen}", spec, table)
+
+
+def accuracy_by_level(
+    responses: Study, level: Floats, ability: Floats, probability: Probability | None, subjects: Sequence[str]
+) -> pl.DataFrame:
+    """Accuracy of ``subjects`` on the items of every level: ``subject, level, n, accuracy, ci_low, ci_high, expected``.
+
+    ``level`` [items] may hold NaN; ``ability`` [all subjects]; ``probability`` gives [subjects, items] for abilities;
+    without it nothing is expected.
+    """
+    rows = _places(responses.subject_names, subjects, f"{responses.name}: there is no subject")
+    values = responses.matrix[rows].astype(np.float64)
+    seen = values >= 0
+    chance = np.full(values.shape, np.nan) if probability is None else probability(ability[rows])
+    parts = []
+    for k in np.unique(level[~np.isnan(level)]):
+        inside = seen & (level == k)[None, :]
+        n = inside.sum(axis=1)
+        right, expected = (np.where(inside, table, 0.0).sum(axis=1) for table in (values, chance))
+        share = {"accuracy": right, "expected": expected}
+        divided = {name: np.where(n > 0, total / np.maximum(n, 1), np.nan) for name, total in share.items()}
+        parts.append(pl.DataFrame({"subject": list(subjects), "level": [int(k)] * len(rows), "n": n, **divided}))
+    return with_wilson(pl.concat(parts).fill_nan(None)).select(
+        "subject", "level", "n", "accuracy", "ci_low", "ci_high", "expected"
+    )
+
+
+def _places(names: Sequence[str], wanted: Sequence[str], unknown: str) -> list[int]:
+    place = {name: index for index, name in enumerate(names)}
+    missing = [name for name in wanted if name not in place]
+    if missing:
+        raise InputError(f"{unknown} {listed(missing)}")
+    return [place[name] for name in wanted]
+
+
+def accuracy_by_level_figure(
+    cells: pl.DataFrame, table: str = "by_level", group: str = "subject", order: Sequence[str] = (), source: str = ""
+) -> Figure:
+    """Accuracy per difficulty level with a 95% interval: a colour per group, or a panel where colours do not suffice.
+
+    ``cells`` has ``level, accuracy, ci_low, ci_high`` and a column ``group``. Where it has them, ``expected`` becomes a
+    dash and ``when`` (before or after training) a hollow or filled dot. ``source`` says where the levels come from.
+    """
+    names = list(order or cells[group].unique(maintain_order=True))
+    predicted = "expected" in cells.columns and cells["expected"].is_not_null().any()
+    twice = "when" in cells.columns and "before" in cells["when"].to_list()
+    panels = len(names) > MODEL_COLOURS
+    layers = _level_layers(cells, group, names, panels, bool(predicted), twice)
+    spec: Spec = {"data": {"name": table}}
+    if panels:
+        # An owner and a model's name are wider together than a panel, so they go on two lines.
+        header = {"labelExpr": "split(datum.label, '/')", "labelAnchor": "start", "labelLimit": 160}
+        below = {"title": LEVEL_TITLE, "titleOrient": "bottom", "titleFontSize": 12, "titleFontWeight": "normal"}
+        facet = {"field": group, "type": "nominal", "sort": names, "header": header | below}
+        panel = {"width": 140, "height": 130, "layer": layers}
+        spec |= {"usermeta": {"panel": 190}, "facet": facet, "spec": panel}
+    else:
+        spec |= {"usermeta": {"most": 680}, "width": "container", "height": 240, "layer": layers}
+    sentences = [
+        source,
+        "Hollow: before training; filled: after." if twice else "",
+        "Lines: 95% intervals.",
+        "Dashes: the accuracy that the ability of the subject predicts." if predicted else "",
+    ]
+    caption = " ".join(sentence for sentence in sentences if sentence)
+    drill = {"level": "level"} | ({"model": "model"} if group == "model" else {})
+    return Figure("by_level", "Accuracy by difficulty", caption, spec, table, drill=drill)
+
+
+def _level_layers(
+    cells: pl.DataFrame, group: str, names: Sequence[str], panels: bool, predicted: bool, twice: bool
+) -> list[Spec]:
+    axis = {"title": None if panels else LEVEL_TITLE, "labelAngle": 0, "ticks": False}
+    y: Spec = {
+        "field": "accuracy",
+        "type": "quantitative",
+        "axis": {"title": "accuracy", "format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]},
+        # A little beyond 0 and 1, so that dots there do not cover the labels.
+        "scale": {"domain": [-0.03, 1.03], "nice": False},
+    }
+    colour: Spec = {"value": "@model0"} if panels else model_colour(names) | {"field": group}
+    if group != "model" and not panels:
+        colour["legend"] = {"title": group, "symbolType": "circle", "symbolOpacity": 1}
+    base: Spec = {"x": {"field": "level", "type": "ordinal", "axis": axis}, "color": colour}
+    if not panels:
+        base["xOffset"] = {"field": group, "sort": list(names)}
+    known = (
+        (group, group), ("when", "when"), ("level", "level"), ("accuracy", "accuracy", ".1%"),
+        ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"), ("expected", "predicted", ".1%"),
+        ("n", "items", ",d"), ("n_items", "items", ",d"), ("runs", "runs", "d"),
+    )  # fmt: skip
+    tips = tooltip(*(entry for entry in known if entry[0] in cells.columns))
+    interval = {"y": y | {"field": "ci_low"}, "y2": {"field": "ci_high"}, "tooltip": tips}
+    layers: list[Spec] = [{"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": base | interval}]
+    if predicted:
+        dash = {"type": "tick", "thickness": 2, "size": 10, "opacity": 0.7}
+        layers.append({"mark": dash, "encoding": base | {"y": y | {"field": "expected"}, "tooltip": tips}})
+    point = {"type": "point", "size": 40 if panels else 55, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"}
+    dots = base | {"y": y, "tooltip": tips}
+    layers.append({"mark": point | {"filled": True}, "encoding": dots})
+    if not twice:
+        return layers
+    change = [
+        {"pivot": "when", "value": "accuracy", "groupby": [group, "level"]},
+        {"filter": "isValid(datum.before) && isValid(datum.after)"},
+    ]
+    ends = {"y": y | {"field": "before"}, "y2": {"field": "after"}}
+    rule = {"type": "rule", "strokeWidth": 5, "opacity": 0.18}
+    before = {"transform": [{"filter": "datum.when == 'before'"}], "mark": point | {"fill": "@paper"}, "encoding": dots}
+    return [{"transform": change, "mark": rule, "encoding": base | ends}, *layers, before]

@@ -1,0 +1,228 @@
+"""``calibrate``, ``ability`` and ``levels``: from answers to a calibration, and from a calibration to tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import polars as pl
+
+from breadth.errors import InputError, listed
+from breadth.irt.abilities import Abilities, reliability, score
+from breadth.irt.answers import Answers
+from breadth.irt.calibration import Calibration, items_frame, numbers, subjects_frame
+from breadth.irt.diagnostics import distinct_patterns, fit_statistics
+from breadth.irt.difficulty_levels import assign_levels
+from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
+from breadth.irt.parameters import ITEM_PARAMETERS, Anchors, Estimates, Priors
+from breadth.irt.words import ItemFlag
+from breadth.records import Study, open_study
+
+
+def calibrate(
+    responses: Any,
+    *,
+    model: str = DEFAULT_MODEL,
+    priors: str | os.PathLike[str] | Priors = "default",
+    levels: int = DEFAULT_LEVELS,
+    anchor: str | os.PathLike[str] | Calibration | None = None,
+    min_responses: int = 0,
+    copies: Copies = "keep",
+    seed: int = 0,
+    testset: str | None = None,
+) -> Calibration:
+    """Estimate item difficulty and subject ability from right and wrong answers.
+
+    Parameters
+    ----------
+    responses
+        NPZ matrix, wide or long table, frame, or array of subjects x items; NaN, null or -1 is missing. Or the
+        directory of a study: its checkpoints are the subjects, and ``items`` also has ``testset`` and ``label``.
+    model
+        Name of a model in :data:`breadth.irt.MODELS`: ``1pl`` (Rasch), ``2pl`` or ``3pl``.
+    priors
+        ``default`` (weak), ``none`` (maximum likelihood), or a JSON file with fields of :class:`breadth.irt.Priors`.
+    levels
+        Number of equal-size difficulty levels; at most one per item.
+    anchor
+        An earlier calibration: its items keep their parameters, and new items are put on its scale.
+    min_responses
+        Items with fewer answers are left out and flagged.
+    copies
+        What to do with near-copies among subjects: ``keep`` them, ``weigh`` every group of them as one subject, or
+        ``drop`` all but one of each group from the fit.
+    seed
+        Seeds the check of dimension and the samples of ``level_stability``.
+    testset
+        Calibrate only the items of this test set.
+
+    Returns
+    -------
+    Calibration
+        Tables of items, subjects and fit on one scale.
+
+    Examples
+    --------
+    >>> import breadth, numpy as np
+    >>> generator = np.random.default_rng(0)
+    >>> ability, difficulty = generator.standard_normal((200, 1)), np.array([-1.0, 0.0, 1.0, 2.0])
+    >>> answers = generator.random((200, 4)) < 1 / (1 + np.exp(difficulty - ability))
+    >>> breadth.calibrate(answers).items["difficulty"].is_sorted()
+    True
+    """
+    for name, value, choices in (("model", model, MODELS), ("copies", copies, get_args(Copies))):
+        if value not in choices:
+            raise InputError(f"{name} is {value!r}; choose {listed(choices)}")
+    if levels < 2:
+        raise InputError(f"--levels is {levels}; choose at least 2")
+    chosen = _priors(priors)
+    study = open_study(responses)
+    study = (study if testset is None else study.select(testset=testset)).distinct()
+    answers = Answers.of(study.matrix)
+    fixed = None if anchor is None else _anchors(anchor, study)
+    try:
+        fitted = _enough(answers, min_responses)
+        if copies != "keep":
+            fitted = _without_copies(fitted, MODELS[model], chosen, fixed, copies)
+        estimates = MODELS[model].fit(fitted, chosen, fixed)
+    except InputError as error:
+        raise InputError(f"{study.name}: {error}") from error
+    abilities = _scored(answers, estimates)
+    fit = fit_statistics(answers, estimates.items, abilities.ability)
+    assigned = assign_levels(estimates.difficulty, estimates.difficulty_se, min(levels, answers.n_items))
+    items = items_frame(
+        study.item_names, answers, estimates, fit, assigned, min_responses, reliability(abilities)
+    ).hstack(_about_items(study))
+    subjects = subjects_frame(study.subject_names, answers, abilities, fit.subjects)
+    summary = _fit_frame(model, answers, estimates, abilities)
+    calibration = Calibration(items, subjects, summary, (), study, seed)
+    warnings = (*study.warnings, *_dependence(study), *_warnings(estimates, items))
+    alike = calibration.reliability_warning
+    return replace(calibration, warnings=(*warnings, alike) if alike else warnings)
+
+
+def ability(
+    responses: Any, calibration: str | os.PathLike[str] | Calibration, *, method: Method = "eap"
+) -> pl.DataFrame:
+    """Score new subjects on calibrated items, without refitting; see ``Calibration.score``."""
+    return Calibration.of(calibration).score(responses, method)
+
+
+def levels(calibration: str | os.PathLike[str] | Calibration, *, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
+    """Item, difficulty and level (0 is the easiest), the levels it could be in, and how sure the assignment is."""
+    return Calibration.of(calibration).levels(n)
+
+
+def _priors(given: str | os.PathLike[str] | Priors) -> Priors:
+    if isinstance(given, Priors):
+        return given
+    if given in ("default", "none"):
+        return Priors() if given == "default" else Priors.none()
+    path = Path(given)
+    try:
+        values = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: priors are 'default', 'none' or a JSON file ({error})") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: priors are a JSON object with some of {listed(Priors._fields)}")
+    unknown = [name for name in values if name not in Priors._fields]
+    if unknown:
+        raise InputError(f"{path}: unknown prior {listed(unknown)}; known: {listed(Priors._fields)}")
+    wrong = [name for name, value in values.items() if not (value is None or isinstance(value, int | float))]
+    if wrong:
+        raise InputError(f"{path}: {listed(wrong)} must be a number or null")
+    return Priors(**values)
+
+
+def _anchors(anchor: str | os.PathLike[str] | Calibration, study: Study) -> Anchors:
+    earlier = Calibration.of(anchor).items.unique("item", keep="last")
+    names = pl.DataFrame({"item": study.item_names}, schema={"item": pl.String})
+    known = names.join(earlier.select("item", *ITEM_PARAMETERS), on="item", how="left", maintain_order="left")
+    if known["difficulty"].is_null().all():
+        raise InputError(f"{study.name}: none of its items is in the anchor; an anchor needs items in common")
+    return Anchors(*(numbers(known, name) for name in ITEM_PARAMETERS))
+
+
+def _enough(answers: Answers, least: int) -> Answers:
+    """Blank out items with too few answers, so that the fit leaves them out."""
+    scarce = answers.item_counts < least
+    if not scarce.any():
+        return answers
+    unseen = np.broadcast_to(scarce, answers.right.shape) if answers.seen is None else scarce | (answers.seen == 0)
+    return Answers.of(np.where(unseen, np.nan, answers.right.astype(np.float64)))
+
+
+def _scored(answers: Answers, estimates: Estimates) -> Abilities:
+    return score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
+
+
+def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, copies: Copies) -> Answers:
+    first = model.fit(answers, priors, fixed, errors=False)
+    patterns = distinct_patterns(answers, first.items, _scored(answers, first).ability)
+    if copies == "weigh":
+        return answers.with_weights(patterns.weights)
+    keep = np.zeros(answers.n_subjects)
+    keep[np.unique(patterns.cluster, return_index=True)[1]] = 1.0
+    return answers.with_weights(keep)
+
+
+def _about_items(study: Study) -> pl.DataFrame:
+    """Test set and label of the items of a study's directory."""
+    if not study.runs:
+        return pl.DataFrame()
+    label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
+    return study.items.select("testset", label.alias("label"))
+
+
+def _fit_frame(model: str, answers: Answers, estimates: Estimates, abilities: Abilities) -> pl.DataFrame:
+    deviance = -2 * estimates.log_likelihood
+    subjects = int((answers.subject_counts > 0).sum())
+    return pl.DataFrame(
+        {
+            "log_likelihood": estimates.log_likelihood,
+            "aic": deviance + 2 * estimates.parameters,
+            "bic": deviance + np.log(max(subjects, 1)) * estimates.parameters,
+            "converged": estimates.converged,
+            "iterations": estimates.iterations,
+            "reliability": reliability(abilities),
+            "model": model,
+            "parameters": estimates.parameters,
+            "subjects": subjects,
+            "items": int((answers.item_counts > 0).sum()),
+            "responses": int(answers.item_counts.sum()),
+            "ability_mean": estimates.ability_mean,
+            "ability_sd": estimates.ability_sd,
+        }
+    )
+
+
+def _dependence(study: Study) -> list[str]:
+    """Warn that checkpoints of one run are not independent."""
+    if "run" not in study.subjects.columns:
+        return []
+    runs, subjects = study.subjects["run"].n_unique(), study.subjects.height
+    if runs == subjects:
+        return []
+    return [
+        f"the {subjects} subjects are checkpoints of {runs} run{'' if runs == 1 else 's'}, and checkpoints of one run "
+        "are not independent subjects: standard errors are too small"
+    ]
+
+
+def _warnings(estimates: Estimates, items: pl.DataFrame) -> list[str]:
+    warnings = []
+    if not estimates.converged:
+        warnings.append(
+            f"the fit did not converge in {estimates.iterations} iterations: treat its numbers with caution"
+        )
+    wrong = items.filter(flag=ItemFlag.WRONG_KEY.value)
+    if wrong.height:
+        warnings.append(
+            f"{wrong.height} item{'s' if wrong.height > 1 else ''} may have a wrong key (flag {ItemFlag.WRONG_KEY}): "
+            f"{listed(wrong['item'], 5)}"
+        )
+    return warnings

@@ -1,0 +1,118 @@
+"""The item response models in a registry, and the defaults and words that options take. Loads nothing heavy.
+
+Every model restricts one curve: the chance that a subject answers an item right is
+
+    P(right) = g + (1 - g) / (1 + exp(-a (ability - b)))
+
+with difficulty b, discrimination (slope) a and guessing g; ability is N(0, 1) over the population of subjects.
+
+The Rasch model (1PL; Rasch 1960, Thissen 1982) has g = 0 and one a for all items: it is the Rasch model with ability
+N(0, a^2) in units of ability's standard deviation, so difficulties in logits are a b. Raw scores are sufficient, so
+complete data enter through row and column sums only. It needs the fewest subjects, and ranks items the same way for
+subjects of every ability. Use the 2PL where items differ in how well they discriminate, as they usually do.
+
+The 2PL (Birnbaum 1968) has g = 0 and an a per item. The sum of slopes over a subject's right answers is sufficient for
+its ability, so an EM step passes over the answers twice with one vector each. A negative discrimination means that able
+subjects get the item wrong more often: most likely a wrong key. Where discrimination is close to 0, difficulty is close
+to undefined, and its standard error shows it. Needs a few hundred subjects; with fewer, the 1PL is steadier. The sign
+of the scale is chosen so that most items discriminate positively.
+
+The 3PL (Birnbaum 1968) also has a g per item, with a Beta prior. The likelihood is computed on all quadrature points,
+which is far slower. g is known only where subjects far below an item's difficulty answered it; elsewhere g, a and b
+trade off against each other and the prior decides. Without priors some items run off to g near 0 or 1: prefer
+``Anchors.known_guessing`` with 1 / number of choices, which is a 2PL with a floor. Needs right-or-wrong answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from breadth.irt.answers import Answers
+    from breadth.irt.parameters import Anchors, Estimates, Priors
+
+#: Difficulty levels that items are sorted into.
+DEFAULT_LEVELS = 10
+
+#: Name of the model that is fitted unless another is chosen.
+DEFAULT_MODEL = "1pl"
+
+#: Near-copies among subjects: keep them, weigh every group as one subject, or drop all but one of each group.
+Copies = Literal["keep", "weigh", "drop"]
+
+#: Ability as the posterior mean, or as Warm's weighted likelihood estimate.
+Method = Literal["eap", "wle"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """An item response model: which parameters of the curve are estimated, and how to fit it.
+
+    ``slope`` is "item" (every item has its own), "common" (one for all items, estimated) or a number (one, known).
+    ``guessing`` says whether every item has a lower asymptote; without one it is 0. ``description`` completes "items
+    differ in ...". To add a model, put it into ``MODELS`` under its name.
+    """
+
+    name: str
+    title: str
+    description: str
+    slope: Literal["item", "common"] | float = "item"
+    guessing: bool = False
+
+    @property
+    def known_slope(self) -> float | None:
+        """The slope of all items where the model says it."""
+        return None if isinstance(self.slope, str) else float(self.slope)
+
+    @property
+    def needs_binary(self) -> bool:
+        """Whether answers must be right or wrong: with guessing, a share has no likelihood."""
+        return self.guessing
+
+    def fit(
+        self, answers: Answers, priors: Priors | None = None, fixed: Anchors | None = None, errors: bool = True
+    ) -> Estimates:
+        """How hard is each item, and what else does the model say about it?
+
+        Marginal maximum likelihood (Bock and Aitkin 1981): ability is integrated out over a N(0, 1) population, and the
+        item parameters that maximise what is left are found by EM. Assumes one ability, normal in the population of
+        subjects, and answers independent given it. The module's text says when not to use which model.
+
+        Parameters
+        ----------
+        answers
+            Right, wrong and missing answers; shares between 0 and 1 count as fractions of a right answer.
+        priors
+            Weak priors by default; ``Priors.none()`` is maximum likelihood, under which items that all or none got
+            right have infinite difficulty.
+        fixed
+            Items known from an earlier calibration, which set the scale; or known guessing alone.
+        errors
+            Whether to compute standard errors.
+
+        Returns
+        -------
+        Estimates
+            Item parameters with standard errors, and how the fit went.
+
+        >>> import numpy as np
+        >>> from breadth.irt import Answers
+        >>> answers = Answers.of(np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]], dtype=np.int8))
+        >>> bool(np.all(np.diff(MODELS["1pl"].fit(answers).difficulty) > 0))
+        True
+        """
+        from breadth.irt.marginal import fit_model
+
+        return fit_model(self, answers, priors, fixed, errors)
+
+
+#: Every model by name, the simplest first. A new one may be added from anywhere.
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        Model("1pl", "Rasch (1PL)", "difficulty", slope="common"),
+        Model("2pl", "2PL", "difficulty and discrimination"),
+        Model("3pl", "3PL", "difficulty, discrimination and guessing", guessing=True),
+    )
+}

@@ -1,0 +1,292 @@
+"""What a calibration says: flags of items and subjects, findings in plain language, terminal tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from breadth.irt.models import MODELS
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
+
+#: Mean squares above these are worth a note: outfit for single wild answers, infit for a pattern of them.
+WORST_INFIT, WORST_OUTFIT = 1.3, 2.0
+
+#: Standard errors that an item must be on the wrong side of zero for its key to be doubted.
+BEYOND_CHANCE = 1.645
+
+#: First residual component, as a multiple of what noise would show, above which one ability is not enough.
+TOO_MANY_DIMENSIONS = 1.5
+
+
+class ItemFlag(StrEnum):
+    """What is wrong with an item, the most serious first."""
+
+    NO_ANSWERS = "no_answers"
+    TOO_FEW_ANSWERS = "too_few_answers"
+    ALL_RIGHT = "all_right"
+    ALL_WRONG = "all_wrong"
+    WRONG_KEY = "wrong_key"
+    NO_DISCRIMINATION = "no_discrimination"
+    MISFIT = "misfit"
+
+
+class SubjectFlag(StrEnum):
+    """What is wrong with the measurement of a subject, the most serious first."""
+
+    NO_ANSWERS = "no_answers"
+    ALL_RIGHT = "all_right"
+    ALL_WRONG = "all_wrong"
+    MISFIT = "misfit"
+
+
+class Rule(NamedTuple):
+    """When a flag is raised, and the sentence of its note."""
+
+    flag: StrEnum
+    when: pl.Expr
+    note: pl.Expr
+
+
+MISFIT = (pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT)
+
+
+def flagged(frame: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
+    """Add ``flag`` and ``note`` of the first rule that applies; both are null where none does."""
+    return frame.with_columns(
+        pl.coalesce(pl.when(rule.when).then(pl.lit(rule.flag.value)) for rule in rules).alias("flag"),
+        pl.coalesce(pl.when(rule.when).then(rule.note) for rule in rules).alias("note"),
+    )
+
+
+def item_rules(least: int, told_apart: bool) -> list[Rule]:
+    """Rules for items; keys are doubted only by subjects that can be told apart."""
+    mean_square = pl.max_horizontal("infit", "outfit").round(1)
+    # Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
+    slope = pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se")
+    backwards = (slope < 0) | (pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
+    return [
+        Rule(ItemFlag.NO_ANSWERS, pl.col("n") == 0, pl.lit("no answers")),
+        Rule(
+            ItemFlag.TOO_FEW_ANSWERS,
+            pl.col("n") < least,
+            pl.format("{} answers; at least {} are required", "n", pl.lit(least)),
+        ),
+        Rule(
+            ItemFlag.ALL_RIGHT,
+            pl.col("p_correct") == 1,
+            pl.lit("every answer is right: the difficulty comes from the prior"),
+        ),
+        Rule(
+            ItemFlag.ALL_WRONG,
+            pl.col("p_correct") == 0,
+            pl.lit("every answer is wrong: the difficulty comes from the prior"),
+        ),
+        Rule(
+            ItemFlag.WRONG_KEY,
+            backwards & pl.lit(told_apart),
+            pl.lit("able subjects get it wrong more often: the key may be wrong"),
+        ),
+        Rule(
+            ItemFlag.NO_DISCRIMINATION,
+            (pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0),
+            pl.lit("does not separate able from less able subjects"),
+        ),
+        Rule(ItemFlag.MISFIT, MISFIT, pl.format("noisier than the model expects (mean square {})", mean_square)),
+    ]
+
+
+#: Rules for subjects, on a frame that also has the number of ``right`` answers.
+SUBJECT_RULES = [
+    Rule(SubjectFlag.NO_ANSWERS, pl.col("n") == 0, pl.lit("no answers")),
+    Rule(
+        SubjectFlag.ALL_RIGHT,
+        pl.col("right") == pl.col("n"),
+        pl.lit("every answer is right: the ability may be higher than the estimate"),
+    ),
+    Rule(
+        SubjectFlag.ALL_WRONG,
+        pl.col("right") == 0,
+        pl.lit("every answer is wrong: the ability may be lower than the estimate"),
+    ),
+    Rule(
+        SubjectFlag.MISFIT,
+        MISFIT,
+        pl.lit("answers do not follow the order of difficulty: check how this subject was evaluated"),
+    ),
+]
+
+
+class Checks(NamedTuple):
+    """What the checks of a calibration found; None where they were not made."""
+
+    distinct: int | None = None
+    copies: int | None = None
+    groups: int | None = None
+    residual_share: float | None = None
+    residual_ratio: float | None = None
+
+
+def calibration_findings(items: pl.DataFrame, subjects: pl.DataFrame, fit: pl.DataFrame, checks: Checks) -> str:
+    """Say what was fitted, how hard items are for these subjects, which are broken, and whether one scale fits."""
+    parts = [
+        _fitted(fit),
+        _match(items, subjects),
+        _broken(items),
+        _copies(checks, subjects.height),
+        _dimension(checks),
+    ]
+    return " ".join(part for part in parts if part)
+
+
+def _fitted(fit: pl.DataFrame) -> str:
+    if not fit.height:
+        return ""
+    row = fit.row(0, named=True)
+    state = "converged" if row["converged"] else "did NOT converge"
+    model = MODELS[row["model"]].title if row["model"] in MODELS else row["model"]
+    return (
+        f"{model} on {row['subjects']:,} subjects x {row['items']:,} items "
+        f"({row['responses']:,} answers): {state} after {row['iterations']} iterations, log-likelihood "
+        f"{row['log_likelihood']:,.1f}, BIC {row['bic']:,.1f}; abilities are measured with reliability "
+        f"{row['reliability']:.2f}."
+    )
+
+
+def _match(items: pl.DataFrame, subjects: pl.DataFrame) -> str:
+    difficulty = items["difficulty"].drop_nulls()
+    ability = subjects["ability"].drop_nulls() if "ability" in subjects.columns else pl.Series()
+    if not difficulty.len() or not ability.len():
+        return ""
+    low, middle, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.5, 0.95))
+    gap = middle - float(ability.quantile(0.5) or 0)
+    if abs(gap) < 0.5:
+        match = "about as hard as the subjects are able"
+    else:
+        match = f"too {'hard' if gap > 0 else 'easy'} for the typical subject"
+    return (
+        f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has mean 0 and standard "
+        f"deviation 1); the typical item is {match}."
+    )
+
+
+def _broken(items: pl.DataFrame) -> str:
+    if "flag" not in items.columns:
+        return ""
+    raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
+    words = {
+        "may have a wrong key": (ItemFlag.WRONG_KEY,),
+        "do not separate able from less able subjects": (ItemFlag.NO_DISCRIMINATION,),
+        "are noisier than the model expects": (ItemFlag.MISFIT,),
+        "were answered right by all or by none": (ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG),
+        "have too few answers or none": (ItemFlag.TOO_FEW_ANSWERS, ItemFlag.NO_ANSWERS),
+    }
+    counts = {text: sum(raised.get(flag.value, 0) for flag in flags) for text, flags in words.items()}
+    listed = [f"{count} {text}" for text, count in counts.items() if count]
+    return f"Of {items.height:,} items, {', '.join(listed)} (column flag)." if listed else "No item looks broken."
+
+
+def _copies(checks: Checks, subjects: int) -> str:
+    if checks.distinct is None:
+        return ""
+    text = f"The {subjects:,} subjects have {checks.distinct:,} distinct answer patterns"
+    if checks.groups is None:
+        return f"{text}."
+    if not checks.copies:
+        return f"{text}, and there are no near-copies among them."
+    return (
+        f"{text}; {checks.copies:,} pairs are near-copies, which leaves {checks.groups:,} groups. Standard errors "
+        f"treat all subjects as independent and are therefore too small (--copies weigh counts every group once)."
+    )
+
+
+def _dimension(checks: Checks) -> str:
+    if checks.residual_ratio is None or checks.residual_share is None:
+        return ""
+    share = (
+        f"The first residual component holds {checks.residual_share:.1%} of the residual variance, "
+        f"{checks.residual_ratio:.1f} times"
+    )
+    if checks.residual_ratio < TOO_MANY_DIMENSIONS:
+        return f"{share} what noise would show: one ability describes these answers."
+    return (
+        f"{share} what noise would show: something besides one ability moves groups of items together (another skill, "
+        "answer format, or families of copied models). Difficulty is then an average over these, and may rank items "
+        "differently for another mix of subjects."
+    )
+
+
+def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
+    """The easiest and hardest items and, between them, some with a note."""
+    known = items.drop_nulls("difficulty").sort("difficulty")
+    noted = items.filter(pl.col("note").is_not_null()).sort("outfit", descending=True, nulls_last=True).head(10)
+    shown, title = items, "Items"
+    if items.height > MOST_ROWS:
+        shown = pl.concat([known.head(5), noted, known.tail(5)]).unique("item", maintain_order=True)
+        title = f"Items: the easiest, the hardest and some with a note, of {items.height:,}"
+    numbers = ["n", "right", "difficulty", "se", "slope", "outfit", "level"]
+    table = make_table(title, ["item", "note"], numbers, width)
+    for row in shown.iter_rows(named=True):
+        cells = [row["item"], row["note"] or "", str(row["n"]), share_text(row["p_correct"])]
+        cells += [signed_text(row["difficulty"]), *_decimals(row, "difficulty_se", "discrimination", "outfit")]
+        table.add_row(*map(Text, [*cells, _level_range(row)]))
+    return table
+
+
+def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Subjects from the ablest down, the first thirty."""
+    shown = subjects.sort("ability", descending=True, nulls_last=True).head(MOST_ROWS)
+    title = "Subjects" if subjects.height <= MOST_ROWS else f"Subjects: the {MOST_ROWS} ablest of {subjects.height:,}"
+    table = make_table(title, ["subject", "note"], ["n", "ability", "se", "outfit"], width)
+    for row in shown.iter_rows(named=True):
+        cells = [row["subject"], row["note"] or "", str(row["n"]), signed_text(row["ability"])]
+        table.add_row(*map(Text, [*cells, *_decimals(row, "ability_se", "outfit")]))
+    return table
+
+
+def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Per level: how many items, which difficulties, and how sure their membership is."""
+    rows = (
+        levels.drop_nulls("level")
+        .group_by("level")
+        .agg(
+            pl.len().alias("items"),
+            pl.col("difficulty").min().alias("from"),
+            pl.col("difficulty").max().alias("to"),
+            pl.col("certainty").mean(),
+            (pl.col("level_low") == pl.col("level_high")).mean().alias("sure"),
+        )
+        .sort("level")
+    )
+    numbers = ["level", "items", "from", "to", "certainty", "in one level only"]
+    table = make_table("Difficulty levels, 0 is the easiest", [], numbers, width)
+    for level, items, low, high, certainty, sure in rows.iter_rows():
+        table.add_row(
+            str(level), str(items), signed_text(low), signed_text(high), share_text(certainty), share_text(sure)
+        )
+    return table
+
+
+def stability_table(stability: pl.DataFrame, width: int = WIDTH) -> Table:
+    """How alike levels are between two samples of subjects, by sample size."""
+    numbers = ["subjects", "same level", "at most one apart", "rank correlation"]
+    table = make_table("Levels from two samples of different subjects", [], numbers, width)
+    for row in stability.iter_rows(named=True):
+        shares = (share_text(row[name]) for name in ("same_level", "within_one"))
+        table.add_row(f"{row['subjects']:,}", *shares, number_text(row["rank_correlation"], 3))
+    return table
+
+
+def _decimals(row: dict[str, Any], *names: str) -> list[str]:
+    return [number_text(row[name], 2) for name in names]
+
+
+def _level_range(row: dict[str, Any]) -> str:
+    low, level, high = row["level_low"], row["level"], row["level_high"]
+    if level is None:
+        return "-"
+    return str(level) if low == high else f"{level} ({low}-{high})"

@@ -1,0 +1,298 @@
+"""Which answers ``transfer`` compares: trained models and the model before training, on the same items, by level."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import polars as pl
+
+from breadth.errors import InputError, did_you_mean, listed, unknown_column
+from breadth.inference import Floats
+from breadth.irt import Calibration
+from breadth.level_transfer.gains import Gains, Indices
+from breadth.records import Study, Table
+from breadth.results.words import count
+
+#: Columns that state how a model was trained: its training condition. In order of preference.
+By = Literal["train_level", "strategy"]
+CONDITIONS: tuple[By, ...] = get_args(By)
+
+#: What a table may call the untrained model, besides leaving the column empty.
+UNTRAINED = ("", "zero-shot", "baseline", "untrained", "none")
+
+#: Fewest test items of a level for its gains to have an interval.
+LEAST_ITEMS = 5
+
+#: What chooses a part of a study, with the option that does so.
+_OPTIONS = {"model": "--model", "train_set": "--train-set", "examples": "--examples"}
+
+
+class Compared(NamedTuple):
+    """The models that ``transfer`` compares: rows of the study's matrix, with their training condition and seed.
+
+    ``inside`` are the columns of the test items.
+    """
+
+    study: Study
+    trained: pl.DataFrame
+    untrained: pl.DataFrame
+    inside: Indices
+    warnings: tuple[str, ...]
+
+    @property
+    def conditions(self) -> list[By]:
+        """The columns by which some model was trained."""
+        return [name for name in CONDITIONS if self.trained[name].is_not_null().any()]
+
+
+class Paired(NamedTuple):
+    """Answers paired by item, the name of every training condition, and warnings."""
+
+    gains: Gains
+    conditions: list[str]
+    warnings: list[str]
+
+
+def trained_groups(study: Study) -> list[dict[str, Any]]:
+    """What a study trained by level or strategy, as arguments of ``transfer``: model, train_set and examples.
+
+    A table in which no two models share condition and seed is one group, whatever it calls its models.
+    """
+    trained = _models(study).filter(_has_condition())
+    present = [name for name in _OPTIONS if name in study.subjects.columns]
+    if not study.runs and not trained.select(*CONDITIONS, "seed").is_duplicated().any():
+        present = []
+    return trained.select(present).unique(maintain_order=True).to_dicts() if present else [{}] * (trained.height > 0)
+
+
+def compared_models(study: Study, model: str | None, train_set: str | None, examples: int | None) -> Compared:
+    """The trained models, the untrained one and the test items, by the rules in the docstring of ``transfer``."""
+    if not any(name in study.subjects.columns for name in CONDITIONS):
+        raise unknown_column("train_level", study.subjects.columns, study.name, "how a model was trained; or strategy")
+    models = _models(study)
+    trained = models.filter(_has_condition())
+    if not trained.height:
+        raise InputError(
+            f"{study.name}: no model was trained by level or strategy (train_level and strategy are empty). In a study "
+            "file, the section train needs difficulty, and levels or strategies"
+        )
+    for key, wanted in (("model", model), ("train_set", train_set), ("examples", examples)):
+        trained = _chosen(trained, key, wanted, study)
+    planned = {run: record.last_checkpoint for run, record in study.runs.items()}
+    reached = pl.col("step").max().over("run", *CONDITIONS, "seed")
+    last = pl.max_horizontal(reached, pl.col("run").replace_strict(planned, default=0, return_dtype=pl.Int64))
+    final = trained.filter(pl.col("step").is_null() | ((pl.col("step") == last) & (pl.col("step") > 0)))
+    if not final.height:
+        raise InputError(
+            f"{study.name}: no run trained by level or strategy has reached its last checkpoint; continue with "
+            "`breadth run`"
+        )
+    untrained = _untrained(models, trained, study, model)
+    inside = _test_items(study, trained, pl.concat([final, untrained])["row"], train_set)
+    return Compared(study, final, untrained, inside, (*study.warnings, *_unfinished(study, trained)))
+
+
+def _models(study: Study) -> pl.DataFrame:
+    """A row per subject: ``row`` (of the matrix) and what matters here, null where the study does not state it."""
+    texts, numbers = ("subject", "run", "model", "train_set", "method"), ("step", "examples")
+    subjects = study.subjects
+
+    def column(name: str, dtype: type[pl.DataType]) -> pl.Series:
+        values = subjects[name] if name in subjects.columns else pl.Series([None] * subjects.height)
+        return values.cast(dtype, strict=False).alias(name)
+
+    seed = column("seed", pl.String).fill_null("")
+    conditions = [
+        _condition(subjects[name]) if name in subjects.columns else column(name, pl.String) for name in CONDITIONS
+    ]
+    described = [*(column(name, pl.String) for name in texts), *(column(name, pl.Int64) for name in numbers)]
+    return pl.DataFrame([*described, *conditions, seed]).with_row_index("row")
+
+
+def _condition(values: pl.Series) -> pl.Series:
+    """The training condition as text; null for the untrained model."""
+    whole = values.cast(pl.Int64, strict=False) if values.dtype.is_float() else values
+    text = whole.cast(pl.String).str.strip_chars()
+    return text.set(text.str.to_lowercase().is_in(UNTRAINED).fill_null(False), None)
+
+
+def _has_condition() -> pl.Expr:
+    return pl.any_horizontal(pl.col(CONDITIONS).is_not_null())
+
+
+def _chosen(trained: pl.DataFrame, key: str, wanted: str | int | None, study: Study) -> pl.DataFrame:
+    """The models with one value of ``key``; where a study's directory has several, one has to be named."""
+    present = trained[key].unique().drop_nulls().sort().to_list()
+    if wanted is None:
+        if len(present) < 2 or not study.runs:
+            return trained
+        raise InputError(
+            f"{study.name}: has {len(present)} values of {key}; choose one with {_OPTIONS[key]}: "
+            f"{listed(map(str, present))}"
+        )
+    if key not in study.subjects.columns:
+        raise unknown_column(key, study.subjects.columns, study.name, f"{_OPTIONS[key]} chooses by it")
+    if wanted not in present:
+        hint = did_you_mean([str(wanted)], map(str, present))
+        raise InputError(
+            f"{study.name}: no model trained by level or strategy has {key} {wanted}.{hint} Values: "
+            f"{listed(map(str, present))}"
+        )
+    return trained.filter(pl.col(key) == wanted)
+
+
+def _untrained(models: pl.DataFrame, trained: pl.DataFrame, study: Study, model: str | None) -> pl.DataFrame:
+    """Step 0 of the trained runs, once per seed; if it was not evaluated, the models without a training condition."""
+    blank = [pl.lit(None, dtype=pl.String).alias(name) for name in CONDITIONS]
+    start = trained.filter(pl.col("step") == 0).sort("run").with_columns(blank)
+    if start.height:
+        return start.unique("seed", keep="first", maintain_order=True)
+    other = models.filter(~_has_condition())
+    if study.runs or model is not None:
+        other = other.filter(pl.col("model").is_null() | (pl.col("model") == trained["model"][0]))
+    if study.runs:
+        # A zero-shot run is the same model, unless runs start from one that was trained before.
+        started = any(study.runs[run].start_examples for run in trained["run"])
+        other = other.filter((pl.col("method") == "zero-shot") & (not started)).sort("run")
+        other = other.unique("seed", keep="first", maintain_order=True)
+    if not other.height:
+        remedy = "`breadth run` evaluates it" if study.runs else "add its answers, with train_level or strategy empty"
+        raise InputError(f"{study.name}: the model before training (step 0) has not been evaluated; {remedy}")
+    return other
+
+
+def _test_items(study: Study, trained: pl.DataFrame, rows: pl.Series, train_set: str | None) -> Indices:
+    """Columns of the in-domain test set, if it is known what the models were trained on; else all columns."""
+    if not study.runs and train_set is None:
+        return np.arange(study.items.height)
+    own = trained["train_set"][0]
+    testset = study.in_domain(own)
+    columns = np.array([column for column, name in enumerate(study.items["testset"]) if name == testset], dtype=np.intp)
+    if np.isnan(study.correct[np.ix_(rows.to_numpy(), columns)]).all():
+        raise InputError(
+            f"{study.name}: {own} was trained on but not evaluated; gains by level need its held-out items in the "
+            "study's evaluate: on"
+        )
+    return columns
+
+
+def _unfinished(study: Study, trained: pl.DataFrame) -> list[str]:
+    """Warnings about runs that have not reached their last checkpoint, and about training before step 0."""
+    runs = trained["run"].unique(maintain_order=True)
+    short = {run: steps for run, steps in study.unfinished.items() if run in runs}
+    lines = []
+    if short:
+        shown = listed([f"{run} at step {step} of {last}" for run, (step, last) in short.items()], 3)
+        runs_are = "1 run is" if len(short) == 1 else f"{len(short)} runs are"
+        lines.append(f"{runs_are} not finished and left out: {shown}; continue with `breadth run`")
+    learnt = sorted({study.runs[run].start_examples for run in runs if run in study.runs} - {0})
+    if learnt:
+        examples = " or ".join(f"{number:,}" for number in learnt)
+        lines.append(f"runs start from a model trained on {examples} examples; gains are measured from there")
+    return lines
+
+
+def item_levels(study: Study, calibration: str | os.PathLike[str] | Calibration | None, levels: int) -> Floats:
+    """Level of every item of the study, NaN where it has none: from the calibration, else as stored with the items.
+
+    A calibration names an item with its test set in front where the names of items repeat between test sets.
+    """
+    if calibration is None:
+        if "level" not in study.items.columns:
+            raise InputError(
+                f"{study.name}: its items have no level (column level, one value per item); name a calibration with "
+                "--calibration"
+            )
+        return Table(study.items, study.name).numbers("level").to_numpy()
+    loaded = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+    known: dict[str, int | None] = dict(loaded.levels(levels).select("item", "level").iter_rows())
+    names = list(study.items.select("testset", "item").iter_rows())
+    level = [known.get(f"{testset} / {item}", known.get(item)) for testset, item in names]
+    if all(one is None for one in level):
+        raise InputError(
+            f"{study.name}: none of its {len(names):,} items is in the calibration. Its items: "
+            f"{listed([item for _, item in names[:3]])}; calibrated: {listed(list(known)[:3])}"
+        )
+    return np.array([np.nan if one is None else one for one in level], dtype=np.float64)
+
+
+def pair_by_item(compared: Compared, by: By, level: Floats) -> Paired:
+    """Arrays over the test items that have a level and that every model answered.
+
+    Where some models were trained by level and others by strategy, those of the other kind are left out.
+    """
+    models = pl.concat([compared.trained.filter(pl.col(by).is_not_null()), compared.untrained])
+    groups = {key: rows["row"].to_numpy() for key, rows in models.group_by(by, "seed", maintain_order=True)}
+    answers = np.stack([_merged(compared, by, key, rows) for key, rows in groups.items()])
+    answered = ~np.isnan(answers)
+    items = pl.DataFrame(
+        {
+            "column": np.arange(len(compared.inside)),
+            "item": compared.study.items["item"].gather(compared.inside),
+            "level": pl.Series(level[compared.inside], nan_to_null=True).cast(pl.Int64),
+            "some": answered.any(axis=0),
+            "every": answered.all(axis=0),
+        }
+    )
+    paired = items.filter(pl.col("every") & pl.col("level").is_not_null()).sort("level", "item")
+    _refuse_few_items(paired, compared.study.name)
+    answers = answers[:, paired["column"].to_numpy()]
+    by_condition: dict[str | None, list[Floats]] = {}
+    for key, row in zip(groups, answers, strict=True):
+        by_condition.setdefault(key[0], []).append(row)
+    baseline = np.stack(by_condition.pop(None)).mean(axis=0)
+    names = sorted((name for name in by_condition if name is not None), key=_by_number)
+    trained = tuple(np.stack(by_condition[name]) for name in names)
+    gains = Gains(trained, baseline, paired["level"].to_numpy().astype(np.intp))
+    return Paired(gains, names, _pairing_warnings(items.filter("some"), gains))
+
+
+def _pairing_warnings(items: pl.DataFrame, gains: Gains) -> list[str]:
+    warnings = []
+    without = items.filter(pl.col("level").is_null())["item"].sort()
+    if without.len():
+        number = count(without.len(), "item")
+        warnings.append(f"left out, because they have no level: {number}, for instance {listed(without, 3)}")
+    dropped = items.filter(pl.col("level").is_not_null() & ~pl.col("every")).height
+    if dropped:
+        warnings.append(f"left out, because some model did not answer them: {count(dropped, 'item')}")
+    if min(len(answers) for answers in gains.trained) < 2:
+        warnings.append(
+            "some models were trained with one seed only: variation between training runs is not in the standard errors"
+        )
+    return warnings
+
+
+def _merged(compared: Compared, by: By, key: tuple[Any, ...], rows: Indices) -> Floats:
+    """Answers of one model, NaN where it has none. Its subjects (folds, for instance) must answer different items."""
+    study, inside = compared.study, compared.inside
+    correct = study.correct[np.ix_(rows, inside)].astype(np.float64)
+    answered = ~np.isnan(correct)
+    twice = answered.sum(axis=0) > 1
+    if twice.any():
+        column = int(twice.argmax())
+        first, second = (study.subject_names[row] for row in rows[answered[:, column]][:2])
+        item = study.items["item"][int(inside[column])]
+        raise InputError(
+            f"{study.name}: {first} and {second} both answer item {item!r} for {by} {key[0] or 'untrained'}, seed "
+            f"{key[1] or '-'}; keep one of them, or choose with {', '.join(_OPTIONS.values())}. Studies of different "
+            "recipes belong in separate directories"
+        )
+    return np.where(answered.any(axis=0), np.where(answered, correct, 0).sum(axis=0), np.nan)
+
+
+def _refuse_few_items(items: pl.DataFrame, name: str) -> None:
+    sizes = items.group_by("level").len().sort("level")
+    few = sizes.filter(pl.col("len") < LEAST_ITEMS)
+    if not sizes.height or few.height:
+        where = f"level {few['level'][0]} has {count(few['len'][0], 'item')}" if sizes.height else "no level has items"
+        raise InputError(f"{name}: {where} that all models answered; a level needs at least {LEAST_ITEMS}")
+    levels = sizes["level"].to_list()
+    if levels != list(range(len(levels))):
+        raise InputError(f"{name}: levels of test items must run from 0 without gaps, not {listed(map(str, levels))}")
+
+
+def _by_number(condition: str) -> tuple[bool, int | str]:
+    return (not condition.isdigit(), int(condition) if condition.isdigit() else condition)

@@ -1,0 +1,242 @@
+"""``transfer``: what training on one level of difficulty does to the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from breadth.errors import InputError, listed
+from breadth.inference import Floats, benjamini_hochberg
+from breadth.irt import DEFAULT_LEVELS, Calibration
+from breadth.level_transfer.answers import CONDITIONS, By, Compared, compared_models, item_levels, pair_by_item
+from breadth.level_transfer.gains import (
+    Contrast,
+    Gains,
+    breaking_point,
+    cell_weights,
+    contrast,
+    distance_weights,
+    pairing_ratio,
+)
+from breadth.records import open_study
+from breadth.results import Result, as_chart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+
+class Effect(StrEnum):
+    """Values of the column ``effect``."""
+
+    FADING = "gain per level of distance"
+    ASYMMETRY = "easy-to-hard minus hard-to-easy"
+
+
+class CellFlag(StrEnum):
+    """Why the interval of a cell is missing, or too narrow."""
+
+    NO_VARIATION = "no_variation"
+    ONE_SEED = "one_seed"
+
+
+@dataclass(frozen=True)
+class Transfer(Result):
+    """Gains of every training condition (a level or a strategy) on every test level.
+
+    ``cells``: ``train_level`` (or ``strategy``), ``test_level, n_items, n_seeds, accuracy, baseline, gain, se,
+    ci_low, ci_high, p, q, flag``; ``flag`` is ``no_variation`` where all items gain the same, so that there is no
+    interval, and ``one_seed`` where the interval does not include variation between training runs. ``effects``: fading
+    with distance and asymmetry (training by level only). ``breaks``: the level at which accuracy drops. ``best``: the
+    best condition per test level and overall, and whether its lead is decided. ``pairing``: standard error of a gain
+    relative to one that is not paired by item, median over cells. ``strategies``: the same for strategies, where there
+    are both kinds and ``by`` was not given.
+    """
+
+    cells: pl.DataFrame
+    effects: pl.DataFrame
+    breaks: pl.DataFrame
+    best: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+    pairing: float | None = None
+    strategies: Transfer | None = None
+
+    @property
+    def by(self) -> str:
+        """Name of the column with the training condition."""
+        return self.cells.columns[0]
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The frames by name, with those of ``strategies`` as ``strategy_cells`` and so on."""
+        tables = {"cells": self.cells, "effects": self.effects, "breaks": self.breaks, "best": self.best}
+        if self.strategies is not None:
+            tables |= {f"strategy_{name}": table for name, table in self.strategies.tables().items()}
+        return tables
+
+    def figure(self) -> alt.TopLevelMixin:
+        """Heatmap of gains and, for training by level, gain against distance."""
+        from breadth.level_transfer.figure import gain_by_distance, gain_matrix
+
+        figures = [gain_matrix(self.cells)]
+        if self.cells[self.by].dtype.is_integer():
+            figures.append(gain_by_distance(self.cells))
+        return as_chart(*figures, tables={"cells": self.cells})
+
+    def summary(self) -> str:
+        """What the study shows, in plain language; "undecided" where intervals cover 0."""
+        from breadth.level_transfer.words import findings
+
+        return findings(self)
+
+
+def transfer(
+    answers: Any,
+    calibration: str | os.PathLike[str] | Calibration | None = None,
+    *,
+    levels: int = DEFAULT_LEVELS,
+    seed: int = 0,
+    by: By | None = None,
+    model: str | None = None,
+    train_set: str | None = None,
+    examples: int | None = None,
+) -> Transfer:
+    """Compare models trained on one level (or by one strategy) with the model before training, level by level.
+
+    Which answers are compared:
+
+    - *Trained*: subjects with a ``train_level`` or ``strategy``. Of a run with several checkpoints, the last one that
+      is planned; runs that have not reached it are left out.
+    - *Untrained*: step 0 of these runs, once per seed, however many runs share it. If step 0 was not evaluated:
+      subjects whose ``train_level`` and ``strategy`` are empty; in a study's directory only zero-shot runs of the same
+      model, and not if runs start from a trained model. Answers of several untrained subjects are averaged.
+    - *Test items*: in a study's directory (or with ``train_set``), the test set that is in-domain for the training
+      set: the one of its name, else the one marked in-domain. In a table, all items. Test items must not have been
+      trained on. Items without a level, or that some model did not answer, are left out.
+    - *Levels* of items: from the calibration, if there is one; else as stored with the items.
+
+    See :func:`breadth.level_transfer.contrast` for the standard errors.
+
+    Parameters
+    ----------
+    answers
+        Anything :func:`breadth.open` takes: the directory of a study that trained by level or strategy; or a long
+        table (or a directory of them) with ``item, correct``, ``train_level`` or ``strategy`` (empty for the untrained
+        model), ``seed`` if there are several, and ``level`` of the item unless there is a calibration.
+    calibration
+        Where the levels of the items come from.
+    levels
+        Number of levels to cut a calibration into.
+    seed
+        Seeds the resampling behind ``breaks``.
+    by
+        ``train_level`` or ``strategy``; by default levels, and strategies too where there are both.
+    model, train_set, examples
+        Which part of a study, where it has several.
+
+    Examples
+    --------
+    >>> import breadth, numpy as np, polars as pl
+    >>> chance = np.random.default_rng(0).random((3, 40))
+    >>> parts = [
+    ...     pl.DataFrame({"train_level": k, "item": range(40), "level": [0, 1] * 20, "correct": chance[i] < 0.4 + gain})
+    ...     for i, (k, gain) in enumerate([(None, 0.0), (0, 0.3), (1, 0.4)])
+    ... ]
+    >>> result = breadth.transfer(pl.concat(parts, how="vertical_relaxed"))
+    >>> result.cells.select("train_level", "test_level", "n_items").rows()
+    [(0, 0, 20), (0, 1, 20), (1, 0, 20), (1, 1, 20)]
+    """
+    if by is not None and by not in CONDITIONS:
+        raise InputError(f"--by is {by!r}; choose {' or '.join(CONDITIONS)}")
+    study = open_study(answers, keys=(*CONDITIONS, "seed"))
+    compared = compared_models(study, model, train_set, examples)
+    if by is not None and by not in compared.conditions:
+        raise InputError(f"{study.name}: no model was trained by {by}, only by {listed(compared.conditions)}")
+    level = item_levels(study, calibration, levels)
+    results = [_transfer(compared, one, level, seed) for one in ([by] if by else compared.conditions)]
+    return results[0] if len(results) == 1 else replace(results[0], strategies=results[1])
+
+
+def _transfer(compared: Compared, by: By, level: Floats, seed: int) -> Transfer:
+    gains, conditions, warnings = pair_by_item(compared, by, level)
+    ratio = pairing_ratio(gains)
+    return Transfer(
+        _cells(gains, conditions, by),
+        _effects(gains, conditions, by),
+        _breaks(gains, conditions, by, seed),
+        _best(gains, conditions),
+        (*compared.warnings, *warnings),
+        None if np.isnan(ratio) else ratio,
+    )
+
+
+def _cells(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
+    rows = []
+    for k, (condition, answers) in enumerate(zip(conditions, gains.trained, strict=True)):
+        for j in range(gains.levels):
+            inside = gains.level == j
+            gain = contrast(gains, cell_weights(len(conditions), gains.levels, k, j))
+            accuracy, baseline = float(answers[:, inside].mean()), float(gains.baseline[inside].mean())
+            numbers = (int(inside.sum()), len(answers), accuracy, baseline, gain.estimate, gain.se, *_interval(gain))
+            rows.append((condition, j, *numbers))
+    numeric = ("accuracy", "baseline", "gain", "se", "ci_low", "ci_high", "p")
+    schema = {by: pl.String, **dict.fromkeys(("test_level", "n_items", "n_seeds"), pl.Int64)}
+    frame = pl.DataFrame(rows, schema=schema | dict.fromkeys(numeric, pl.Float64), orient="row").fill_nan(None)
+    if by == "train_level" and all(condition.isdigit() for condition in conditions):
+        frame = frame.with_columns(pl.col(by).cast(pl.Int64))
+    q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
+    flag = (
+        pl.when(pl.col("ci_low").is_null())
+        .then(pl.lit(CellFlag.NO_VARIATION.value))
+        .when(pl.col("n_seeds") == 1)
+        .then(pl.lit(CellFlag.ONE_SEED.value))
+    )
+    return frame.with_columns(pl.Series("q", q, nan_to_null=True), flag.alias("flag"))
+
+
+def _effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
+    """Fading and asymmetry, where there is a model for every test level."""
+    schema = {"effect": pl.String, **dict.fromkeys(("estimate", "se", "ci_low", "ci_high", "p"), pl.Float64)}
+    if by != "train_level" or list(conditions) != [str(j) for j in range(gains.levels)] or gains.levels < 3:
+        return pl.DataFrame(schema=schema)
+    effects = [contrast(gains, weights) for weights in distance_weights(gains.levels)]
+    rows = [(name.value, one.estimate, one.se, *_interval(one)) for name, one in zip(Effect, effects, strict=True)]
+    return pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
+
+
+def _breaks(gains: Gains, conditions: Sequence[str], by: By, seed: int) -> pl.DataFrame:
+    trained = zip(conditions, (array.mean(axis=0) for array in gains.trained), strict=True)
+    curves = [("before", gains.baseline), *trained] if gains.levels > 1 else []
+    rows = [(name, *breaking_point(correct, gains.level, seed)) for name, correct in curves]
+    schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _best(gains: Gains, conditions: Sequence[str]) -> pl.DataFrame:
+    """Best condition per test level and overall, against the second best."""
+    share = np.bincount(gains.level) / len(gains.level)
+    unit = np.eye(len(conditions))
+    rows = []
+    for j in (None, *range(gains.levels)):
+        target = share if j is None else np.eye(gains.levels)[j]
+        each = [contrast(gains, np.outer(row, target)).estimate for row in unit]
+        order = np.argsort(each)[::-1]
+        first, second = int(order[0]), int(order[1]) if len(conditions) > 1 else None
+        lead, low, high = None, None, None
+        if second is not None:
+            ahead = contrast(gains, np.outer(unit[first] - unit[second], target))
+            lead, (low, high, _) = ahead.estimate, _interval(ahead)
+        verdict = "decided" if low is not None and low > 0 else "undecided"
+        other = None if second is None else conditions[second]
+        rows.append((j, conditions[first], each[first], other, lead, low, high, verdict))
+    numbers = {"lead": pl.Float64, "ci_low": pl.Float64, "ci_high": pl.Float64, "verdict": pl.String}
+    schema = {"test_level": pl.Int64, "best": pl.String, "gain": pl.Float64, "second": pl.String, **numbers}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _interval(of: Contrast) -> tuple[float | None, float | None, float | None]:
+    return tuple(None if np.isnan(value) else value for value in (of.low, of.high, of.p))  # type: ignore[return-value]

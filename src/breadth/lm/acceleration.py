@@ -1,0 +1,199 @@
+"""Faster forward passes with the same results: less work in the last block, and packed weights on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from breadth.lm.layers import feed_forward_of
+from breadth.lm.placement import available_memory
+
+#: Products with fewer rows are left alone: packing the weights would take longer than it saves.
+PACKED_ROWS = 32
+#: Share of the free memory that packed copies of weights may take.
+PACKED_SHARE = 0.25
+
+
+@contextmanager
+def replaced_forward(module: nn.Module, by: Callable[..., Any]) -> Iterator[None]:
+    """Replace a module's forward by ``by``, which gets the original as its first argument; these may be nested."""
+    own = module.__dict__.get("forward")  # accelerate puts one there
+    forward = module.forward
+    module.__dict__["forward"] = lambda *args, **kwargs: by(forward, *args, **kwargs)
+    try:
+        yield
+    finally:
+        del module.__dict__["forward"]
+        if own is not None:
+            module.__dict__["forward"] = own
+
+
+class Positions(NamedTuple):
+    """Positions in a batch: ``tokens[k]`` of sequence ``rows[k]``."""
+
+    rows: list[int]
+    tokens: list[int]
+
+
+class SparseFeedForward:
+    """The feed-forward part of the last block, computed only at the positions whose result is read.
+
+    Above the last attention nothing passes between tokens, so the feed-forward part of a token that is not read changes
+    nothing. Most of a block's weights are there: with four trained blocks this saves about a fifth of the time.
+
+    The part consists either of modules that work token by token (whatever they are called: this is tested), or of two
+    linear modules of the block itself with an activation between them, as in OPT. Otherwise everything is computed.
+    """
+
+    def __init__(self, block: nn.Module, width: int, dtype: torch.dtype) -> None:
+        modules, linear = feed_forward_of(block)
+        self._modules = [module for module in modules if _works_by_token(module, width, dtype)]
+        self._pair = linear if len(linear) == 2 and not modules else []
+
+    @property
+    def supported(self) -> bool:
+        """Whether anything can be skipped."""
+        return bool(self._modules or self._pair)
+
+    def disable(self) -> None:
+        """Compute everything from now on."""
+        self._modules, self._pair = [], []
+
+    @contextmanager
+    def at(self, positions: Positions | None, shape: torch.Size) -> Iterator[None]:
+        """Compute only these positions of a batch [sequences, tokens]; elsewhere the feed-forward part gives zeros."""
+        if positions is None or not self.supported:
+            yield
+            return
+        with ExitStack() as stack:
+            for module in self._modules:
+                stack.enter_context(replaced_forward(module, _Rows(positions, shape).around))
+            if self._pair:
+                rows = _Rows(positions, shape)
+                stack.enter_context(replaced_forward(self._pair[0], rows.first))
+                stack.enter_context(replaced_forward(self._pair[1], rows.second))
+            yield
+
+
+class _Rows:
+    """Selects rows of hidden states, and puts their results back among zeros."""
+
+    def __init__(self, positions: Positions, shape: torch.Size) -> None:
+        self.index = torch.tensor([row * shape[1] + token for row, token in zip(*positions, strict=True)])
+        self.count = shape.numel()
+        self.shape: torch.Size | None = None
+
+    def select(self, hidden: torch.Tensor) -> torch.Tensor | None:
+        """The rows, if these are hidden states of the whole batch, with or without a dimension for sequences."""
+        self.shape = hidden.shape if hidden.shape[:-1].numel() == self.count else None
+        return None if self.shape is None else hidden.reshape(self.count, -1)[self.index.to(hidden.device)]
+
+    def put_back(self, some: torch.Tensor) -> torch.Tensor:
+        assert self.shape is not None
+        width = some.shape[-1]
+        zeros = some.new_zeros((self.count, width))
+        whole = zeros.index_copy(0, self.index.to(some.device), some.reshape(-1, width))
+        return whole.reshape(*self.shape[:-1], width)
+
+    def around(self, forward: Callable[..., Any], hidden: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """A module that works token by token."""
+        some = self.select(hidden)
+        if some is None:
+            return forward(hidden, *args, **kwargs)
+        out = forward(some[None], *args, **kwargs)
+        # A mixture of experts may also return the choices of its router, which are not used here.
+        return (self.put_back(out[0]), *out[1:]) if isinstance(out, tuple) else self.put_back(out)
+
+    def first(self, forward: Callable[..., Any], hidden: torch.Tensor) -> Any:
+        """The first of two linear modules; between them there are fewer rows."""
+        some = self.select(hidden)
+        return forward(hidden if some is None else some)
+
+    def second(self, forward: Callable[..., Any], hidden: torch.Tensor) -> Any:
+        """The second of two linear modules."""
+        out = forward(hidden)
+        return out if self.shape is None else self.put_back(out)
+
+
+def _works_by_token(module: nn.Module, width: int, dtype: torch.dtype) -> bool:
+    """Test whether a module's result for a token is independent of the other tokens."""
+    training = module.training
+    module.eval()
+    device = next(module.parameters()).device
+    hidden = torch.linspace(-1, 1, 4 * width, dtype=torch.float32, device=device).reshape(1, 4, width).sin().to(dtype)
+    try:
+        with torch.inference_mode():
+            whole, some = module(hidden), module(hidden[:, 2:])
+        whole, some = ((out[0] if isinstance(out, tuple) else out).float() for out in (whole, some))
+        return bool((whole[:, 2:] - some).abs().max() <= 1e-2 * (1e-6 + whole.abs().max()))
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return False  # its input is not hidden states
+    finally:
+        module.train(training)
+
+
+class PackedWeights:
+    """Weights of a model's linear modules, laid out once for oneDNN instead of by every matrix product.
+
+    Evaluation is almost entirely products of hidden states with weights. The layout that oneDNN wants does not depend
+    on the hidden states, and weights do not change while a checkpoint is evaluated. Results equal those of the plain
+    product up to rounding. Packed weights of frozen modules are kept from one use to the next.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.supported = _has_onednn()
+        self._frozen: dict[int, torch.Tensor] = {}
+
+    @contextmanager
+    def enabled(self, keep: bool = True) -> Iterator[None]:
+        """Inside this context, linear modules in float32 on the CPU use packed weights, without gradients.
+
+        Weights are packed when a module is first used. The copies are as large as the weights: without enough memory,
+        or without oneDNN, nothing changes. With ``keep=False`` no copy outlives the context, which suits single passes.
+        """
+        modules = [module for module in self.model.modules() if type(module) is nn.Linear and _is_suited(module.weight)]
+        size = sum(module.weight.nbytes for module in modules) - sum(kept.nbytes for kept in self._frozen.values())
+        with ExitStack() as stack:
+            if self.supported and size <= PACKED_SHARE * available_memory():
+                for module in modules:
+                    stack.enter_context(replaced_forward(module, self._product(module, keep)))
+            yield
+
+    def test(self, same: Callable[[], bool]) -> None:
+        """Disable packing if ``same`` is false with it, or if this machine cannot do it."""
+        try:
+            with self.enabled():
+                self.supported = same()
+        except RuntimeError:
+            self.supported = False
+
+    def _product(self, module: nn.Linear, keep: bool) -> Callable[..., Any]:
+        weight = None if module.weight.requires_grad else self._frozen.get(id(module))
+
+        def multiply(plain: Callable[..., Any], hidden: torch.Tensor) -> Any:
+            nonlocal weight
+            rows = hidden.shape[:-1].numel()
+            if rows < PACKED_ROWS or hidden.dtype is not torch.float32 or torch.is_grad_enabled():
+                return plain(hidden)
+            if weight is None:
+                weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), rows)
+                if keep and not module.weight.requires_grad:
+                    self._frozen[id(module)] = weight
+            return torch.ops.mkldnn._linear_pointwise(hidden, weight, module.bias, "none", [], "")
+
+        return multiply
+
+
+def _is_suited(weight: torch.Tensor) -> bool:
+    return weight.device.type == "cpu" and weight.dtype is torch.float32
+
+
+def _has_onednn() -> bool:
+    """Whether this build of torch has the packed products, which are not part of its stable interface."""
+    products = ("_reorder_linear_weight", "_linear_pointwise")
+    return torch._C._has_mkldnn and all(hasattr(torch.ops.mkldnn, name) for name in products)

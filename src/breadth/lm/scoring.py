@@ -1,0 +1,308 @@
+"""How a model's outputs become scores: one ``Scorer`` per scoring kind, registered for the kind's ``Task``.
+
+A scorer says which sequences to run for the prompts of a test set (``Requests``), and turns their outputs into
+correct, margin and answer. It also says what to train on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import torch
+from scipy import special
+
+from breadth.datasets import Choice, Generate, Pattern, Task, extract
+from breadth.errors import InputError, listed
+from breadth.lm.acceleration import Positions
+from breadth.lm.generation import generate_texts, same_answer
+from breadth.lm.prompts import encode_continuations
+from breadth.lm.split_model import Batch, SplitModel
+
+Floats = npt.NDArray[np.float64]
+
+#: Called with the number of items that were just evaluated.
+Progress = Callable[[int], None]
+
+TaskT = TypeVar("TaskT", bound=Task)
+ScorerT = TypeVar("ScorerT", bound="type[Scorer[Any]]")
+
+#: What a scorer gives for every item.
+SCORES = {"correct": pl.Float32, "margin": pl.Float32, "answer": pl.String}
+
+#: Rows of hidden states whose logits over the whole vocabulary are computed at once.
+LOGIT_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Requests(ABC):
+    """Sequences to run through a model, and what to read from them."""
+
+    sequences: list[list[int]]
+
+    @abstractmethod
+    def read_tokens(self, i: int) -> int:
+        """At how many of its last tokens sequence ``i`` is read."""
+
+    @abstractmethod
+    def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
+        """Run a batch: outputs [sequences, values]."""
+
+    @abstractmethod
+    def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
+        """Outputs as scores [items, answers], where item k has ``counts[k]`` sequences; -inf where it has fewer."""
+
+    def positions(self, batch: Batch) -> Positions:
+        """Where a batch is read, sequence by sequence."""
+        rows: list[int] = []
+        tokens: list[int] = []
+        for row, i in enumerate(batch.index):
+            count, length = self.read_tokens(i), len(self.sequences[i])
+            rows += [row] * count
+            tokens += range(length - count, length)
+        return Positions(rows, tokens)
+
+    def _hidden(self, model: SplitModel, batch: Batch, positions: Positions) -> torch.Tensor:
+        """Final hidden states [positions, width]."""
+        hidden = model.hidden_states(batch, positions)
+        rows, tokens = (torch.tensor(each, device=hidden.device) for each in positions)
+        return hidden[rows, tokens]
+
+
+@dataclass(frozen=True)
+class NextToken(Requests):
+    """Logits of a few tokens after each prompt."""
+
+    tokens: list[int]
+
+    def read_tokens(self, i: int) -> int:  # noqa: D102
+        return 1
+
+    def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
+        """Logits [sequences, tokens] at the last token of each prompt."""
+        last = self._hidden(model, batch, self.positions(batch))
+        return model.logits(last, torch.tensor(self.tokens, device=model.head.weight.device))
+
+    def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
+        return outputs
+
+
+@dataclass(frozen=True)
+class Continuations(Requests):
+    """Log-likelihoods of whole continuations: the last positions of sequence i predict ``targets[i]``.
+
+    A sequence is a prompt and its continuation without the last token, which predicts nothing.
+    """
+
+    targets: list[list[int]]
+
+    @classmethod
+    def after(cls, prompts: Sequence[list[int]], continuations: Sequence[list[int]]) -> Continuations:
+        """Append continuations to prompts, one to one."""
+        pairs = zip(prompts, continuations, strict=True)
+        return cls([[*prompt, *continuation[:-1]] for prompt, continuation in pairs], list(continuations))
+
+    def read_tokens(self, i: int) -> int:  # noqa: D102
+        return len(self.targets[i])
+
+    def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
+        """Log-likelihood [sequences, 1] of each continuation."""
+        positions = self.positions(batch)
+        hidden = self._hidden(model, batch, positions)
+        device = model.head.weight.device
+        target = torch.tensor([token for i in batch.index for token in self.targets[i]], device=device)
+        each = torch.cat(
+            [
+                -torch.nn.functional.cross_entropy(
+                    model.logits(hidden[k : k + LOGIT_ROWS]), target[k : k + LOGIT_ROWS], reduction="none"
+                )
+                for k in range(0, len(target), LOGIT_ROWS)
+            ]
+        )
+        total = torch.zeros(len(batch.index), dtype=each.dtype, device=device)
+        return total.index_add(0, torch.tensor(positions.rows, device=device), each)[:, None]
+
+    def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
+        parts = list(torch.split(outputs[:, 0], list(counts)))
+        return torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=-torch.inf)
+
+
+class Scorer(ABC, Generic[TaskT]):
+    """Scores the items of one test set, or trains on them, with one tokenizer. A subclass is one scoring kind.
+
+    A subclass encodes in ``__init__`` what may follow the prompts, and sets ``longest``, the maximum number of tokens
+    that follow a prompt. To be trainable with ``loss: answers``, it also sets ``counts``, the number of sequences per
+    item, and ``correct``, the index of each item's correct answer.
+    """
+
+    longest: int
+    counts: Sequence[int] = ()
+    correct: Sequence[int] | None = None
+    notes: Sequence[str] = ()
+
+    def __init__(self, tokenizer: Any, task: TaskT, items: pl.DataFrame) -> None:
+        task.check_items(items)
+        self.tokenizer, self.task, self.items = tokenizer, task, items
+
+    @abstractmethod
+    def score(self, outputs: Any) -> pl.DataFrame:
+        """Columns correct, margin and answer, from the outputs of ``requests`` (an array) or ``generate`` (texts)."""
+
+    def requests(self, prompts: list[list[int]]) -> Requests | None:
+        """The sequences to run for these prompts, item by item; None if the model writes."""
+        return None
+
+    def generate(self, language_model: Any, prompts: list[list[int]], progress: Progress | None = None) -> list[str]:
+        """What the model writes after each prompt, for kinds without requests."""
+        raise NotImplementedError
+
+    def completions(self) -> list[list[int]]:
+        """The tokens after each prompt to train on with ``loss: completion``."""
+        rows = self.items.iter_rows(named=True)
+        return encode_continuations(self.tokenizer, [self.task.completion_of(row) for row in rows])
+
+
+#: Scorers by the task they score.
+SCORERS: dict[type[Task], type[Scorer[Any]]] = {}
+
+
+def register_scorer(task: type[Task]) -> Callable[[ScorerT], ScorerT]:
+    """Register the scorer of a scoring kind; a class decorator."""
+
+    def register(scorer: ScorerT) -> ScorerT:
+        SCORERS[task] = scorer
+        return scorer
+
+    return register
+
+
+def scorer_of(task: Task) -> type[Scorer[Any]]:
+    """The scorer of a task's kind."""
+    if type(task) not in SCORERS:
+        raise InputError(f"kind {task.kind!r} has no scorer; register one with breadth.lm.register_scorer")
+    return SCORERS[type(task)]
+
+
+@register_scorer(Pattern)
+class PatternScorer(Scorer[Pattern]):
+    """Log-odds of the correct answer among the answers, from the language model's own head."""
+
+    def __init__(self, tokenizer: Any, task: Pattern, items: pl.DataFrame) -> None:
+        super().__init__(tokenizer, task, items)
+        self.answers = encode_continuations(tokenizer, [words for _, words in task.answers])
+        self.notes = _answer_notes(task, self.answers)
+        self.longest = max(map(len, self.answers))
+        self.counts = [1 if self.longest == 1 else len(self.answers)] * items.height
+        self.correct = [task.labels.index(label) for label in items["label"]]
+
+    def requests(self, prompts: list[list[int]]) -> Requests:
+        """Every answer after every prompt: at one position if all are single tokens, else as whole continuations."""
+        if self.longest == 1:
+            return NextToken(prompts, [ids[0] for ids in self.answers])
+        repeated = [prompt for prompt in prompts for _ in self.answers]
+        return Continuations.after(repeated, [ids for _ in prompts for ids in self.answers])
+
+    def score(self, outputs: Floats) -> pl.DataFrame:
+        """Correct, margin and answer from the scores of all answers.
+
+        The margin is the log-odds of the correct answer: its score minus the log-sum-exp of the others. Equal scores
+        count as wrong, so that a model that cannot tell gets no credit.
+        """
+        scores = outputs.reshape(self.items.height, len(self.answers))
+        rows, correct = np.arange(self.items.height), np.array(self.correct, dtype=np.intp)
+        others = scores.copy()
+        others[rows, correct] = -np.inf
+        margin = scores[rows, correct] - special.logsumexp(others, axis=1)
+        return pl.DataFrame(
+            {
+                "correct": (scores[rows, correct] > others.max(axis=1)).astype(np.float32),
+                "margin": margin.astype(np.float32),
+                "answer": [self.task.labels[k] for k in scores.argmax(axis=1)],
+            }
+        )
+
+
+def _answer_notes(task: Pattern, tokens: list[list[int]]) -> list[str]:
+    """Refuse answers that a model cannot tell apart, and note those that share tokens."""
+    words = [words for _, words in task.answers]
+    empty = [label for label, ids in zip(task.labels, tokens, strict=True) if not ids]
+    if empty:
+        raise InputError(f"the answer for {listed(empty)} is empty; give every label words")
+    if len(set(map(tuple, tokens))) < len(tokens):
+        raise InputError(f"two answers have the same tokens: {listed(map(repr, words))}")
+    notes = []
+    if len({ids[0] for ids in tokens}) < len(tokens):
+        notes.append(f"answers {listed(map(repr, words))} begin with the same token, so whole answers are scored")
+    for short, start in zip(words, tokens, strict=True):
+        for long, ids in zip(words, tokens, strict=True):
+            if start != ids and ids[: len(start)] == start:
+                notes.append(
+                    f"answer {long!r} begins with answer {short!r}, which is therefore always at least as likely"
+                )
+    return notes
+
+
+@register_scorer(Choice)
+class ChoiceScorer(Scorer[Choice]):
+    """Which of an item's options the model finds most likely after the prompt (acc, acc_norm)."""
+
+    def __init__(self, tokenizer: Any, task: Choice, items: pl.DataFrame) -> None:
+        super().__init__(tokenizer, task, items)
+        rows = list(items.iter_rows(named=True))
+        self.texts = [task.option_texts(row) for row in rows]
+        self.options = encode_continuations(tokenizer, [f" {text}" for own in self.texts for text in own])
+        self.longest = max(map(len, self.options))
+        self.counts = [len(own) for own in self.texts]
+        self.correct = [row["option_labels"].index(row["label"]) for row in rows]
+
+    def requests(self, prompts: list[list[int]]) -> Requests:
+        """One continuation per option of every item."""
+        repeated = [prompt for prompt, count in zip(prompts, self.counts, strict=True) for _ in range(count)]
+        return Continuations.after(repeated, self.options)
+
+    def score(self, outputs: Floats) -> pl.DataFrame:
+        """Correct, margin and answer from the log-likelihoods of all options.
+
+        With ``normalise`` a log-likelihood is divided by the number of characters of the option, as acc_norm does. The
+        margin is the log-odds of the correct option among the options, on the scale that decides.
+        """
+        lengths = [max(len(text), 1) if self.task.normalise else 1 for own in self.texts for text in own]
+        parts = np.split(outputs.ravel() / np.array(lengths), np.cumsum(self.counts)[:-1])
+        answers, correct, margin = [], [], []
+        for scores, right, labels in zip(parts, self.correct or (), self.items["option_labels"], strict=True):
+            others = np.delete(scores, right)
+            correct.append(float(scores[right] > others.max()))
+            margin.append(float(scores[right] - special.logsumexp(others)))
+            answers.append(labels[int(scores.argmax())])
+        return pl.DataFrame({"correct": correct, "margin": margin, "answer": answers}, schema=SCORES)
+
+
+@register_scorer(Generate)
+class GenerateScorer(Scorer[Generate]):
+    """Whether the answer extracted from what the model writes is the label."""
+
+    def __init__(self, tokenizer: Any, task: Generate, items: pl.DataFrame) -> None:
+        super().__init__(tokenizer, task, items)
+        self.longest = task.max_tokens
+
+    def generate(self, language_model: Any, prompts: list[list[int]], progress: Progress | None = None) -> list[str]:
+        """Continue every prompt by greedy decoding."""
+        return generate_texts(language_model, prompts, self.task, progress)
+
+    def completions(self) -> list[list[int]]:
+        """The text to write, and the end of the sequence."""
+        end = self.tokenizer.eos_token_id
+        return [[*ids, *([] if end is None else [end])] for ids in super().completions()]
+
+    def score(self, outputs: list[str]) -> pl.DataFrame:
+        """Correct for every text; the answer is the whole text, and there is no margin."""
+        correct = [
+            float(same_answer(extract(self.task.extract, text), str(label), self.task.metric))
+            for text, label in zip(outputs, self.items["label"], strict=True)
+        ]
+        return pl.DataFrame({"correct": correct, "margin": [None] * len(outputs), "answer": outputs}, schema=SCORES)

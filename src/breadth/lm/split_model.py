@@ -1,0 +1,218 @@
+"""A causal language model split in two: frozen layers below, and the top layers that training changes.
+
+What the frozen layers compute for an item never changes during training, so their hidden states are computed once and
+kept. Every training step and every checkpoint then runs the top only. The split works for any decoder whose layers are
+in one list: the list is exchanged for one of the same length, in which the first layer returns the kept states and the
+other layers below the split pass them on. Masks, positions and layer types remain the model's own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from breadth.lm.acceleration import PACKED_ROWS, PackedWeights, Positions, SparseFeedForward
+from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, head_of
+
+#: Tokens per batch on a CPU: larger batches do not fit the cache, smaller ones waste time between calls.
+CPU_TOKENS = 512
+
+#: Tokens per batch on an accelerator.
+GPU_TOKENS = 32768
+
+
+@dataclass
+class Batch:
+    """Sequences (by ``index``) padded on the right to one length; ``states`` are kept states of the frozen layers.
+
+    With causal attention a token never attends to tokens on its right, so the padding changes nothing and no mask is
+    needed.
+    """
+
+    index: list[int]
+    ids: torch.Tensor
+    states: torch.Tensor | None = None
+
+
+def tokens_per_batch(device: str) -> int:
+    """How many tokens a batch holds on a device."""
+    return CPU_TOKENS if torch.device(device).type == "cpu" else GPU_TOKENS
+
+
+def plan_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
+    """The sequences of each batch by index: longest first, at most ``tokens`` tokens including padding.
+
+    >>> plan_batches([3, 9, 4], 9)
+    [[1], [2, 0]]
+    """
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    batches: list[list[int]] = []
+    longest = 0
+    for i in order.tolist():
+        if batches and (len(batches[-1]) + 1) * longest <= tokens:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+            longest = lengths[i]
+    return batches
+
+
+def make_batch(sequences: Sequence[Sequence[int]], index: list[int], device: torch.device | str) -> Batch:
+    """Pad the chosen sequences on the right with token 0, which no other token attends to."""
+    ids = torch.zeros((len(index), max(len(sequences[i]) for i in index)), dtype=torch.long)
+    for row, i in enumerate(index):
+        ids[row, : len(sequences[i])] = torch.tensor(sequences[i], dtype=torch.long)
+    return Batch(index, ids.to(device))
+
+
+class _StandIn(nn.Module):
+    """Stands in for a layer: has the layer's attributes, but is not its parent."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self._replaced = [layer]  # in a list, so that it does not become a submodule
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.__dict__["_replaced"][0], name)
+
+
+class _Pass(_StandIn):
+    """Passes hidden states on unchanged."""
+
+    def forward(self, hidden: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return hidden
+
+
+class _Inject(_StandIn):
+    """Ignores its input and returns the kept states."""
+
+    kept: torch.Tensor | None = None
+
+    def forward(self, hidden: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        assert self.kept is not None
+        return self.kept.to(hidden.dtype)
+
+
+class _Record(_StandIn):
+    """Records its input and passes it on."""
+
+    seen: torch.Tensor | None = None
+
+    def forward(self, hidden: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        self.seen = hidden
+        return hidden
+
+
+class SplitModel:
+    """A model with ``top`` layers above the split (None: not split) and its head apart."""
+
+    def __init__(self, model: Any, top: int | None = None) -> None:
+        self.model = model
+        self.base = base_model_of(model)
+        self.head = head_of(model)
+        config = causal_model_of(model).config.get_text_config(decoder=True)
+        self._softcap = getattr(config, "final_logit_softcapping", None)
+        # Cohere multiplies by a scale, Granite divides by one.
+        self._scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
+        self._parent, self._attribute, layers = decoder_layers(model)
+        self.layers = layers
+        self.packed = PackedWeights(model)
+        self._feed_forward = SparseFeedForward(layers[-1], config.hidden_size, self.head.weight.dtype)
+        self.top = top
+        frozen = 0 if top is None else len(layers) - top
+        self.is_split = frozen > 0
+        if self.is_split:
+            self._inject = _Inject(layers[0])
+            self._record = _Record(layers[frozen])
+            below, above = list(layers[:frozen]), list(layers[frozen:])
+            passes = [_Pass(layer) for layer in layers]
+            self._upper = nn.ModuleList([self._inject, *passes[1:frozen], *above])
+            self._lower = nn.ModuleList([*below, self._record, *passes[frozen + 1 :]])
+
+    @contextmanager
+    def _with(self, layers: nn.ModuleList) -> Iterator[None]:
+        setattr(self._parent, self._attribute, layers)
+        try:
+            yield
+        finally:
+            setattr(self._parent, self._attribute, self.layers)
+
+    def _run(self, ids: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.base(input_ids=ids, use_cache=False).last_hidden_state
+        return hidden
+
+    def frozen_states(self, batch: Batch) -> torch.Tensor:
+        """Hidden states [sequences, tokens, width] of the last frozen layer, without dropout."""
+        self.model.eval()
+        with torch.no_grad(), self._with(self._lower):
+            self._run(batch.ids)
+        seen, self._record.seen = self._record.seen, None
+        assert seen is not None
+        return seen
+
+    def frozen_bytes(self, tokens: int) -> int:
+        """Bytes that the frozen layers' states of so many tokens take."""
+        config, weight = causal_model_of(self.model).config.get_text_config(decoder=True), self.head.weight
+        return int(tokens * config.hidden_size * weight.element_size())
+
+    def hidden_states(self, batch: Batch, positions: Positions | None = None) -> torch.Tensor:
+        """Final hidden states [sequences, tokens, width]; only the top runs if the batch has kept states.
+
+        With ``positions``, only these are valid: the last block's feed-forward part skips the others.
+        """
+        with self._feed_forward.at(positions, batch.ids.shape):
+            if batch.states is None:
+                return self._run(batch.ids)
+            self._inject.kept = batch.states
+            try:
+                with self._with(self._upper):
+                    return self._run(batch.ids)
+            finally:
+                self._inject.kept = None
+
+    def logits(self, hidden: torch.Tensor, tokens: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits of some tokens (by default of all) for hidden states [..., width]."""
+        weight, bias = self.head.weight, getattr(self.head, "bias", None)
+        if tokens is not None:
+            weight, bias = weight[tokens], None if bias is None else bias[tokens]
+        out = nn.functional.linear(hidden.to(weight.device), weight, bias)
+        if self._scale != 1:
+            out = out * self._scale
+        if self._softcap is not None:
+            out = torch.tanh(out / self._softcap) * self._softcap
+        return out.float()
+
+    def agrees(self, ids: list[int], tolerance: float = 1e-2) -> bool:
+        """Whether the logits for one sequence are those that the model itself computes.
+
+        Every path is tested: plain, through kept states, at the last token only, and with packed weights. The last two
+        are disabled if they differ; the others must agree.
+        """
+        copies = -(-PACKED_ROWS // len(ids))  # as many as packing needs
+        batch = make_batch([ids] * copies, list(range(copies)), next(self.model.parameters()).device)
+        self.model.eval()
+        with torch.inference_mode():
+            own = self.model(input_ids=batch.ids[:1], use_cache=False).logits[0, -1].float()
+
+            def same(positions: Positions | None = None) -> bool:
+                ours = self.logits(self.hidden_states(batch, positions)[0, -1])
+                return bool((own.to(ours.device) - ours).abs().max() <= tolerance * (1 + own.abs().max()))
+
+            agreed = same()
+            if self.is_split:
+                batch.states = self.frozen_states(batch)
+                agreed = agreed and same()
+            if agreed and not same(Positions([0], [len(ids) - 1])):
+                self._feed_forward.disable()
+            if agreed:
+                self.packed.test(same)
+            return agreed

@@ -1,0 +1,101 @@
+"""Training examples as sequences with a loss: cross-entropy among the answers, or over the completion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import torch
+
+from breadth.datasets import Loss
+from breadth.errors import InputError
+from breadth.lm.evaluation import TestSet, fitting_context
+from breadth.lm.loading import LanguageModel
+from breadth.lm.prompts import RESERVE, encode_prompts
+from breadth.lm.scoring import Continuations, Requests, scorer_of
+from breadth.lm.split_model import SplitModel, make_batch, plan_batches, tokens_per_batch
+
+
+@dataclass
+class EncodedTrainSet:
+    """Training examples encoded for one model.
+
+    ``owned`` lists the sequences of each example, and ``correct`` the index of its correct answer. ``states`` are kept
+    states of the frozen layers, one tensor per sequence.
+    """
+
+    requests: Requests
+    owned: list[list[int]]
+    correct: Sequence[int]
+    loss: Loss
+    device: str
+    states: list[torch.Tensor] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.owned)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(map(len, self.requests.sequences))
+
+    def micro_batches(self, examples: list[int], largest: int | None) -> list[list[int]]:
+        """Divide a step's examples into parts of similar length that fit the device; their gradients are added."""
+        sizes = [sum(len(self.requests.sequences[i]) for i in self.owned[example]) for example in examples]
+        parts = [[examples[k] for k in part] for part in plan_batches(sizes, tokens_per_batch(self.device))]
+        return [part[k : k + largest] for part in parts for k in range(0, len(part), largest)] if largest else parts
+
+    def keep_frozen_states(self, model: SplitModel) -> None:
+        """Compute the frozen layers' states of every example once."""
+        lengths = list(map(len, self.requests.sequences))
+        kept: dict[int, torch.Tensor] = {}
+        with model.packed.enabled(keep=False):
+            for index in plan_batches(lengths, tokens_per_batch(self.device)):
+                states = model.frozen_states(make_batch(self.requests.sequences, index, self.device))
+                for row, i in enumerate(index):
+                    kept[i] = states[row, : lengths[i]].clone()
+        self.states = [kept[i] for i in range(len(lengths))]
+
+    def loss_weight(self, examples: list[int]) -> int:
+        """What the summed loss of some examples is divided by: their number, or that of their completion tokens."""
+        if self.loss == "answers":
+            return len(examples)
+        return sum(self.requests.read_tokens(i) for example in examples for i in self.owned[example])
+
+    def summed_loss(self, model: SplitModel, examples: list[int]) -> torch.Tensor:
+        """Sum of the loss over some examples."""
+        index = [i for example in examples for i in self.owned[example]]
+        batch = make_batch(self.requests.sequences, index, self.device)
+        if self.states:
+            batch.states = torch.nn.utils.rnn.pad_sequence([self.states[i] for i in index], batch_first=True)
+        outputs = self.requests.forward(model, batch)
+        if self.loss == "completion":
+            return -outputs.sum()
+        scores = self.requests.by_item(outputs, [len(self.owned[example]) for example in examples])
+        correct = torch.tensor([self.correct[example] for example in examples], device=outputs.device)
+        return torch.nn.functional.cross_entropy(scores, correct, reduction="sum")
+
+
+def encode_train_set(language_model: LanguageModel, examples: TestSet, loss: Loss, *, context: int) -> EncodedTrainSet:
+    """Encode training examples for a loss."""
+    tokenizer, task, items = language_model.tokenizer, examples.task, examples.frame
+    scorer = scorer_of(task)(tokenizer, task, items)
+
+    def prompts(longest: int, reserve: int | list[int]) -> list[list[int]]:
+        limit = fitting_context(language_model, context, longest)
+        return encode_prompts(tokenizer, task, items, context=limit, bos=language_model.bos, reserve=reserve).ids
+
+    if loss == "completion":
+        completions = scorer.completions()
+        reserve = [max(RESERVE, len(each)) for each in completions]
+        requests: Requests | None = Continuations.after(prompts(RESERVE, reserve), completions)
+        counts, correct = [1] * items.height, [0] * items.height
+    else:
+        requests = None if scorer.correct is None else scorer.requests(prompts(scorer.longest, RESERVE))
+        counts, correct = list(scorer.counts), list(scorer.correct or ())
+    if requests is None:
+        raise InputError(f"{examples.name}: kind {task.kind} has no answers to compare; use loss: completion")
+    owned = [list(range(end - count, end)) for end, count in zip(accumulate(counts), counts, strict=True)]
+    return EncodedTrainSet(requests, owned, correct, loss, language_model.device)

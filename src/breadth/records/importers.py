@@ -1,0 +1,368 @@
+"""Ways in for answers: one class per format, in a registry. Whatever comes in becomes a :class:`Study`.
+
+To add a format, write one class and :func:`register` it: registered importers are asked before the built-in ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.errors import InputError, listed, unknown_column
+from breadth.records.matrices import MISSING, read_arrays
+from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS
+from breadth.records.store import is_study
+from breadth.records.study import Study, compact, read_study_directory
+from breadth.records.tables import Table, read_table
+
+#: Test set of answers that name none.
+UNNAMED = "answers"
+
+#: Columns of a wide table that may name the subject, in order of preference.
+SUBJECT_COLUMNS = ("subject", "model", "models", "run", "name")
+
+#: Columns that a long table of answers has.
+ANSWER_COLUMNS = frozenset({"item", "correct"})
+
+#: What the names of language models look like: an owner and a slash, a size, or a well-known family.
+MODEL_NAME = re.compile(
+    r"^[\w.-]+/[\w.-]+$|\b\d+(\.\d+)?[bBmM]\b|llama|qwen|mistral|mixtral|gemma|gpt|pythia|falcon|claude|bert|phi-\d|opt-\d|olmo",
+    re.IGNORECASE,
+)
+
+
+class Importer(ABC):
+    """Reads answers of one format."""
+
+    #: What messages and lists call the format.
+    name: str
+
+    @abstractmethod
+    def recognises(self, source: Any) -> bool:
+        """Whether ``source`` is of this format; looks at names and first bytes, reads nothing large."""
+
+    @abstractmethod
+    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:
+        """Read the answers; ``keys`` are columns that tell subjects apart besides the usual ones."""
+
+
+def register(importer: Importer) -> None:
+    """Add a format; one of the same name is replaced."""
+    unregister(importer.name)
+    IMPORTERS.insert(0, importer)
+
+
+def unregister(name: str) -> None:
+    """Remove a format."""
+    IMPORTERS[:] = [importer for importer in IMPORTERS if importer.name != name]
+
+
+def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
+    """Open answers as a :class:`Study`, whatever they are in.
+
+    ``source`` is the directory of a study; an NPZ matrix (``R`` with -1 for missing, ``models``, ``items``); a long
+    table (``subject, item, correct``) or a directory of them; a wide table with a row per subject and a column per
+    item; a polars or pandas frame; an array of subjects x items; or a Study. Every answer must lie in [0, 1] or be
+    missing. Nothing is changed or moved.
+    """
+    importer = find_importer(source)
+    study = importer.read(source, keys)
+    if isinstance(importer, StudyDirectory | Opened):
+        return study
+    _refuse_bad_values(study)
+    _refuse_repeated_names(study)
+    return replace(study, warnings=(*study.warnings, *_direction_warnings(study)))
+
+
+def find_importer(source: Any) -> Importer:
+    """The first format that recognises ``source``."""
+    return next(importer for importer in IMPORTERS if importer.recognises(source))
+
+
+class Opened(Importer):
+    """A study that is open already."""
+
+    name = "study"
+
+    def recognises(self, source: Any) -> bool:  # noqa: D102
+        return isinstance(source, Study)
+
+    def read(self, source: Study, keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        return source
+
+
+class StudyDirectory(Importer):
+    """A directory that ``breadth run`` made."""
+
+    name = "study directory"
+
+    def recognises(self, source: Any) -> bool:  # noqa: D102
+        return is_study(source)
+
+    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        return read_study_directory(source)
+
+
+class Array(Importer):
+    """A numpy array of subjects x items."""
+
+    name = "array"
+
+    def recognises(self, source: Any) -> bool:  # noqa: D102
+        return isinstance(source, np.ndarray)
+
+    def read(self, source: npt.NDArray[Any], keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        if source.ndim != 2:
+            raise InputError(f"answers: an array of answers is subjects x items, not {source.ndim}-dimensional")
+        if source.dtype.kind not in "biuf":
+            raise InputError(f"answers: an array of answers holds numbers, not {source.dtype}")
+        subjects, items = ([str(i) for i in range(size)] for size in source.shape)
+        return _matrix_study(UNNAMED, source, subjects, items)
+
+
+class Npz(Importer):
+    """An NPZ file with one matrix of answers; ``models`` and ``items`` name its axes, ``testset`` groups its items."""
+
+    name = "npz"
+
+    def recognises(self, source: Any) -> bool:  # noqa: D102
+        return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".npz"
+
+    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        path = Path(source)
+        if not path.exists():
+            raise InputError(f"{path}: no such file")
+        arrays = read_arrays(path)
+        matrices = [name for name, array in arrays.items() if array.ndim == 2]
+        if len(matrices) != 1:
+            raise InputError(
+                f"{path}: expected one two-dimensional array of answers, found {len(matrices)} "
+                f"(arrays: {listed(arrays)})"
+            )
+        matrix = arrays[matrices[0]]
+        if matrix.dtype.kind not in "biuf":
+            raise InputError(f"{path}: array {matrices[0]!r} holds {matrix.dtype}, not numbers")
+        names = {name: [str(x) for x in array] for name, array in arrays.items() if array.ndim == 1}
+        subjects = next((names[key] for key in ("models", "subjects", "runs") if key in names), None)
+        items = names.get("items")
+        rows, columns = matrix.shape
+        warnings: tuple[str, ...] = ()
+        if subjects is not None and len(subjects) == columns != rows and (items is None or len(items) == rows):
+            matrix, (rows, columns) = matrix.T, (columns, rows)
+            warnings = (f"{path}: the matrix was transposed, because its columns are the subjects",)
+        for kind, given, size in (("subject", subjects, rows), ("item", items, columns)):
+            if given is not None and len(given) != size:
+                raise InputError(f"{path}: {len(given)} {kind} names for {size} {kind}s; write one name each")
+        testset = names.get("testset")
+        return _matrix_study(
+            str(path),
+            matrix,
+            subjects or [str(i) for i in range(rows)],
+            items or [str(j) for j in range(columns)],
+            testset if testset is not None and len(testset) == columns else None,
+            warnings,
+        )
+
+
+class Tables(Importer):
+    """A table of answers, long or wide, in a file or a frame; or a directory of long ones."""
+
+    name = "table"
+
+    def recognises(self, source: Any) -> bool:  # noqa: D102
+        return True
+
+    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        table = read_answers(source)
+        columns = table.frame.columns
+        if "correct" not in columns:
+            return _from_wide(table)
+        if "item" not in columns:
+            raise unknown_column("item", columns, table.name, "which item a row is about")
+        return _from_long(table, keys)
+
+
+#: Formats, in the order in which they are asked whether they recognise a source.
+IMPORTERS: list[Importer] = [Opened(), StudyDirectory(), Array(), Npz(), Tables()]
+
+
+def read_answers(source: Any) -> Table:
+    """Read a table, or put together every long table of answers in a directory."""
+    if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
+        return read_table(source)
+    folder = Path(source)
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".parquet", ".csv", ".jsonl", ".tsv")]
+    frames = [table.frame for table in map(read_table, paths) if set(table.frame.columns) >= ANSWER_COLUMNS]
+    if not frames:
+        raise InputError(
+            f"{folder}: is not the directory of a study (no runs/ and items/) and holds no table of answers (columns "
+            "subject, item, correct)"
+        )
+    return Table(pl.concat(frames, how="diagonal_relaxed"), str(folder))
+
+
+def _matrix_study(
+    name: str,
+    matrix: npt.NDArray[Any],
+    subjects: Sequence[str],
+    items: Sequence[str],
+    testsets: Sequence[str] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Study:
+    return Study(
+        name,
+        pl.DataFrame({"subject": list(subjects)}, schema={"subject": pl.String}),
+        pl.DataFrame(
+            {"testset": list(testsets) if testsets is not None else [UNNAMED] * len(items), "item": list(items)},
+            schema={"testset": pl.String, "item": pl.String},
+        ),
+        compact(matrix),
+        warnings=warnings,
+    )
+
+
+def _from_long(table: Table, keys: Sequence[str]) -> Study:
+    frame = table.frame
+    testset = pl.col("testset").cast(pl.String) if "testset" in frame.columns else pl.lit(UNNAMED)
+    frame = frame.with_columns(testset.alias("testset"), pl.col("item").cast(pl.String))
+    identity = _subject_keys(frame, keys, table)
+    empty = pl.any_horizontal(pl.col("testset", "item", *[name for name in identity if name == "subject"]).is_null())
+    if frame.select(empty.any()).item():
+        row = int(frame.select(empty.arg_max()).item())
+        raise InputError(f"{table.name}, row {row + 1}: subject, test set or item is empty")
+    rows, subjects = _numbered(frame, identity)
+    columns, items = _numbered(frame, ["testset", "item"])
+    names = _subject_names(subjects, identity)
+    repeated = pl.DataFrame({"row": rows, "column": columns}).is_duplicated()
+    if repeated.any():
+        row = int(repeated.arg_max() or 0)
+        raise InputError(
+            f"{table.name}, row {row + 1}: subject {names[rows[row]]!r} answers item {frame['item'][row]!r} more than "
+            "once; keep one answer, average them, or add a column that tells the subjects apart"
+        )
+    cells = {
+        name: np.full((subjects.height, items.height), np.nan)
+        for name in ("correct", "margin")
+        if name in frame.columns
+    }
+    for name, values in cells.items():
+        values[rows, columns] = table.numbers(name).to_numpy()
+    attributes = _constant_columns(frame, rows, subjects.height, {*identity, *NOT_KEYS, "testset"})
+    described = _constant_columns(
+        frame, columns, items.height, {*identity, *attributes, "correct", "margin", "testset", "item"}
+    )
+    return Study(
+        table.name,
+        subjects.drop("subject", strict=False)
+        .select(pl.Series("subject", names), pl.all())
+        .hstack(list(attributes.values())),
+        items.hstack(list(described.values())),
+        compact(cells["correct"]),
+        cells["margin"].astype(np.float32) if "margin" in cells else None,
+        warnings=table.warnings,
+    )
+
+
+def _subject_keys(frame: pl.DataFrame, extra: Sequence[str], table: Table) -> list[str]:
+    """Columns that together say which subject a row is about: the usual ones, else every other column of text."""
+    usual = [name for name in frame.columns if name in KEY_COLUMNS or name in extra]
+    own = [name for name in extra if name in frame.columns and name != "subject"]
+    names = ["subject", *own] if "subject" in frame.columns else usual
+    if not any(name in frame.columns for name in ("subject", "model", "run", *extra)):
+        names = usual + [
+            name
+            for name in frame.columns
+            if frame[name].dtype == pl.String and name not in NOT_KEYS and name != "testset"
+        ]
+    if not names:
+        raise unknown_column("subject", frame.columns, table.name, "who answered")
+    return names
+
+
+def _numbered(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
+    """The number of every row's combination of keys, and the combinations in order of appearance."""
+    distinct = frame.select(keys).unique(maintain_order=True)
+    numbered = frame.select(keys).join(
+        distinct.with_row_index("__number"), on=list(keys), how="left", nulls_equal=True, maintain_order="left"
+    )
+    return numbered["__number"].to_numpy().astype(np.intp), distinct
+
+
+def _subject_names(subjects: pl.DataFrame, identity: Sequence[str]) -> list[str]:
+    if "subject" in identity and subjects["subject"].n_unique() == subjects.height:
+        return subjects["subject"].cast(pl.String).to_list()
+    parts = [pl.col(name).cast(pl.String) for name in identity]
+    return subjects.select(pl.concat_str(parts, separator=" / ", ignore_nulls=True)).to_series().to_list()
+
+
+def _constant_columns(
+    frame: pl.DataFrame, group: npt.NDArray[np.intp], groups: int, left_out: set[str]
+) -> dict[str, pl.Series]:
+    """Columns that have one value in every group, such as a model's family or an item's text."""
+    first = np.full(groups, -1, dtype=np.intp)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    names = [name for name in frame.columns if name not in left_out]
+    values = {name: frame[name].gather(first) for name in names}
+    return {name: one for name, one in values.items() if one.gather(group).eq_missing(frame[name]).all()}
+
+
+def _from_wide(table: Table) -> Study:
+    frame = table.frame
+    text = [name for name in frame.columns if frame[name].dtype == pl.String and not _answers_like(frame[name])]
+    subject = next((name for name in SUBJECT_COLUMNS if name in frame.columns), text[0] if text else None)
+    keys = NO_SCORES | set(text) | ({subject} if subject else set())
+    items = [name for name in frame.columns if name not in keys]
+    if not items:
+        raise InputError(f"{table.name}: no column holds answers. Columns: {listed(frame.columns, 40)}")
+    matrix = np.column_stack([table.numbers(name).to_numpy() for name in items]).astype(np.float64)
+    subjects = frame[subject].cast(pl.String).fill_null("") if subject else map(str, range(frame.height))
+    return _matrix_study(table.name, matrix, list(subjects), items)
+
+
+def _answers_like(values: pl.Series) -> bool:
+    return values.str.strip_chars().cast(pl.Float64, strict=False).is_not_null().any()
+
+
+def _refuse_bad_values(study: Study) -> None:
+    matrix = study.matrix
+    low = MISSING if matrix.dtype == np.int8 else 0
+    with np.errstate(invalid="ignore"):
+        wrong = (matrix < low) | (matrix > 1)
+    if wrong.any():
+        i, j = (int(index) for index in np.argwhere(wrong)[0])
+        raise InputError(
+            f"{study.name}: subject {study.subject_names[i]!r} (row {i + 1}), item {study.item_names[j]!r}: "
+            f"{matrix[i, j]!s} is not an answer; write 1 for right, 0 for wrong, a share in between, and leave missing "
+            "ones empty (-1 in NPZ)"
+        )
+
+
+def _refuse_repeated_names(study: Study) -> None:
+    for kind, names in (("subject", study.subject_names), ("item", study.item_names)):
+        if len(set(names)) < len(names):
+            seen: set[str] = set()
+            again = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+            raise InputError(f"{study.name}: {kind} {again!r} occurs more than once; give every {kind} its own name")
+
+
+def _direction_warnings(study: Study) -> list[str]:
+    """Warn when the items have the names of models and the subjects do not."""
+    share = [
+        np.mean([bool(MODEL_NAME.search(name)) for name in names[:500]])
+        for names in (study.subject_names, study.item_names)
+    ]
+    if share[1] > 0.5 and share[0] < 0.2:
+        return [
+            f"{study.name}: the items look like models ({listed(study.item_names, 3)}); if rows and columns are "
+            "swapped, transpose the matrix: a row is a subject"
+        ]
+    return []

@@ -1,0 +1,23 @@
+"""Reports: sections in a registry, one page for all of them, and a live page that follows a study while it runs.
+
+A section takes its tables, words and figures from the package of its question; this package adds accuracies and items,
+and makes the pages. Only ``cli`` imports it.
+"""
+
+from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.live import LOCAL, view
+from breadth.reporting.sections import SECTIONS, Format, build_report, register_section, report, unregister_section
+
+__all__ = [
+    "LOCAL",
+    "SECTIONS",
+    "Content",
+    "Format",
+    "ReportData",
+    "Section",
+    "build_report",
+    "register_section",
+    "report",
+    "unregister_section",
+    "view",
+]

@@ -1,0 +1,159 @@
+"""Sections Carry-over and Difficulty: what ``correlate``, ``calibrate``, ``profile`` and ``transfer`` give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import polars as pl
+
+from breadth.difficulty import profile
+from breadth.irt import accuracy_by_level_figure, scale_map, scale_map_figure
+from breadth.level_transfer import Effect, gain_by_distance, gain_matrix
+from breadth.records import SUBJECTS
+from breadth.reporting.accuracy import model_accuracy_by_level
+from breadth.reporting.data import Content, ReportData, Section
+from breadth.results import Figure
+from breadth.results.words import count, joined, points
+
+#: Runs whose last checkpoints the table ``profile_by_run`` holds.
+MOST_PROFILED = 12
+
+
+class CarryOver(Section):
+    """Correlations between test sets over checkpoints, agreement of models, windows over training."""
+
+    key, title = "carry_over", "Do results carry over?"
+    tables: ClassVar[Mapping[str, str]] = {
+        "pairs": "correlations of every run (as breadth correlate gives them)",
+        "heterogeneity": "per pair of test sets: mean over runs, and how much runs differ (breadth correlate)",
+        "correlations": "raw, partial and corrected correlations, per run and as means per model",
+        "similarity": "how alike the correlations of two runs are (breadth correlate)",
+        "windows": "correlations in consecutive parts of training, per run (breadth correlate --windows)",
+        "window_means": "the same as means over a model's runs",
+    }
+
+    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
+        return data.carry_over.tables
+
+    def write(self, data: ReportData) -> Content:  # noqa: D102
+        result, shown = data.carry_over, {}
+        if data.has("correlations"):
+            means = data.table("correlations").filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
+            shown["Mean over runs"] = means.select("train_set", "model", "a", "b", "r", "ci_low", "ci_high")
+        return Content(result.finding, result.figures, result.paragraphs, result.reasons, shown)
+
+
+class Difficulty(Section):
+    """Difficulty of items, ability of subjects, accuracy by level, and transfer between levels."""
+
+    key, title = "difficulty", "Difficulty"
+    tables: ClassVar[Mapping[str, str]] = {
+        "subjects": "ability of every subject (as breadth calibrate gives it)",
+        "fit": "the calibration's fit (breadth calibrate)",
+        "scale_map": "counts of subjects and items along the scale",
+        "by_level": "accuracy per model and difficulty level",
+        "profile_by_run": "accuracy by level of the last checkpoints of runs (as breadth profile gives it)",
+        "transfer_cells": "gain per training level and test level (as breadth transfer gives it)",
+        "transfer_effects": "fading with distance, and direction (breadth transfer)",
+        "transfer_breaks": "the level at which accuracy drops (breadth transfer)",
+        "transfer_best": "best training level per test level (breadth transfer)",
+        "strategy_cells": "gain per strategy and test level (breadth transfer)",
+        "strategy_breaks": "the level at which accuracy drops, per strategy (breadth transfer)",
+        "strategy_best": "best strategy per test level (breadth transfer)",
+    }
+
+    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
+        study, calibration = data.study, data.calibration
+        tables: dict[str, pl.DataFrame] = {}
+        if calibration is not None:
+            last = study.subjects["subject"].gather(data.described.ends["last"]).to_list()[:MOST_PROFILED]
+            tables |= {"subjects": calibration.subjects, "fit": calibration.fit}
+            tables["scale_map"] = scale_map(calibration.items, calibration.subjects)
+            tables["profile_by_run"] = profile(study, calibration, subjects=last).levels
+        if data.levels.is_not_null().any():
+            tables["by_level"] = model_accuracy_by_level(data.described, data.levels, data.models)
+        parts: dict[str, list[pl.DataFrame]] = {}
+        for group in data.transfers[0]:
+            keys = [pl.lit(value, dtype=SUBJECTS[name]).alias(name) for name, value in group.keys.items()]
+            kind = "transfer" if group.result.by == "train_level" else "strategy"
+            for name, table in group.result.tables().items():
+                key = name if name.startswith("strategy_") else f"{kind}_{name}"
+                parts.setdefault(key, []).append(table.select(*keys, pl.all()))
+        return tables | {name: pl.concat(frames, how="diagonal_relaxed") for name, frames in parts.items()}
+
+    def write(self, data: ReportData) -> Content:  # noqa: D102
+        transfers, reasons = data.transfers
+        absent = [data.reasons["calibration"]] if data.calibration is None else []
+        absent += [f"transfer between levels: {reason}" for reason in reasons]
+        results = [("", data.calibration)] if data.calibration is not None else []
+        details = []
+        for name, result in (*results, *((f"{group.name}: ", group.result) for group in transfers)):
+            warnings = [f"Warning: {line}." for line in result.warnings if line not in data.study.warnings]
+            details.append(" ".join([f"{name}{result.summary()}", *warnings]))
+        columns = ("model", "when", "level", "accuracy", "ci_low", "ci_high")
+        shown = {"Accuracy by level": data.table("by_level").select(columns)} if data.has("by_level") else {}
+        return Content(_finding(data), _figures(data), details, absent, shown)
+
+
+def _figures(data: ReportData) -> list[Figure]:
+    figures = [scale_map_figure()] if data.has("scale_map") else []
+    if data.has("by_level"):
+        source = (
+            "Levels as stored with the items."
+            if data.levels_stored
+            else "Levels of equal size, by the difficulty estimated from these answers."
+        )
+        cells = data.table("by_level")
+        figures.append(accuracy_by_level_figure(cells, group="model", order=data.models, source=source))
+    if data.has("transfer_cells"):
+        cells = data.table("transfer_cells")
+        figures += [gain_matrix(cells, "transfer_cells"), gain_by_distance(cells, "transfer_cells", data.models)]
+    if data.has("strategy_cells"):
+        figures.append(gain_matrix(data.table("strategy_cells"), "strategy_cells"))
+    return figures
+
+
+def _finding(data: ReportData) -> str:
+    levels, effects = data.table("by_level"), data.table("transfer_effects")
+    if not levels.height:
+        return "Undecided: items have no level, and their difficulty could not be estimated from these answers."
+    if data.calibration is not None and not data.levels_stored and data.calibration.reliability_warning:
+        return f"Undecided: {data.calibration.reliability_warning}."
+    text = "The figure shows how accuracy depends on difficulty."
+    if "before" in levels["when"]:
+        text = f"By difficulty (level 0 is the easiest): {_gains(levels)}."
+    if not effects.height:
+        return text
+    fading = effects.filter(pl.col("effect") == Effect.FADING)
+    names = fading.filter(pl.col("ci_high") < 0)["model"].to_list()
+    if not names:
+        return f"{text} Whether gains fade with the distance between training and test level is undecided."
+    text += f" Gains fade with the distance between training and test level in {len(names)} of "
+    if len(names) == fading.height:
+        return f"{text}{count(fading.height, 'model')}."
+    return f"{text}{count(fading.height, 'model')} ({joined(names)}); undecided for the others."
+
+
+def _gains(levels: pl.DataFrame) -> str:
+    """On which levels models gained; model by model if there are few."""
+    wide = levels.pivot(on="when", index=["model", "level"], values=["accuracy", "ci_low", "ci_high"])
+    wide = wide.with_columns(
+        gain=pl.col("accuracy_after") - pl.col("accuracy_before"),
+        clear=(pl.col("ci_low_after") > pl.col("ci_high_before")).fill_null(False),
+    )
+    best = wide.sort("gain", "level", nulls_last=False).group_by("model", maintain_order=True).last()
+    clear = wide.group_by("model", maintain_order=True).agg(pl.col("clear").sum(), pl.len().alias("levels"))
+    models = clear.join(best.select("model", "level", "gain"), on="model", maintain_order="left")
+    if models.height > 3:
+        every = models.filter(pl.col("clear") == pl.col("levels")).height
+        level, number = models["level"].value_counts().sort(["count", "level"]).row(-1)
+        return (
+            f"{every} of {models.height} models gained clearly on every level; the largest gain is most often on level "
+            f"{level} ({count(number, 'model')})"
+        )
+    return "; ".join(
+        f"{row['model']} gained most on level {row['level']} ({points(row['gain'])}) and clearly on {row['clear']} of "
+        f"{count(row['levels'], 'level')}"
+        for row in models.iter_rows(named=True)
+    )

@@ -1,0 +1,180 @@
+"""Section Items: every item with its text, its difficulty, which models fail it, and whether its label is doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.inference import Floats
+from breadth.irt import ItemFlag
+from breadth.records import Study
+from breadth.reporting.data import Content, ReportData, Section
+from breadth.results.words import count
+
+#: Columns of items that are not texts to show.
+NOT_TEXT = ("item", "testset", "shift", "label", "template", "pair", "id", "answer", "source", "split")
+
+#: What a calibration knows about an item, as the report shows it.
+CALIBRATED = ("n", "p_correct", "difficulty", "difficulty_se", "flag", "note")
+
+#: Most items that a page carries; beyond that a random sample, with every doubted item in it.
+MOST_ITEMS = 20_000
+
+#: Characters of an item's text that a page carries.
+MOST_CHARACTERS = 600
+
+#: A label is doubted if at least this share of three or more runs end with another answer ...
+MOSTLY_WRONG, LEAST_RUNS = 0.8, 3
+
+#: ... and the mean log-odds of the label are below this: odds of 7 to 1 against it.
+CONFIDENT_MARGIN = -2.0
+
+
+class Doubt(StrEnum):
+    """Why a label is doubted: values of the column ``doubt_flag``."""
+
+    AGAINST_ABILITY = "against_ability"
+    CONFIDENTLY_WRONG = "confidently_wrong"
+
+
+DOUBT_WORDS = {
+    Doubt.AGAINST_ABILITY: "abler subjects get it wrong more often",
+    Doubt.CONFIDENTLY_WRONG: "almost every run ends confident of another answer",
+}
+
+
+class Items(Section):
+    """The table of items, and what stands out in it."""
+
+    key, title = "items", "Items"
+    tables: ClassVar[Mapping[str, str]] = {
+        "items": "items: text, label, difficulty, share of runs that end with a right answer, doubts"
+    }
+    template = "items.html"
+
+    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
+        return {"items": shown_items(item_table(data))}
+
+    def write(self, data: ReportData) -> Content:  # noqa: D102
+        items, total = data.table("items"), data.study.items.height
+        doubted = items.filter(pl.col("doubt").is_not_null())
+        wrong = items.filter(pl.col("right") == 0).height
+        scope = "" if items.height == total else f" (of the {items.height:,} in the table)"
+        where = "at the end of every run" if data.has_runs else "by every subject"
+        finding = (
+            f"Of {count(total, 'item')}, {wrong:,}{scope} {'is' if wrong == 1 else 'are'} answered wrong {where}, and "
+            f"{count(doubted.height, 'label')} should be checked."
+        )
+        if doubted.height:
+            sets = doubted["testset"].value_counts().sort(["count", "testset"], descending=[True, False])
+            finding += f" Most doubted labels are in {sets['testset'][0]} ({sets['count'][0]:,})."
+        sampled = (
+            f"The table holds a random sample of {items.height:,} of {total:,} items, including every doubted one. "
+            "All other numbers in this report use all items.",
+        )
+        columns = [name for name in ("item", "testset", "label", "right", "doubt") if name in items.columns]
+        return Content(
+            finding,
+            details=() if items.height == total else sampled,
+            shown={"Labels to check": doubted.select(columns).head(50)},
+        )
+
+
+def item_table(data: ReportData) -> pl.DataFrame:
+    """One row per item; ``right_<model>`` is the share of the model's runs that end with a right answer.
+
+    ``doubt`` says why a label is doubted and ``doubt_flag`` is its code (:class:`Doubt`); both are null otherwise.
+    """
+    study, calibration = data.described, data.calibration
+    items, ends = study.items, study.ends
+    given = [name for name in ("shift", "label") if name in items.columns]
+    frame = items.select("item", "testset", *(pl.col(name).cast(pl.String) for name in given), _text(items))
+    if calibration is not None:
+        names = pl.DataFrame({"item": study.item_names})
+        known = names.join(calibration.items, on="item", how="left", maintain_order="left", suffix="_known")
+        frame = frame.with_columns(known.select(CALIBRATED))
+    if data.levels.is_not_null().any():
+        frame = frame.with_columns(data.levels.alias("level"))
+    last = ends["last"].to_numpy()
+    margin = study.margin[last] if study.margin is not None else np.full((1, items.height), np.nan, dtype=np.float32)
+    shares = {"right": _mean(study.correct[last]), "margin": _mean(margin)}
+    for model in data.models:
+        own = ends.filter(pl.col("model") == model)["last"].to_numpy()
+        shares[f"right_{model}"] = _mean(study.correct[own])
+    frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in shares.items())
+    return frame.with_columns(_doubts(study, frame, len(last)))
+
+
+def shown_items(items: pl.DataFrame, most: int = MOST_ITEMS, seed: int = 0) -> pl.DataFrame:
+    """All items if they are few; else every doubted one and a random sample of the others, in order."""
+    if items.height <= most:
+        return items
+    numbered = items.with_row_index("__row")
+    doubted = numbered.filter(pl.col("doubt").is_not_null()).head(most)
+    others = numbered.filter(pl.col("doubt").is_null())
+    sample = others.sample(min(others.height, most - doubted.height), seed=seed)
+    return pl.concat([doubted, sample]).sort("__row").drop("__row")
+
+
+def _text(items: pl.DataFrame) -> pl.Series:
+    """The text fields one below the other, each after its name where there are several."""
+    names = [name for name in items.columns if items[name].dtype == pl.String and name not in NOT_TEXT]
+    if not names:
+        return pl.Series("text", [None] * items.height, dtype=pl.String)
+    parts = [pl.format("{}: {}", pl.lit(name), pl.col(name)) if len(names) > 1 else pl.col(name) for name in names]
+    text = pl.concat_str(parts, separator="\n", ignore_nulls=True)
+    cut = text.str.len_chars() > MOST_CHARACTERS
+    return items.select(pl.when(cut).then(text.str.head(MOST_CHARACTERS) + " …").otherwise(text).alias("text"))["text"]
+
+
+def _mean(values: npt.NDArray[Any]) -> Floats:
+    answered = ~np.isnan(values)
+    number = answered.sum(axis=0)
+    total = np.where(answered, values, 0).sum(axis=0, dtype=np.float64)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def _doubts(study: Study, items: pl.DataFrame, runs: int) -> list[pl.Series]:
+    """Why a label is doubted, as a code and as a sentence.
+
+    Either abler subjects get the item wrong more often, by the calibration *and* within the item's own test set (a
+    whole set that runs against the scale is a shift, not a set of wrong labels); or almost every run ends confident of
+    another answer.
+    """
+    against = pl.lit(False)
+    if "flag" in items.columns:
+        against = (pl.col("flag") == ItemFlag.WRONG_KEY) & pl.Series(item_rest(study) < 0)
+    confident = (pl.col("right") <= 1 - MOSTLY_WRONG) & (pl.col("margin") < CONFIDENT_MARGIN)
+    flag = (
+        pl.when(against)
+        .then(pl.lit(Doubt.AGAINST_ABILITY.value))
+        .when(confident & pl.lit(runs >= LEAST_RUNS))
+        .then(pl.lit(Doubt.CONFIDENTLY_WRONG.value))
+    )
+    flags = items.select(flag.alias("doubt_flag")).to_series()
+    words = {code.value: sentence for code, sentence in DOUBT_WORDS.items()}
+    return [flags, flags.replace_strict(words, return_dtype=pl.String).alias("doubt")]
+
+
+def item_rest(study: Study) -> Floats:
+    """Correlation over subjects of every item with the accuracy on the rest of its test set; NaN if constant."""
+    correlation = np.full(study.items.height, np.nan)
+    for k in range(len(study.testsets)):
+        columns = np.flatnonzero(study.set_index == k)
+        values = study.correct[:, columns]
+        complete = ~np.isnan(values).any(axis=1)
+        if complete.sum() < 3 or len(columns) < 2:
+            continue
+        x = values[complete].astype(np.float64)
+        total = x.sum(axis=1)
+        centred, whole = x - x.mean(axis=0), total - total.mean()
+        own = (centred**2).sum(axis=0)
+        rest = (whole**2).sum() - 2 * whole @ centred + own
+        with np.errstate(invalid="ignore", divide="ignore"):
+            correlation[columns] = (whole @ centred - own) / np.sqrt(own * rest)
+    return correlation

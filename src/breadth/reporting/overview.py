@@ -1,0 +1,292 @@
+"""Sections Overview and Training: what was studied, accuracy before and after training, and every run's trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import polars as pl
+
+from breadth.reporting.accuracy import accuracy_profile, accuracy_trajectories
+from breadth.reporting.data import Content, ReportData, Section
+from breadth.results.figures import Figure, Spec, model_colour, model_panels, model_scale, nominal, quoted, tooltip
+from breadth.results.words import count, interval, joined, points, verdict
+
+#: Share of gains or correlations that must be decided, or agree, for a plain answer.
+FEW, ALMOST_ALL = 0.1, 0.9
+
+ACCURACY_TIPS = (("accuracy", "accuracy", ".1%"), ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"))
+
+
+class Overview(Section):
+    """What was studied, how accurate every model is, and whether the results generalise."""
+
+    key, title, open = "overview", "Overview", True
+    tables: ClassVar[Mapping[str, str]] = {
+        "runs": "runs: what determines each, and how far it has come",
+        "profile": "accuracy per model and test set, before and after training",
+        "gains": "gain per model and test set, paired by run and item",
+    }
+
+    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
+        profile, gains = accuracy_profile(data.described)
+        ends = data.described.ends.drop("first", "last")
+        planned = {run: len(record.checkpoints) or None for run, record in data.study.runs.items()}
+        runs = ends.with_columns(pl.Series("planned", [planned.get(run) for run in ends["run"]], dtype=pl.Int64))
+        return {"runs": runs, "profile": profile, "gains": gains}
+
+    def write(self, data: ReportData) -> Content:  # noqa: D102
+        profile = data.table("profile")
+        columns = ("model", "train_set", "testset", "when", "accuracy", "ci_low", "ci_high")
+        return Content(
+            f"Do these results generalise? {_answer(data)}",
+            (_profile_figure(data),),
+            (_studied(data), *_per_model(data.table("gains"))),
+            shown={"Accuracy": profile.filter(pl.col("model").is_in(data.models)).select(columns)},
+        )
+
+
+class Training(Section):
+    """Accuracy of every run at every checkpoint."""
+
+    key, title = "training", "During training"
+    tables: ClassVar[Mapping[str, str]] = {"trajectories": "accuracy of every run at every checkpoint"}
+    template = "runs.html"
+
+    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
+        return {"trajectories": accuracy_trajectories(data.described)}
+
+    def write(self, data: ReportData) -> Content:  # noqa: D102
+        if data.table("runs")["checkpoints"].max() == 1:
+            who = "run has one checkpoint" if data.has_runs else "subject was evaluated once"
+            return Content(
+                "Undecided: nothing is known about the course of training.",
+                absent=(f"every {who}, so there are no trajectories",),
+            )
+        return Content(_peaks(data.table("trajectories")), (_trajectory_figure(data),))
+
+
+def _studied(data: ReportData) -> str:
+    """What was studied, in a sentence or two."""
+    facts, runs = data.facts, data.table("runs")
+    evaluated = (
+        f"evaluated on {count(facts['items'], 'item')} of {count(len(data.testsets), 'test set')}; "
+        f"{facts['responses']:,} answers."
+    )
+    if not data.has_runs:
+        return f"{count(facts['checkpoints'], 'subject')} {evaluated}"
+    examples = f" ({joined(list(map(str, facts['examples'])))} examples)" if facts["examples"] else ""
+    trained = f", trained on {joined(facts['train_sets'])}{examples}" if facts["train_sets"] else ""
+    text = (
+        f"{count(len(facts['models']), 'model')} ({joined(facts['models'])}){trained}: {count(facts['runs'], 'run')}, "
+        f"{count(facts['checkpoints'], 'checkpoint')} in total, {evaluated}"
+    )
+    unfinished = runs.filter(pl.col("checkpoints") < pl.col("planned")).height
+    if unfinished:
+        verb = "is" if unfinished == 1 else "are"
+        text += f" {count(unfinished, 'run')} {verb} not finished; the latest checkpoint counts as the last."
+    return text
+
+
+def _answer(data: ReportData) -> str:
+    """Whether the results generalise, from gains on shifted test sets and correlations between test sets."""
+    gains, pairs = data.table("gains"), data.table("pairs")
+    if not gains.height:
+        who = "run" if data.has_runs else "subject"
+        return (
+            f"Undecided: every {who} was evaluated once, so there are no gains to compare between test sets. The "
+            "figure shows the accuracy of each model."
+        )
+    shifted = gains.filter(~pl.col("in_domain"))
+    if not shifted.height:
+        return "Undecided: only the in-domain test set was evaluated."
+    signs = [verdict(*ends) for ends in shifted.select("ci_low", "ci_high").iter_rows()]
+    up, down, total = signs.count(1), signs.count(-1), len(signs)
+    together = [verdict(*ends) for ends in pairs.select("ci_low", "ci_high").iter_rows()] if pairs.height else []
+    decided = f"{count(total, 'gain')} on shifted test sets (model x test set), {up} {'is' if up == 1 else 'are'}"
+    text = (
+        f"{_verdict(up, down, total, together)} Of {decided} above 0, {down} below and {total - up - down} undecided "
+        f"(the 95% interval covers 0). {_mean_gains(gains)}"
+    )
+    if together:
+        text += (
+            " Beyond what in-domain accuracy explains, doing better on one test set goes with doing better on another "
+            f"in {together.count(1)} of {count(len(together), 'correlation')} and with doing worse in "
+            f"{together.count(-1)}; {together.count(0)} are undecided or could not be computed."
+        )
+    return text
+
+
+def _verdict(up: int, down: int, total: int, together: list[int]) -> str:
+    if up + down < FEW * total:
+        return "Undecided: almost no gain on a shifted test set can be distinguished from 0."
+    if down > up:
+        return "No: more shifted test sets lost than gained."
+    if up < ALMOST_ALL * total:
+        return "In part."
+    if not together:
+        return "The gains do, on the test sets measured here; whether one test set predicts another was not computed."
+    if together.count(1) >= ALMOST_ALL * len(together):
+        return "Yes, on the test sets measured here."
+    return (
+        "The gains do, on the test sets measured here; but beyond in-domain accuracy, one test set does not predict "
+        "another."
+    )
+
+
+def _mean_gains(gains: pl.DataFrame) -> str:
+    """Mean gain on shifted test sets per model, beside the in-domain gain where that is above 0."""
+    away = pl.col("gain").filter(~pl.col("in_domain")).mean().alias("away")
+    home = pl.col("gain").filter(pl.col("in_domain") & (pl.col("ci_low") > 0)).mean().alias("home")
+    means = gains.group_by("model", maintain_order=True).agg(away, home).drop_nulls()
+    if means.height > 3:
+        low, *_, high = means.sort("away", "model").iter_rows()
+        return f"Mean gain on shifted test sets: from {points(low[1])} ({low[0]}) to {points(high[1])} ({high[0]})."
+    parts = [f"{model} {points(away)} (in-domain {points(home)})" for model, away, home in means.iter_rows()]
+    return f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
+
+
+def _per_model(gains: pl.DataFrame) -> list[str]:
+    """Where every model gained most and least."""
+    lines = []
+    for (model, train_set), group in gains.group_by(["model", "train_set"], maintain_order=True):
+        rows = group.sort("gain").rows(named=True)
+        chosen = {"most": rows[-1], "least": rows[0]} if len(rows) > 1 else {"": rows[0]}
+        where = [
+            f"{word} on {row['testset']} ({points(row['gain'])}{', ' * bool(interval(row))}{interval(row)})".strip()
+            for word, row in chosen.items()
+        ]
+        trained = f", trained on {train_set}" if train_set is not None else ""
+        lines.append(f"{model}{trained}: gained {' and '.join(where)}.")
+    return lines
+
+
+def _peaks(trajectories: pl.DataFrame) -> str:
+    """Which test sets peak before the end: where the best checkpoint beats the last and their intervals are apart."""
+    numbers = pl.col("accuracy", "ci_low", "ci_high").mean()
+    means = trajectories.group_by("model", "testset", "step", maintain_order=True).agg(numbers).sort("step")
+    curves = means.group_by("model", "testset", maintain_order=True)
+    best = means.sort("accuracy").group_by("model", "testset", maintain_order=True).last()
+    both = best.join(curves.last(), on=["model", "testset"], suffix="_last")
+    fell = both.filter(pl.col("ci_low") > pl.col("ci_high_last"))
+    steps = max(trajectories["step"])
+    text = f"Over {count(steps, 'step')}, {count(both.height, 'curve')} (model x test set, mean over runs). "
+    if not fell.height:
+        return text + (
+            "No curve ends clearly below its best checkpoint (the intervals of the two overlap), so there is no clear "
+            "sign that stopping earlier would have helped on any test set."
+        )
+    names = [f"{row['testset']} in {row['model']}" for row in fell.iter_rows(named=True)]
+    verb = "ends" if fell.height == 1 else "end"
+    return text + (
+        f"{fell.height} {verb} clearly below the best checkpoint ({joined(names)}): the intervals of the two do not "
+        "overlap."
+    )
+
+
+def _profile_figure(data: ReportData) -> Figure:
+    profile = data.table("profile")
+    once = "before" not in profile["when"]
+    shifts = ", ".join(f"{quoted(name)}: {quoted(shift or '')}" for name, shift in data.study.shifts.items())
+    label = {"labelExpr": f"[datum.label, {{{shifts}}}[datum.label]]", "labelLineHeight": 12, "labelOffset": -6}
+    y = nominal("testset", data.testsets, **label)
+    x: Spec = {
+        "field": "accuracy", "type": "quantitative", "scale": {"zero": False, "nice": True},
+        "axis": {"title": "accuracy", "format": ".0%", "tickCount": 5},
+    }  # fmt: skip
+    tips = tooltip(
+        ("model", "model"), ("testset", "test set"), ("shift", "shift"), ("when", "when"), ("runs", "runs", "d"),
+        ("n_items", "items", ",d"), *ACCURACY_TIPS, ("chance", "commonest label", ".1%"),
+    )  # fmt: skip
+    order = {"field": "when", "sort": ["before", "after"]}
+    base: Spec = {"y": y, "yOffset": order, "color": model_colour(data.models, legend=False), "tooltip": tips}
+    hollow = {"test": "datum.when == 'before'", "value": "@paper"}
+    fill = {"condition": hollow, "field": "model", "type": "nominal", "scale": model_scale(data.models), "legend": None}
+    layers: list[Spec] = [
+        {
+            "transform": [{"filter": "datum.when == 'after'"}],
+            "mark": {"type": "tick", "color": "@muted", "thickness": 2, "size": 26, "opacity": 0.6},
+            "encoding": {"y": y, "x": x | {"field": "chance"}, "tooltip": tips},
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": base | {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}},
+        },
+        {
+            "mark": {"type": "point", "size": 62, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"},
+            "encoding": base | {"x": x, "fill": fill},
+        },
+    ]
+    shown = {"filter": {"field": "model", "oneOf": data.models}}
+    panels = model_panels(profile.filter(pl.col("model").is_in(data.models)))
+    spec: Spec = {
+        "data": {"name": "profile"},
+        "usermeta": {"pad": 100, "least": 230, "panels": panels.number},
+        "transform": [shown, panels.transform],
+        "facet": panels.facet,
+        "spec": {"height": {"step": 34, "for": "position"}, "layer": layers},
+    }
+    selected = len(data.facts["models"]) - len(data.models)
+    caption = (
+        "Dot: mean accuracy over runs. Line: 95% interval, with both the items and the runs as samples. "
+        + ("" if once else "Hollow: first checkpoint; filled: last. ")
+        + "Grey tick: accuracy of always giving the commonest label. Click a dot for the items behind it."
+        + (f" Models are spread evenly over accuracy; the table holds {selected} more." if selected else "")
+    )
+    title = "Accuracy on every test set" if once else "Accuracy on every test set, before and after training"
+    return Figure("profile", title, caption, spec, "profile", drill={"testset": "testset", "model": "model"})
+
+
+def _trajectory_figure(data: ReportData) -> Figure:
+    axes: dict[str, Any] = {
+        "x": {
+            "field": "step", "type": "quantitative", "scale": {"nice": False},
+            "axis": {"title": "training step", "tickCount": 4, "grid": False},
+        },
+        "y": {
+            "field": "accuracy", "type": "quantitative", "scale": {"zero": False},
+            "axis": {"title": "accuracy", "format": ".0%", "tickCount": 4},
+        },
+        "color": model_colour(data.models),
+    }  # fmt: skip
+    tips = tooltip(
+        ("run", "run"), ("model", "model"), ("testset", "test set"), ("step", "step", "d"), *ACCURACY_TIPS,
+        ("n", "items", ",d"),
+    )  # fmt: skip
+    mean = {"aggregate": [{"op": "mean", "field": "accuracy", "as": "mean"}], "groupby": ["model", "step", "testset"]}
+    nearest = {"type": "point", "on": "pointermove", "clear": "pointerout", "nearest": True}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.45},
+            "encoding": axes | {"detail": {"field": "run"}},
+        },
+        {
+            "transform": [mean],
+            "mark": {"type": "line", "strokeWidth": 2.5},
+            "encoding": axes | {"y": axes["y"] | {"field": "mean"}},
+        },
+        {
+            "params": [{"name": "near", "select": nearest}],
+            "mark": {"type": "point", "filled": True, "size": 70, "cursor": "pointer"},
+            "encoding": axes
+            | {"tooltip": tips, "opacity": {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}},
+        },
+    ]
+    header = {"labelAnchor": "start"}
+    spec: Spec = {
+        "data": {"name": "trajectories"},
+        "usermeta": {"pad": 60, "least": 118, "renderer": "canvas"},
+        "params": [{"name": "shown", "value": None}],
+        "transform": [
+            {"filter": {"field": "model", "oneOf": data.models}},
+            {"filter": "!shown || indexof(shown, datum.run) >= 0"},
+        ],
+        "facet": {"field": "testset", "type": "nominal", "title": None, "sort": data.testsets, "header": header},
+        "spec": {"height": 140, "layer": layers},
+    }
+    caption = (
+        "Thin: one run. Thick: mean of the model's runs that are shown. Hover for values; choose runs below. Click a "
+        "point for the items of its test set."
+    )
+    drill = {"testset": "testset", "model": "model"}
+    return Figure("trajectories", "Accuracy during training", caption, spec, "trajectories", drill=drill)

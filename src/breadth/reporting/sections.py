@@ -1,0 +1,87 @@
+"""The sections of a report in their order, and the report that is made of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from breadth.errors import InputError, did_you_mean, listed
+from breadth.records import atomic_write, check_target, open_study
+from breadth.reporting.analysis import CarryOver, Difficulty
+from breadth.reporting.data import ReportData, Section
+from breadth.reporting.items import Items
+from breadth.reporting.methods import Methods
+from breadth.reporting.overview import Overview, Training
+from breadth.reporting.pages import render_html, render_json, render_markdown
+
+Format = Literal["html", "md", "json"]
+RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
+
+#: Sections in the order of the page.
+SECTIONS: list[Section] = [Overview(), Training(), CarryOver(), Difficulty(), Items(), Methods()]
+
+
+def register_section(section: Section, before: str | None = None) -> None:
+    """Add a section to every report, before the section with the key ``before`` or at the end.
+
+    A section of the same key is replaced.
+    """
+    unregister_section(section.key)
+    keys = [other.key for other in SECTIONS]
+    if before is not None and before not in keys:
+        raise InputError(f"there is no section {before!r}.{did_you_mean([before], keys)} Sections: {listed(keys)}")
+    SECTIONS.insert(len(keys) if before is None else keys.index(before), section)
+
+
+def unregister_section(key: str) -> None:
+    """Remove a section from every report."""
+    SECTIONS[:] = [section for section in SECTIONS if section.key != key]
+
+
+def build_report(source: Any) -> ReportData:
+    """Compute everything that a report shows; ``source`` is anything :func:`breadth.open` takes, and is not changed."""
+    data = ReportData(open_study(source))
+    for section in SECTIONS:
+        tables = section.compute(data)
+        data.tables |= {name: tables[name] for name in section.tables if name in tables}
+    for section in SECTIONS:
+        data.contents[section] = section.write(data)
+    return data
+
+
+def report(source: Any, *, out: str | os.PathLike[str] | None = None, format: Format | None = None) -> Path:
+    """Write a report: one HTML file that needs no network, Markdown, or JSON.
+
+    Parameters
+    ----------
+    source
+        Anything :func:`breadth.open` takes: the directory of a study, or a table, file or array of answers. Sections
+        that need checkpoints say so where there are none.
+    out
+        Where to write. By default ``report.html`` (or ``.md``, ``.json``) in the directory of the study; for other
+        answers in the current directory.
+    format
+        ``html``, ``md`` or ``json``; by default the ending of ``out`` decides.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+
+    Examples
+    --------
+    >>> import breadth, numpy as np
+    >>> answers = np.random.default_rng(0).random((20, 30)) < 0.7
+    >>> breadth.report(answers, out="report.md").name  # doctest: +SKIP
+    'report.md'
+    """
+    chosen = format or (Path(out).suffix.lower().removeprefix(".") if out is not None else "html")
+    if format is not None and format not in RENDER:
+        raise InputError(f"--format is {format!r}; choose html, md or json")
+    study = open_study(source)
+    endings = [f".{chosen}"] if chosen in RENDER else [f".{name}" for name in RENDER]
+    target = check_target((study.folder or Path()) / f"report.{chosen}" if out is None else out, endings)
+    content = RENDER[chosen](build_report(study)).encode()
+    atomic_write(target, lambda path: path.write_bytes(content))
+    return target

@@ -1,0 +1,52 @@
+"""Numbers in words, the same way everywhere: points, shares, counts, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from breadth.errors import listed
+
+if TYPE_CHECKING:
+    from breadth.records import Study
+
+
+def points(value: float | None) -> str:
+    """A difference of accuracies in whole points, with its sign."""
+    return "an unknown number of points" if value is None else f"{100 * value:+.0f} points".replace("-", "−")
+
+
+def interval(row: Mapping[str, Any]) -> str:
+    """The ends of an interval of accuracies in points; empty where there is none."""
+    if row.get("ci_low") is None:
+        return ""
+    return f"{100 * row['ci_low']:+.0f} to {100 * row['ci_high']:+.0f}".replace("-", "−")
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def joined(names: Sequence[str], most: int = 6) -> str:
+    """Names as a sentence lists them."""
+    shown = list(names)[:most]
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def verdict(low: float | None, high: float | None) -> int:
+    """1 if an interval lies above 0, -1 below, 0 if it covers 0 or is not known."""
+    if low is None or high is None:
+        return 0
+    return 1 if low > 0 else -1 if high < 0 else 0
+
+
+def unfinished_warning(study: Study) -> list[str]:
+    """A line about runs that have not reached their last checkpoint; empty if all have."""
+    runs = [f"{run} at step {step} of {planned}" for run, (step, planned) in study.unfinished.items()]
+    if not runs:
+        return []
+    verb, them = ("is", "it") if len(runs) == 1 else ("are", "them")
+    return [f"{count(len(runs), 'run')} {verb} not finished: {listed(runs, 3)}; `breadth run` resumes {them}"]

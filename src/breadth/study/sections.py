@@ -1,0 +1,167 @@
+"""What every section of a study file has in common, and pydantic's errors about a section in plain words.
+
+``schema`` and ``own_sets`` define the sections; ``checks`` looks at several keys at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+
+from breadth.errors import InputError, listed
+from breadth.study.document import Place, Problem, did_you_mean
+
+_NUMBERS = {
+    "greater_than": "is too small; it must be above {gt:g}",
+    "greater_than_equal": "is too small; it must be {ge:g} or more",
+    "less_than": "is too large; it must be below {lt:g}",
+    "less_than_equal": "is too large; it must be {le:g} or less",
+}
+_KINDS = {
+    "int_": "a whole number",
+    "float_": "a number",
+    "finite_number": "a finite number",
+    "bool_": "true or false",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+}
+
+
+def as_list(value: Any) -> Any:
+    """A single value stands for a list of one."""
+    return value if isinstance(value, list) or value is None else [value]
+
+
+Names = Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(as_list), Field(min_length=1)]
+Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(as_list), Field(min_length=1)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(as_list), Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A section of a study file: unknown keys are refused, and nothing changes after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def all_fields(cls) -> dict[str, FieldInfo]:
+        """The keys that the section may have."""
+        return cls.model_fields
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_booleans(cls, value: Any, info: ValidationInfo) -> Any:
+        """Python takes true for 1; in a study file that is a mistake."""
+        values = value if isinstance(value, list) and info.field_name != "models" else [value]
+        wanted = cls.model_fields[str(info.field_name)].annotation is bool
+        if not wanted and any(isinstance(each, bool) for each in values):
+            raise InputError("true and false are neither numbers nor text; use quotation marks for a word")
+        return value
+
+
+def sections(section: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
+    """A section and all below it, each with what precedes its keys, such as ``train.difficulty.``."""
+    yield prefix, section
+    for name, field in section.all_fields().items():
+        inner = _inner(field.annotation)
+        if inner is not None:
+            items = {list: "[]", dict: ".NAME"}.get(_container(field), "")
+            yield from sections(inner, f"{prefix}{name}{items}.")
+
+
+def plain_problems(error: ValidationError, root: type[Section], around: Place = ()) -> list[Problem]:
+    """Every error about a section ``root`` that begins at ``around``, once, as a problem."""
+    return [
+        Problem((*around, *each["loc"]), _message(each["type"], root, each["loc"], each)) for each in error.errors()
+    ]
+
+
+def _message(kind: str, root: type[Section], place: Place, error: Mapping[str, Any]) -> str:
+    value, context = error["input"], error.get("ctx", {})
+    messages = {
+        "missing": lambda: f"is missing{_description(root, place)}",
+        "extra_forbidden": lambda: _unknown_key(root, place),
+        "literal_error": lambda: _not_a_choice(value, str(context["expected"])),
+        "too_short": lambda: f"is empty{_description(root, place)}" if not value else f"{value!r} is too short",
+        "string_too_short": lambda: f"is empty{_description(root, place)}",
+        "string_pattern_mismatch": lambda: (
+            f"{value!r} must consist of letters, digits, dots, dashes and underscores, and begin with a letter or digit"
+        ),
+        "value_error": lambda: str(context["error"]),
+        "model_type": lambda: _not_a_section(root, place, value),
+        "model_attributes_type": lambda: _not_a_section(root, place, value),
+        "dict_type": lambda: f"must have keys, as {place[-1]}: {{key: value}}, not {_shown(value)}",
+    }
+    if kind in messages:
+        return messages[kind]()
+    if kind in _NUMBERS:
+        return f"{value!r} {_NUMBERS[kind].format(**context)}"
+    wanted = next((words for prefix, words in _KINDS.items() if kind.startswith(prefix)), None)
+    return f"{_shown(value)} is wrong: {error['msg']}" if wanted is None else f"{_shown(value)} is not {wanted}"
+
+
+def _section_of(root: type[Section], place: Place) -> type[Section] | None:
+    """The section that the key at a place belongs to; None where keys are free."""
+    section, free = root, False
+    for part in place[:-1]:
+        if isinstance(part, int) or free:
+            free = False
+            continue
+        field = section.all_fields().get(part)
+        inner = None if field is None else _inner(field.annotation)
+        if field is None or inner is None:
+            return None
+        section, free = inner, _container(field) is dict
+    return None if free else section
+
+
+def _inner(annotation: Any) -> type[Section] | None:
+    """The section that a field holds, also in a list, a dictionary or as an option."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next((inner for part in get_args(annotation) if (inner := _inner(part)) is not None), None)
+
+
+def _container(field: FieldInfo) -> Any:
+    return get_origin(field.annotation)
+
+
+def _shown(value: Any) -> str:
+    shown = "nothing" if value is None else repr(value)
+    return shown if len(shown) < 60 else "this value"
+
+
+def _not_a_section(root: type[Section], place: Place, value: Any) -> str:
+    if place[0] == "models":
+        return f"a model is a name or {{name: ..., recipe: {{...}}}}, not {_shown(value)}"
+    section = _section_of(root, (*place, "key"))
+    keys = list(section.all_fields()) if section else []
+    return f"must have keys ({listed(keys, most=6)}), not {_shown(value)}"
+
+
+def _not_a_choice(value: Any, expected: str) -> str:
+    choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
+    return f"{value!r} is not one of {', '.join(choices)}.{did_you_mean(str(value), choices)}"
+
+
+def _description(root: type[Section], place: Place) -> str:
+    section = _section_of(root, place)
+    field = section.all_fields().get(str(place[-1])) if section else None
+    return f" ({field.description})" if field is not None and field.description else ""
+
+
+def _unknown_key(root: type[Section], place: Place) -> str:
+    key, section = str(place[-1]), _section_of(root, place)
+    keys = list(section.all_fields()) if section else []
+    # `model` is nearer to `models` than to anything else; `epochs` at the top was meant for another section.
+    hint = did_you_mean(key, keys)
+    if not hint:
+        homes = sorted(
+            (prefix[:-1] for prefix, each in sections(root) if prefix and key in each.all_fields()),
+            key=lambda home: home.count("."),
+        )
+        hint = f" It belongs under {homes[0]}." if homes else f" Keys here: {listed(keys, most=30)}"
+    return f"unknown key.{hint}"

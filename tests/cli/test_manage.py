@@ -1,0 +1,92 @@
+"""`breadth ls`, `breadth get` and `breadth validate`."""
+
+import os
+import subprocess
+import sys
+
+from breadth.datasets import REGISTRY
+
+
+def test_datasets_fit_the_terminal(breadth, tmp_path):
+    folder = tmp_path / ("a-directory-with-a-long-name-" * 4) / "nli"
+    folder.mkdir(parents=True)
+    (folder / "hans.parquet").touch()
+    out = breadth("ls", "datasets", "--data", folder.parent).stdout
+    assert max(map(len, out.splitlines())) <= 100
+    words = {line.split()[0] for line in out.splitlines() if line.strip()}
+    assert set(REGISTRY) | {"Inference", "Questions", "Generated"} <= words
+    hans = next(line for line in out.splitlines() if line.split()[:1] == ["hans"])
+    assert "yes: " in hans
+    assert hans.split()[-1] == "30,000"
+
+
+def test_a_missing_directory_is_one_line(breadth, tmp_path):
+    out = breadth("ls", "datasets", "--data", tmp_path / "none", ok=False)
+    assert out.returncode == 2
+    assert out.stderr.count("\n") == 1
+    assert "not a directory" in out.stderr
+
+
+def test_listing_loads_no_language_model_library(tmp_path):
+    code = (
+        "import sys; from breadth.datasets import describe_datasets; describe_datasets(); "
+        "print(*sorted({'torch', 'datasets', 'transformers', 'huggingface_hub'} & set(sys.modules)))"
+    )
+    environment = {**os.environ, "HF_HOME": str(tmp_path)}
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert out.stdout.strip() == ""
+
+
+def test_an_unknown_model_is_one_line(breadth):
+    out = breadth("get", "gema3", ok=False)
+    assert out.returncode == 2
+    assert out.stderr.strip() == (
+        "breadth: there is no built-in model 'gema3'. Did you mean gemma3-270m? "
+        "Built-in models: smollm2-135m, gemma3-270m"
+    )
+
+
+def test_help_names_the_models(breadth):
+    out = breadth("get", "--help")
+    assert "smollm2-135m" in out.stdout
+    assert "gemma3-270m" in out.stdout
+
+
+def test_validate_shows_what_would_run(breadth):
+    out = breadth("validate", "small")
+    assert "2 runs with 34 checkpoints in all, each evaluated on 12 test sets: 384 items" in out.stdout
+    assert out.stderr == ""
+    large = breadth("validate", "generalisation")
+    assert "48 runs with 1,968 checkpoints in all, each evaluated on 8 test sets: 57,346 items" in " ".join(
+        large.stdout.split()
+    )
+    assert max(map(len, large.stdout.splitlines())) <= 100
+
+
+def test_warnings_do_not_stop_it(breadth):
+    out = breadth("validate", "level-transfer")
+    assert "warning: line" in out.stderr
+    assert "294 runs with 588 checkpoints" in out.stdout
+
+
+def test_all_problems_at_once(breadth, tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\nmodels: smolm2-135m\nrecipe: {method: zero-shot, lr: -1}\n")
+    out = breadth("validate", path, ok=False)
+    assert out.returncode == 2
+    assert out.stdout == ""
+    first, *rest = out.stderr.splitlines()
+    assert first == f"breadth: {path}: 3 problems"
+    assert [line.split(":")[0] for line in rest] == ["  line 1, evaluate", "  line 2, models", "  line 3, recipe.lr"]
+
+
+def test_own_files_are_counted_and_many_models_are_cut_short(breadth, tmp_path):
+    (tmp_path / "mine.csv").write_text("claim,label\nx [bold],1\ny,0\nz,0\n")
+    models = ", ".join(f"owner/model-{k}" for k in range(40))
+    (tmp_path / "s.yaml").write_text(
+        f"name: s\nmodels: [{models}]\nrecipe: {{method: zero-shot}}\nevaluate: {{on: mine}}\n"
+        "sets: {mine: {file: mine.csv, pattern: '{claim}', answers: {1: ' Yes', 0: ' No'}}}\n"
+    )
+    out = breadth("validate", tmp_path / "s.yaml")
+    assert "the first 30 rows" in out.stdout
+    assert "40 runs with 40 checkpoints in all, each evaluated on 1 test set: 3 items" in out.stdout

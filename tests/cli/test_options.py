@@ -1,0 +1,76 @@
+"""Help: fast, grouped by what a person wants, with an example, choices and defaults for every verb."""
+
+import inspect
+import re
+import subprocess
+import sys
+
+import pytest
+
+import breadth as package
+
+PANELS = {
+    "Measure": ["run", "demo"],
+    "Analyse": ["correlate", "calibrate", "ability", "levels", "profile", "sample", "transfer", "difficulty-vs"],
+    "Show": ["report", "view"],
+    "Manage": ["get", "validate", "ls"],
+}
+VERBS = [verb for verbs in PANELS.values() for verb in verbs]
+
+
+def plain(text):
+    """A help text without box characters, in one line."""
+    return " ".join(re.sub(r"[│╭╮╰╯─]", " ", text).split())
+
+
+def test_verbs_are_grouped(breadth):
+    out = breadth("--help").stdout
+    assert "Example" in out
+    panel, verbs = None, {}
+    for line in out.splitlines():
+        title = re.match(r"╭─ (\w+) ─", line)
+        panel = title[1] if title else panel
+        entry = re.match(r"│ ([a-z][a-z-]*) {2,}\w", line)
+        if entry:
+            verbs.setdefault(panel, []).append(entry[1])
+    assert verbs == PANELS
+    assert breadth("--version").stdout.startswith("breadth ")
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys; from breadth.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: print('heavy:', *sorted({'torch', 'numpy', 'polars', 'altair', 'scipy'} & {*sys.modules}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.splitlines()[-1] == "heavy:"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_an_example(breadth, verb):
+    assert f"breadth {verb}" in plain(breadth(verb, "--help").stdout)
+
+
+@pytest.mark.parametrize(
+    ("verb", "option", "choices"),
+    [
+        ("correlate", "adjust", "gam|linear|none"),
+        ("correlate", "method", "pearson|spearman"),
+        ("correlate", "ci", "auto|iid|ar|block"),
+        ("calibrate", "model", "1pl|2pl|3pl"),
+        ("calibrate", "copies", "keep|weigh|drop"),
+        ("ability", "method", "eap|wle"),
+        ("sample", "order", "shuffled, rising, falling, spiral"),
+        ("transfer", "by", "train_level|strategy"),
+        ("report", "format", "html|md|json"),
+        ("profile", "levels", "N"),
+    ],
+)
+def test_choices_and_defaults_are_those_of_the_function(breadth, monkeypatch, verb, option, choices):
+    monkeypatch.setenv("COLUMNS", "160")
+    shown = plain(breadth(verb, "--help").stdout).partition(" Options ")[2]
+    shown = shown[shown.index(f"--{option} ") :].partition(" --")[0]
+    assert choices in shown
+    default = inspect.signature(getattr(package, verb)).parameters[option].default
+    assert (f"[default: {default}]" in shown) == (default is not None)

@@ -1,0 +1,349 @@
+import numpy as np
+import polars as pl
+import pytest
+
+import breadth
+from breadth.correlation import CORRECTED_COLUMNS, PAIR_COLUMNS, Flag
+from breadth.datasets import simulate_scores
+from breadth.errors import InputError
+from breadth.records import RunRecord, StudyStore, open_study
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return simulate_scores(runs=4)
+
+
+@pytest.fixture(scope="module")
+def result(scores):
+    return breadth.correlate(scores, control="in_domain", by="run", order="step", windows=2)
+
+
+def test_known_structure_is_found(result):
+    """Within a half of the test sets r is 0.6; between halves its sign alternates from run to run."""
+    half = {"negation": 0, "word_order": 0, "numbers": 0, "formal_style": 1, "science": 1, "coreference": 1}
+    same = pl.col("a").replace_strict(half) == pl.col("b").replace_strict(half)
+    within, between = result.pairs.filter(same), result.pairs.filter(~same)
+    assert within["r"].median() == pytest.approx(0.6, abs=0.12)
+    even = between.filter(pl.col("run").is_in(["run-00", "run-02"]))
+    odd = between.filter(pl.col("run").is_in(["run-01", "run-03"]))
+    assert even["r"].median() == pytest.approx(0.4, abs=0.15)
+    assert odd["r"].median() == pytest.approx(-0.4, abs=0.15)
+    assert result.heterogeneity.filter(same)["i2"].median() < 0.5 < result.heterogeneity.filter(~same)["i2"].median()
+    close = result.similarity.filter((pl.col("run_1") == "run-00") & (pl.col("run_2") == "run-02"))
+    far = result.similarity.filter((pl.col("run_1") == "run-00") & (pl.col("run_2") == "run-01"))
+    assert close["difference"].item() < far["difference"].item() - 0.2
+
+
+def test_windows_are_the_parts_of_a_run_on_their_own(scores, result):
+    part = scores.filter((pl.col("run") == "run-01") & (pl.col("step") < 16 * 21))
+    alone = breadth.correlate(part, control="in_domain", order="step").pairs
+    window = result.windows.filter(run="run-01", window=1)
+    assert window["n"].unique().to_list() == [21]
+    assert window["to"].unique().to_list() == [320]
+    assert np.allclose(window["r"], alone["r"])
+
+
+def test_without_groups_there_is_one(scores):
+    correlation = breadth.correlate(scores.filter(pl.col("run") == "run-00"), control="in_domain", order="step")
+    assert correlation.pairs.columns == list(PAIR_COLUMNS)
+    assert correlation.heterogeneity.is_empty()
+    assert correlation.similarity.is_empty()
+    assert correlation.windows.is_empty()
+
+
+def test_several_columns_may_name_a_group(scores):
+    frame = scores.with_columns(model=pl.col("run").str.slice(0, 5), seed=pl.col("run").str.slice(5))
+    correlation = breadth.correlate(frame, control="in_domain", by=["model", "seed"], order="step")
+    assert correlation.pairs.columns[:2] == ["model", "seed"]
+    assert correlation.similarity.columns[:4] == ["model_1", "seed_1", "model_2", "seed_2"]
+
+
+def test_auto_intervals(scores):
+    ordered = breadth.correlate(scores, control="in_domain", by="run", order="step")
+    assert (ordered.pairs["n_eff"] <= ordered.pairs["n"]).all()
+    assert (ordered.pairs["n_eff"] < ordered.pairs["n"]).any()
+    plain = breadth.correlate(scores.drop("step"), control="in_domain", by="run")
+    assert (plain.pairs["n_eff"] == plain.pairs["n"]).all()
+
+
+def test_order_of_rows_does_not_matter(scores, result):
+    shuffled = breadth.correlate(
+        scores.sample(fraction=1, shuffle=True, seed=1), control="in_domain", by="run", order="step"
+    )
+    assert shuffled.pairs.equals(result.pairs)
+
+
+def test_answers_are_corrected_by_split_halves():
+    generator = np.random.default_rng(0)
+    steps, items = 30, 300
+    skill = np.linspace(-0.5, 1.5, steps)
+    wobble = 0.5 * generator.standard_normal((steps, 1)) + 0.2 * generator.standard_normal((steps, 2))
+    ability = np.column_stack([skill, 0.5 * skill[:, None] + wobble])
+    frames = []
+    for j, testset in enumerate(["in", "x", "y"]):
+        logits = ability[:, j][:, None] - generator.standard_normal(items)
+        correct = generator.random((steps, items)) < 1 / (1 + np.exp(-logits))
+        step, item = np.indices(correct.shape)
+        frames.append(
+            pl.DataFrame({"step": step.ravel(), "item": item.ravel(), "correct": correct.ravel()}).with_columns(
+                pl.lit(testset).alias("testset"), pl.format("{}-{}", pl.lit(testset), "item").alias("item")
+            )
+        )
+    correlation = breadth.correlate(pl.concat(frames), control="in", order="step").pairs
+    assert correlation["r_corrected"].item() > correlation["r"].item()
+    assert 0.3 < correlation["reliability_a"].item() < 1
+
+
+def test_groups_of_one_row_are_explained(scores):
+    correlation = breadth.correlate(scores, control="in_domain", by=["run", "step"])
+    assert "single row" in " ".join(correlation.warnings)
+    assert correlation.pairs["r"].is_null().all()
+    assert correlation.summary().startswith("No partial correlation could be computed")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "name the in-domain column"),
+        ({"control": "in_domain", "ci": "block"}, "needs --order"),
+        ({"control": "in_domain", "ci": "magic"}, "choose auto"),
+        ({"control": "in_domain", "adjust": "spline"}, "choose gam"),
+        ({"control": "in_domain", "method": "kendall"}, "choose pearson, spearman"),
+        ({"control": "in_domain", "windows": 2}, "--windows needs --order"),
+        ({"control": "in_domain", "by": "run", "order": "step", "windows": 1}, "at least 2 parts"),
+        ({"control": "in_domain", "order": "step", "by": "run", "ci": "block", "resamples": 5}, "at least 100"),
+        ({"control": "in_domain", "item_counts": {"sience": 5}}, "Did you mean science"),
+        ({"control": "in_domain", "item_counts": {"science": 0}}, "at least 1 item"),
+        ({"control": "in_domain", "item_counts": {"science": 9}, "method": "spearman"}, "not ranks"),
+        ({"control": "in_domain", "testsets": ["step", "science"], "item_counts": {"step": 9}}, "not an accuracy"),
+    ],
+)
+def test_bad_options(scores, options, message):
+    with pytest.raises(InputError, match=message):
+        breadth.correlate(scores, **options)
+
+
+def test_pandas_and_paths_give_the_same(scores, result, tmp_path):
+    path = tmp_path / "scores.parquet"
+    scores.write_parquet(path)
+    from_path = breadth.correlate(path, control="in_domain", by="run", order="step").pairs
+    pandas = __import__("pandas").DataFrame(scores.to_dict(as_series=False))
+    from_pandas = breadth.correlate(pandas, control="in_domain", by="run", order="step").pairs
+    assert from_path.equals(result.pairs)
+    assert from_pandas.equals(result.pairs)
+
+
+def test_spearman_correlates_ranks(scores):
+    curved = scores.with_columns(pl.col("science").exp().pow(9))
+    options = {"control": "in_domain", "testsets": "science,numbers", "by": "run", "order": "step", "adjust": "none"}
+    plain, ranked = (breadth.correlate(scores, method="spearman", **options) for scores in (scores, curved))
+    assert ranked.pairs.drop("q").equals(plain.pairs.drop("q")), "ranks do not change with the scale"
+    assert not breadth.correlate(curved, **options).pairs["r"].equals(ranked.pairs["r"])
+
+
+def test_progress_counts_groups(scores):
+    calls = []
+    breadth.correlate(
+        scores, control="in_domain", by="run", order="step", progress=lambda done, total: calls.append((done, total))
+    )
+    assert calls[-1] == (4, 4)
+
+
+SETS = ("home", "away", "abroad", "far")
+ZERO = {
+    "model": "m",
+    "method": "zero-shot",
+    "train_set": None,
+    "seed": None,
+    "examples": None,
+    "steps": 1,
+    "name": "m-zero",
+}
+
+
+@pytest.fixture(scope="module")
+def plain(write_study, tmp_path_factory):
+    runs = [{"model": "m", "seed": seed} for seed in (0, 1)]
+    few = {"model": "m", "method": "few-shot", "steps": 1, "name": "m-few"}
+    return write_study(tmp_path_factory.mktemp("plain"), [*runs, few, ZERO], SETS)
+
+
+@pytest.fixture(scope="module")
+def two(write_study, tmp_path_factory):
+    runs = [{"model": "m", "seed": seed, "train_set": name} for seed in (0, 1) for name in ("home", "away")]
+    return write_study(tmp_path_factory.mktemp("two"), runs, SETS)
+
+
+class TestStudy:
+    def test_the_train_set_is_the_control(self, plain):
+        correlation = breadth.correlate(plain)
+        assert correlation.pairs.columns == ["run", *PAIR_COLUMNS, *CORRECTED_COLUMNS]
+        assert correlation.trajectories.controls == ("home",)
+        assert correlation.trajectories.order == "step"
+        assert correlation.trajectories.testsets == ("away", "abroad", "far")
+        assert correlation.pairs["n"].unique().to_list() == [12]
+        study = open_study(plain)
+        answers = study.responses.join(study.subjects.lazy(), on="subject").collect()
+        by_hand = breadth.correlate(
+            answers.filter(pl.col("run").str.starts_with("m-home")).select("run", "step", "testset", "item", "correct"),
+            control="home",
+            testsets=["away", "abroad", "far"],
+            by="run",
+            order="step",
+        )
+        assert correlation.pairs.equals(by_hand.pairs)
+        assert correlation.pairs["r_corrected"].is_not_null().any()
+
+    def test_a_study_and_its_directory_are_the_same(self, plain):
+        assert breadth.correlate(open_study(plain)).pairs.equals(breadth.correlate(plain).pairs)
+
+    def test_a_study_from_elsewhere_needs_a_control(self, scores):
+        answers = pl.DataFrame({"run": ["a"] * 4, "testset": ["x", "x", "y", "y"], "item": list("1212"), "correct": 1})
+        with pytest.raises(InputError, match="name the in-domain column"):
+            breadth.correlate(open_study(answers))
+
+    def test_seeds_split_items_into_other_halves(self, plain):
+        study = open_study(plain)
+        first, again, other = (breadth.correlate(study, seed=seed).pairs for seed in (0, 0, 1))
+        assert first.equals(again)
+        assert first["r"].equals(other["r"])
+        assert not first["reliability_a"].equals(other["reliability_a"])
+        assert not first["r_corrected"].equals(other["r_corrected"])
+
+    def test_runs_without_a_course_are_left_out_with_a_warning(self, plain, write_study, tmp_path):
+        correlation = breadth.correlate(plain)
+        assert "2 runs without training or with a single checkpoint left out: m-few, m-zero" in correlation.warnings
+        assert correlation.pairs["run"].n_unique() == 2
+        with pytest.raises(InputError, match="no run was trained and evaluated at two or more checkpoints"):
+            breadth.correlate(write_study(tmp_path, [ZERO]))
+
+    def test_options_of_a_table_hold_for_a_study(self, plain):
+        correlation = breadth.correlate(plain, control="far", testsets="a*,home", windows=2, adjust="linear")
+        assert correlation.trajectories.controls == ("far",)
+        assert set(correlation.trajectories.testsets) == {"away", "abroad", "home"}
+        assert correlation.windows.height == 2 * correlation.pairs.height
+        assert breadth.correlate(plain, adjust="none").trajectories.controls == ()
+        with pytest.raises(InputError, match="Did you mean step"):
+            breadth.correlate(plain, order="stepp")
+        with pytest.raises(InputError, match="Add --by run"):
+            breadth.correlate(plain, by="model")
+        with pytest.raises(InputError, match="Did you mean abroad"):
+            breadth.correlate(plain, testsets="abroat,far")
+
+    def test_several_train_sets_have_their_own_controls(self, two):
+        correlation = breadth.correlate(two, windows=2)
+        assert correlation.pairs.columns[:4] == ["train_set", "run", "a", "b"]
+        assert correlation.by == ("train_set", "run")
+        alone = breadth.correlate(two, testsets="abroad,far,away").pairs
+        assert alone.filter(train_set="away").height == 2, "the control is not a test set of its own part"
+        for name, other in (("home", "away"), ("away", "home")):
+            rows = correlation.pairs.filter(train_set=name)
+            assert name not in {*rows["a"], *rows["b"]}
+            assert other in {*rows["a"], *rows["b"]}
+            assert rows["run"].str.contains(name).all()
+        frames = (correlation.heterogeneity, correlation.similarity, correlation.windows)
+        assert {frame.columns[0] for frame in frames} == {"train_set"}
+        assert correlation.residuals.columns[:3] == ["train_set", "run", "step"]
+        assert correlation.heterogeneity.height == 6
+        assert "Trained on away: " in correlation.summary()
+        order = {name: place for place, name in enumerate(correlation.trajectories.testsets)}
+        assert all(order[a] < order[b] for a, b in correlation.pairs.select("a", "b").iter_rows())
+
+    def test_q_is_over_all_train_sets(self, two):
+        from breadth.inference import benjamini_hochberg
+
+        correlation = breadth.correlate(two)
+        q = benjamini_hochberg(correlation.pairs["p"].to_numpy())
+        assert correlation.pairs["q"].to_list() == pytest.approx(q.tolist())
+        assert pl.concat([part.pairs["q"] for part in correlation.parts.values()]).equals(correlation.pairs["q"])
+
+    def test_too_few_checkpoints_are_noted(self, write_study, tmp_path):
+        runs = [{"model": "m", "seed": 0, "steps": 6}, {"model": "m", "seed": 1}]
+        correlation = breadth.correlate(write_study(tmp_path, runs))
+        (line,) = correlation.warnings
+        assert line.startswith("1 of 2 runs have too few checkpoints: at most 6, and --adjust gam needs 8")
+        assert "--adjust linear needs 5" in line
+        assert correlation.pairs.filter(run="m-home-8-0")["flag"].to_list() == [Flag.TOO_FEW_ROWS]
+        assert correlation.pairs.filter(run="m-home-8-0")["note"].to_list() == ["6 complete rows; 8 are needed"]
+        assert correlation.pairs.filter(run="m-home-8-1")["r"].is_not_null().all()
+
+    def test_a_constant_set_is_noted(self, write_study, tmp_path):
+        folder = write_study(tmp_path, [{"model": "m"}], SETS)
+        run = StudyStore(folder).run("m-home-8-0")
+        for step in run.parts():
+            path = run.part_path(step)
+            part = pl.read_parquet(path)
+            path.unlink()
+            constant = pl.when(testset="far").then(1.0).otherwise("correct").alias("correct")
+            run.write_part(step, part.with_columns(constant))
+        notes = breadth.correlate(folder).pairs.filter(b="far")["note"]
+        assert notes.to_list() == ["far is constant"] * 2
+
+    def test_unfinished_and_damaged_runs_are_reported_and_left_alone(self, write_study, tmp_path):
+        folder = write_study(tmp_path, [{"model": "m", "checkpoints": (0, 640)}, {"model": "m", "seed": 1}])
+        path = StudyStore(folder).run("m-home-8-1").part_path(16)
+        path.write_bytes(path.read_bytes()[:-1])
+        before = sorted(folder.rglob("*"))
+        warnings = " ".join(breadth.correlate(folder).warnings)
+        assert "1 run is not finished: m-home-8-0 at step 176 of 640; `breadth run` resumes it" in warnings
+        assert "its checksum is wrong" in warnings
+        assert sorted(folder.rglob("*")) == before
+
+    def test_a_train_set_that_was_not_evaluated(self, write_study, tmp_path):
+        folder = write_study(tmp_path, [{"model": "m", "train_set": "elsewhere"}])
+        message = r"elsewhere was trained on but not evaluated.*--control \(abroad, away, home"
+        with pytest.raises(InputError, match=message):
+            breadth.correlate(folder)
+        assert breadth.correlate(folder, control="home").pairs.height == 1
+
+    def test_a_set_marked_in_domain_stands_for_one_that_was_not_evaluated(self, write_study, tmp_path):
+        folder = write_study(tmp_path, [{"model": "m", "train_set": "elsewhere"}])
+        for path in (folder / "items").iterdir():
+            items = pl.read_parquet(path)
+            shift = "in-domain" if path.stem == "home" else "domain"
+            items.with_columns(shift=pl.lit(shift)).write_parquet(path)
+        assert breadth.correlate(folder).trajectories.controls == ("home",)
+
+    def test_train_sets_without_a_control_are_left_out_with_a_warning(self, write_study, tmp_path):
+        runs = [{"model": "m"}, {"model": "m", "train_set": "elsewhere"}]
+        correlation = breadth.correlate(write_study(tmp_path, runs))
+        assert correlation.pairs["run"].unique().to_list() == ["m-home-8-0"]
+        (line,) = correlation.warnings
+        assert line.startswith("runs trained on elsewhere are left out: elsewhere was trained on but not evaluated")
+
+    def test_test_sets_that_no_run_answered_are_not_correlated(self, write_study, tmp_path):
+        folder = write_study(tmp_path, [{"model": "m"}], SETS)
+        extra = StudyStore(folder).run("zero")
+        extra.write_record(RunRecord(model="m", method="zero-shot", checkpoints=(0,)))
+        answers = pl.DataFrame({"testset": "other", "item": ["1", "2"], "correct": [1, 0]})
+        extra.write_part(0, answers.with_columns(margin=pl.lit(0.0), answer=pl.lit("Yes")))
+        assert "other" not in breadth.correlate(folder).trajectories.testsets
+
+
+class TestRealData:
+    def test_residuals_agree_with_pygam(self, trajectory_data):
+        """On every Pythia series, what our smooth leaves correlates above 0.99 with what pyGAM's leaves."""
+        pygam = pytest.importorskip("pygam")
+        frame = pl.read_csv(trajectory_data / "pythia_zero_shot.csv")
+        correlation = breadth.correlate(frame, control="lambada_openai", by="model", order="step").residuals
+        models = ["pythia-70m", "pythia-410m-deduped", "pythia-2.8b", "pythia-12b"]
+        for model in models:
+            z = frame.filter(model=model).sort("step")["lambada_openai"].to_numpy()[:, None]
+            for (testset,), part in correlation.filter(model=model).group_by("testset", maintain_order=True):
+                y = part["score"].to_numpy()
+                smooth = pygam.LinearGAM(pygam.s(0)).gridsearch(z, y, progress=False)
+                r = np.corrcoef(part["residual"], y - smooth.predict(z))[0, 1]
+                assert r > 0.99, (model, testset)
+
+    def test_berts_of_a_feather(self, trajectory_data):
+        correlation = breadth.correlate(
+            trajectory_data / "berts_of_a_feather.csv",
+            control="MNLI dev acc.",
+            testsets="ln_*,le_*,sn_*,se_*,cn_*,ce_*",
+        )
+        assert correlation.pairs.height == 435
+        assert set(correlation.pairs["flag"].drop_nulls()) <= {Flag.CONSTANT_A, Flag.CONSTANT_B}
+        lexical = correlation.pairs.filter(a="ln_subject/object_swap", b="ln_preposition")
+        assert lexical["r"].item() > 0.8
+        assert "could not be computed" in correlation.summary()

@@ -1,0 +1,47 @@
+"""The simulations of benchmarks/ at a small size: intervals hold what they promise."""
+
+import pytest
+
+from false_discoveries import wrong_calls
+from interval_coverage import coverage
+from interval_robustness import coverage as elsewhere
+from interval_robustness import plus_noise, random_walk, unequal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["learning", "drifting", "independent"])
+@pytest.mark.parametrize("adjust", ["linear", "gam"])
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.6, 0.8, 0.9])
+@pytest.mark.parametrize("truth", [0.0, 0.5])
+def test_default_interval_covers(kind, adjust, rho, truth):
+    # 1,500 runs: the simulation's own error is 0.006, so these bounds are the promised ones less two of it.
+    assert 0.908 <= coverage(kind, adjust, "ar", rho, truth, runs=1500, seed=1) <= 0.992
+
+
+def test_fisher_does_not():
+    assert coverage("drifting", "linear", "iid", 0.8, 0.0, runs=1000) < 0.8
+
+
+def test_fisher_covers_independent_rows():
+    assert 0.93 <= coverage("independent", "linear", "iid", 0.0, 0.5, runs=2000) <= 0.97
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rho", "least"), [(0.0, 0.92), (0.6, 0.86)])
+def test_block_bootstrap_covers_weak_dependence(rho, least):
+    assert coverage("learning", "gam", "block", rho, 0.5, runs=150, resamples=300) >= least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjust", ["linear", "gam"])
+@pytest.mark.parametrize("rho", [0.0, 0.6, 0.9])
+def test_few_calls_discover_what_is_not_there(adjust, rho):
+    # 60 calls: 3 wrong ones are expected at the bar of 5 %, and more than 8 would come up once in 200 times.
+    assert wrong_calls(adjust, rho, calls=60) <= 8 / 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [plus_noise, unequal, random_walk])
+@pytest.mark.parametrize("adjust", ["linear", "gam"])
+def test_default_interval_covers_where_it_was_not_chosen(make, adjust):
+    assert 0.92 <= elsewhere(make, 41, adjust, 0.5, runs=1000, seed=3) <= 0.99

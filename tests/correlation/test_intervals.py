@@ -1,0 +1,165 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from breadth.correlation import Panel, Settings, partial_correlations
+from breadth.correlation.intervals import (
+    autocorrelation,
+    block_counts,
+    block_length,
+    dependent_interval,
+    independent_interval,
+    inflation,
+    refitted_z,
+)
+from breadth.correlation.smooth import make_basis, remove_control
+from breadth.datasets import autoregressive
+
+
+def one(value):
+    return np.array([float(value)])
+
+
+def test_independent_interval_is_scipys_for_a_plain_correlation():
+    generator = np.random.default_rng(0)
+    x, y = generator.standard_normal((2, 30))
+    theirs = stats.pearsonr(x, y)
+    ours = independent_interval(one(theirs.statistic), one(30), one(0))
+    assert ours.p[0] == pytest.approx(theirs.pvalue, rel=1e-9)
+    assert (ours.low[0], ours.high[0]) == pytest.approx(tuple(theirs.confidence_interval()), rel=1e-9)
+
+
+def test_rank_intervals_are_wider():
+    plain, ranked = (independent_interval(one(0.6), one(30), one(1), rank) for rank in (False, True))
+    assert ranked.low[0] < plain.low[0] < plain.high[0] < ranked.high[0]
+
+
+@given(st.floats(-0.999, 0.999), st.floats(2, 200), st.floats(0, 10))
+def test_dependent_interval_and_p_agree(r, n_eff, spent):
+    result = dependent_interval(one(r), one(n_eff), one(spent))
+    assert -1 <= result.low[0] <= r + 1e-9
+    assert r - 1e-9 <= result.high[0] <= 1
+    excludes = result.low[0] > 1e-9 or result.high[0] < -1e-9
+    if abs(result.p[0] - 0.05) > 1e-6:
+        assert excludes == (result.p[0] < 0.05)
+
+
+def test_fewer_effective_rows_mean_wider_intervals():
+    widths = [np.ptp(dependent_interval(one(0.3), one(n), one(1))[:2]) for n in (40, 20, 10, 5)]
+    assert widths == sorted(widths)
+
+
+def test_autocorrelation_equals_its_definition():
+    series = np.random.default_rng(0).standard_normal((2, 21, 3))
+    result = autocorrelation(series, np.ones((2, 21), dtype=bool))
+    assert result.shape == (2, 5, 3)
+    for lag in range(1, 6):
+        expected = (series[:, lag:] * series[:, :-lag]).sum(axis=1) / (series**2).sum(axis=1)
+        assert np.allclose(result[:, lag - 1], expected)
+
+
+def test_missing_rows_are_stepped_over():
+    generator = np.random.default_rng(1)
+    long = autoregressive(generator, 1, 4000, np.eye(1), 0.8)
+    rows = generator.random((1, 4000)) < 0.7
+    result = autocorrelation(long * rows[:, :, None], rows)
+    assert result[0, 0, 0] == pytest.approx(0.8, abs=0.04)
+    assert result[0, 1, 0] == pytest.approx(0.64, abs=0.06)
+
+
+def test_each_entry_has_its_own_longest_lag():
+    rows = np.ones((2, 40), dtype=bool)
+    rows[1, 12:] = False
+    series = np.random.default_rng(2).standard_normal((2, 40, 1)) * rows[:, :, None]
+    result = autocorrelation(series, rows)
+    assert np.all(result[0] != 0)
+    assert np.all(result[1, 3:] == 0)
+
+
+def test_constant_and_empty_series_have_none():
+    assert not autocorrelation(np.zeros((1, 9, 2)), np.ones((1, 9), dtype=bool)).any()
+    assert not autocorrelation(np.zeros((1, 9, 2)), np.zeros((1, 9), dtype=bool)).any()
+
+
+def test_inflation_is_right_for_long_autoregressions():
+    series = autoregressive(np.random.default_rng(3), 1, 100_000, np.eye(2), 0.7)
+    result = inflation(autocorrelation(series, np.ones((1, 100_000), dtype=bool)), np.array([100_000.0]))
+    assert result[0, 0, 1] == pytest.approx((1 + 0.49) / (1 - 0.49), rel=0.05)
+
+
+@given(st.floats(-0.9, 0.9), st.floats(-0.9, 0.9))
+def test_inflation_is_at_least_one_and_symmetric(p, q):
+    lags = np.arange(1, 6)
+    correlations = np.stack([p**lags, q**lags], axis=1)[None]
+    result = inflation(correlations, np.array([24.0]))
+    assert np.all(result >= 1)
+    assert result[0, 0, 1] == result[0, 1, 0]
+    assert result[0, 0, 1] >= (1 + p * q) / (1 - p * q) - 1e-12
+
+
+def test_blocks_are_consecutive_and_as_many_as_rows():
+    counts = block_counts(np.random.default_rng(0), 20, 5, 300)
+    assert np.all(counts.sum(axis=1) == 20)
+    assert counts.mean(axis=0) == pytest.approx(np.ones(20), abs=0.25)
+    single = block_counts(np.random.default_rng(0), 20, 20, 1)
+    assert np.all(single == 1), "one block of full length is the run itself"
+
+
+def test_blocks_grow_with_dependence():
+    lengths = [block_length(41, growth) for growth in (1.0, 1.5, 3.0, 9.0)]
+    assert lengths[0] == 1
+    assert lengths == sorted(lengths)
+    assert lengths[-1] <= 10
+
+
+@pytest.mark.parametrize("adjust", ["gam", "linear"])
+def test_a_resample_of_every_row_once_is_the_fit_itself(adjust):
+    generator = np.random.default_rng(1)
+    z = generator.uniform(0, 1, (1, 40, 1))
+    y = np.sin(5 * z) + 0.3 * generator.standard_normal((1, 40, 3))
+    y -= y.mean(axis=1, keepdims=True)
+    rows = np.ones((1, 40), dtype=bool)
+    basis = make_basis(z, rows, adjust)
+    left = remove_control(basis, y, rows).residuals[0]
+    keep = basis.ease[0] > 0
+    ease = basis.ease[0][keep]
+    z_resampled = refitted_z(basis.phi[0][:, keep], (1 - ease) / ease, y[0], np.ones((2, 40)))
+    expected = np.arctanh(np.corrcoef(left.T)[np.triu_indices(3, 1)])
+    assert np.allclose(z_resampled, expected, atol=1e-5)
+
+
+def test_resamples_equal_fitting_the_repeated_rows():
+    """Weights stand for repeated rows: a linear fit to the rows written out gives the same correlations."""
+    generator = np.random.default_rng(2)
+    z = generator.standard_normal((1, 30, 1))
+    y = generator.standard_normal((30, 2)) + z[0]
+    y -= y.mean(axis=0)
+    rows = np.ones((1, 30), dtype=bool)
+    basis = make_basis(z, rows, "linear")
+    counts = block_counts(generator, 30, 4, 5)
+    result = refitted_z(basis.phi[0], np.zeros(2), y, counts)
+    for i, count in enumerate(counts.astype(int)):
+        index = np.repeat(np.arange(30), count)
+        design = np.column_stack([np.ones(30), z[0, index, 0]])
+        left = y[index] - design @ np.linalg.lstsq(design, y[index], rcond=None)[0]
+        assert np.tanh(result[i, 0]) == pytest.approx(np.corrcoef(left.T)[0, 1], abs=1e-8)
+
+
+def test_errors_are_about_right_for_independent_rows():
+    generator = np.random.default_rng(3)
+    scores = autoregressive(generator, 40, 60, np.array([[1, 0.5], [0.5, 1]]), 0.0)
+    panel = Panel(scores, generator.standard_normal((40, 60, 1)))
+    result = partial_correlations(panel, Settings("linear", ci="block", resamples=400))
+    assert np.median(result.n_eff) == pytest.approx(58, abs=6)
+
+
+def test_seed_decides_and_threads_do_not():
+    generator = np.random.default_rng(4)
+    panel = Panel(generator.standard_normal((5, 30, 3)), generator.standard_normal((5, 30, 1)))
+    first, again, other = (
+        partial_correlations(panel, Settings(ci="block", resamples=100, seed=seed)).ci_low for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)

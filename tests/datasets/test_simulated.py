@@ -1,0 +1,52 @@
+import polars as pl
+import pytest
+
+from breadth.datasets import simulate_study
+from breadth.records import StudyStore, open_study
+
+
+def test_a_study_like_a_real_one(simulated_study):
+    study = open_study(simulated_study.folder)
+    assert study.warnings == ()
+    assert study.subjects["run"].n_unique() == 4
+    assert study.subjects.height == 4 * 24
+    assert set(study.subjects["model"]) == {"model-a", "model-b"}
+    assert study.items["premise"].null_count() == 0
+    scores = study.responses.collect().join(study.subjects, on="subject").filter(pl.col("testset") == "plain")
+    ends = scores.filter(pl.col("step").is_in([0, scores["step"].max()])).group_by("step").agg(pl.col("correct").mean())
+    before, after = ends.sort("step")["correct"]
+    assert 0.35 < before < 0.6
+    assert after > before + 0.2
+
+
+def test_margins_and_answers_agree_with_right_and_wrong(simulated_study):
+    study = open_study(simulated_study.folder)
+    answers = study.responses.collect().join(study.items.select("item", "label"), on="item")
+    assert ((answers["margin"] > 0) == (answers["correct"] == 1)).all()
+    assert ((answers["answer"] == answers["label"]) == (answers["correct"] == 1)).all()
+
+
+def test_wrong_labels_are_wrong(simulated_study):
+    from breadth.datasets import generate
+
+    items = open_study(simulated_study.folder).items.filter(pl.col("testset") == "plain")
+    truth = generate("plain", items.height, seed=0).select("item", truth="label")
+    turned = items.join(truth, on="item").filter(pl.col("label") != pl.col("truth"))["item"]
+    assert sorted(turned) == sorted(name for name in simulated_study.wrong_labels if name.startswith("plain-"))
+
+
+def test_the_seed_decides(tmp_path):
+    one, two, three = (
+        simulate_study(tmp_path / str(k), runs=1, checkpoints=2, items=20, testsets=("plain", "chat"), seed=seed)
+        for k, seed in enumerate((3, 3, 4))
+    )
+    names = [
+        sorted(path.name for path in (study.folder / "runs" / study.runs[0]).iterdir()) for study in (one, two, three)
+    ]
+    assert names[0] == names[1] != names[2]
+
+
+@pytest.mark.parametrize("key", ["train_level", "checkpoints"])
+def test_runs_say_what_determines_them(levels_study, key):
+    records = [run.record() for run in StudyStore(levels_study.folder).runs()]
+    assert all(getattr(record, key) is not None for record in records)

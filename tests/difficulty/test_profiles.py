@@ -1,0 +1,132 @@
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import breadth
+from breadth.datasets import simulate_answers
+from breadth.errors import InputError
+from breadth.records import Study, open_study
+
+
+def as_study(matrix, subjects, items):
+    names = pl.DataFrame({"subject": subjects}), pl.DataFrame({"testset": "t", "item": items})
+    return Study("answers", *names, matrix)
+
+
+@pytest.fixture(scope="module")
+def data():
+    truth = simulate_answers(200, 60, missing=0.1)
+    return as_study(truth.matrix, [f"m{i}" for i in range(200)], [f"q{j}" for j in range(60)])
+
+
+@pytest.fixture(scope="module")
+def calibration(data):
+    return breadth.calibrate(data, model="2pl")
+
+
+def test_accuracy_with_wilsons_interval(data, calibration):
+    result = breadth.profile(data, calibration, ["m3"], levels=4).levels
+    level = calibration.levels(4)["level"].to_numpy()
+    for row in result.iter_rows(named=True):
+        answers = data.matrix[3][(level == row["level"]) & (data.matrix[3] >= 0)]
+        theirs = stats.binomtest(int(answers.sum()), len(answers)).proportion_ci(method="wilson")
+        assert row["n"] == len(answers)
+        assert row["accuracy"] == pytest.approx(answers.mean())
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+
+
+def test_differences_are_paired_and_add_up(data, calibration):
+    result = breadth.profile(data, calibration, "m3,m5", levels=4).differences
+    both = (data.matrix[3] >= 0) & (data.matrix[5] >= 0)
+    one, two = data.matrix[3][both], data.matrix[5][both]
+    whole = result.filter(pl.col("level").is_null()).row(0, named=True)
+    theirs = stats.ttest_rel(one, two)
+    assert whole["n"] == both.sum()
+    assert whole["difference"] == pytest.approx(one.mean() - two.mean())
+    assert whole["p"] == pytest.approx(theirs.pvalue)
+    interval = theirs.confidence_interval()
+    assert (whole["ci_low"], whole["ci_high"]) == pytest.approx((interval.low, interval.high))
+    parts = result.filter(pl.col("level").is_not_null())
+    assert parts["share"].sum() == pytest.approx(1)
+    assert (parts["difference"] * parts["n"]).sum() == pytest.approx(whole["difference"] * whole["n"])
+
+
+def test_default_subjects_are_spread_over_ability(data, calibration):
+    result = breadth.profile(data, calibration)
+    assert result.levels["subject"].n_unique() == 5
+    means = result.levels.group_by("subject", maintain_order=True).agg(pl.col("accuracy").mean())["accuracy"]
+    assert means[0] < means[4]
+    assert result.differences.select("subject_1", "subject_2").unique().height == 10
+    assert result.figure().to_dict()
+
+
+def test_items_outside_the_calibration_are_left_out(data, calibration):
+    wider = np.column_stack([np.ones(200, dtype=np.int8), data.matrix])
+    more = as_study(wider, data.subject_names, ["unknown", *data.item_names])
+    result = breadth.profile(more, calibration, ["m1"], levels=3)
+    assert "60 of 61 items" in result.warnings[0]
+    assert result.levels["n"].sum() == (data.matrix[1] >= 0).sum()
+    with pytest.raises(InputError, match="no subject nobody"):
+        breadth.profile(data, calibration, "nobody")
+    with pytest.raises(InputError, match=r"no subject M199x\. Did you mean m199"):
+        breadth.profile(data, calibration, "m3,M199x")
+
+
+def test_identical_subjects_do_not_differ(calibration, data):
+    twins = as_study(np.repeat(data.matrix[:1], 2, axis=0), ["a", "b"], data.item_names)
+    result = breadth.profile(twins, calibration, ["a", "b"]).differences
+    assert (result["difference"] == 0).all()
+    assert result["p"].is_null().all()
+    assert result["share"].is_null().all()
+
+
+def test_levels_stored_with_the_items(data):
+    levels = pl.Series([0, 1, None] * 20)
+    study = replace(data, items=data.items.with_columns(level=levels))
+    result = breadth.profile(study, None, ["m3", "m5"])
+    assert result.levels["level"].unique().sort().to_list() == [0, 1]
+    assert result.levels["expected"].is_null().all()
+    assert "40 of 60 items have a level" in result.warnings[0]
+    with pytest.raises(InputError, match="its items have no level"):
+        breadth.profile(data)
+
+
+def test_a_profile_shows_itself(data, calibration):
+    two = breadth.profile(data, calibration, ["m3", "m5"], levels=4)
+    assert list(two.tables()) == ["levels", "differences"]
+    assert "m3 minus m5" in two.summary()
+    assert "m3: " in str(two)
+    assert two.figure().to_dict()
+    many = breadth.profile(data, calibration, [f"m{i}" for i in range(8)])
+    assert "3 more subjects in the table" in many.summary()
+
+
+@pytest.fixture(scope="module")
+def study(write_study, tmp_path_factory):
+    runs = [{"model": model, "seed": seed} for model in ("opt-1", "opt-2") for seed in (0, 1)]
+    return open_study(write_study(tmp_path_factory.mktemp("s"), runs, steps=3, levels=4, testsets=("home",)))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        (None, [f"opt-{m}-home-8-{seed}/{step}" for m in (1, 2) for seed in (0, 1) for step in (0, 32)]),
+        ("opt-1-home-8-1", ["opt-1-home-8-1/0", "opt-1-home-8-1/32"]),
+        ("opt-2/16,opt-1-home-8-0/last", ["opt-2-home-8-0/16", "opt-2-home-8-1/16", "opt-1-home-8-0/32"]),
+        (["opt-*/first"], [f"opt-{m}-home-8-{seed}/0" for m in (1, 2) for seed in (0, 1)]),
+        ("opt-1-home-8-0/*", ["opt-1-home-8-0/0", "opt-1-home-8-0/16", "opt-1-home-8-0/32"]),
+    ],
+)
+def test_checkpoints_by_pattern(study, wanted, chosen):
+    result = breadth.profile(study, None, wanted)
+    assert result.levels["subject"].unique(maintain_order=True).to_list() == chosen
+
+
+def test_later_minus_earlier(study):
+    first = breadth.profile(study, None, "opt-1-home-8-0").differences.row(0, named=True)
+    assert (first["subject_1"], first["subject_2"]) == ("opt-1-home-8-0/32", "opt-1-home-8-0/0")
+    with pytest.raises(InputError, match=r"no run, model or checkpoint matches 'opt-3'\. Did you mean"):
+        breadth.profile(study, None, "opt-3")

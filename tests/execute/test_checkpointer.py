@@ -1,0 +1,249 @@
+"""States and log of a run. A start is trained once per model and study, and every run begins with its weights."""
+
+import json
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+import torch
+
+from breadth.errors import InputError
+from breadth.execute import Events, run
+from breadth.execute.checkpointer import Checkpointer, States
+from breadth.records import LocalStore, RunStore, checksum
+from breadth.study import expand, read_study_file, start_key
+
+from .conftest import LORA, START, parts
+
+LEVELS = """\
+train:
+  set: mine
+  difficulty: {{column: hard}}
+  levels: 3
+  examples: 8
+  seeds: [0, 1]
+  start: {{examples: 12, epochs: 1}}
+"""
+
+
+class Counting(Events):
+    def __init__(self):
+        self.steps = []
+
+    def starting(self, step, steps, loss):
+        self.steps.append((step, steps))
+
+
+def answers(folder, pattern):
+    return [pl.read_parquet(path) for path in sorted(folder.glob(f"runs/{pattern}"))]
+
+
+@pytest.fixture
+def execute(tmp_path):
+    def start(path, into="out"):
+        counting = Counting()
+        run(path, into=tmp_path / into, events=counting)
+        return tmp_path / into, counting.steps
+
+    return start
+
+
+def test_runs_begin_where_the_start_ended(study, execute):
+    folder, steps = execute(study(START))
+    assert steps == [(k, 6) for k in range(1, 7)]  # 24 examples, twice, in batches of 8; once for both seeds
+    begun, (untrained,) = answers(folder, "*-plain-*/step-000000*"), answers(folder, "*-zero-shot-*/step-000000*")
+    assert len(begun) == 2
+    assert begun[0].equals(begun[1])
+    assert (begun[0]["margin"] - untrained["margin"]).abs().max() > 0.01
+    ended = answers(folder, "*-plain-*/step-000004*")
+    assert not ended[0].equals(ended[1])
+
+
+def test_a_start_is_not_learnt_again(study, execute):
+    path = study(START)
+    folder, _ = execute(path)
+    whole = parts(folder)
+    for part in folder.glob("runs/*/step-*"):
+        part.unlink()
+    assert execute(path)[1] == []
+    assert parts(folder) == whole
+
+
+@pytest.mark.parametrize("harm", ["torn", "flipped"])
+def test_a_damaged_start_is_learnt_again(study, execute, harm):
+    path = study(START)
+    folder, _ = execute(path)
+    whole = parts(folder)
+    (state,) = folder.glob("starts/*/state-*")
+    content = bytearray(state.read_bytes())
+    content[len(content) // 2] ^= 1
+    state.write_bytes(content if harm == "flipped" else content[:100])
+    for part in folder.glob("runs/*/step-*"):
+        part.unlink()
+    assert len(execute(path)[1]) == 6
+    assert parts(folder) == whole
+    assert [file.name for file in (folder / "aside").iterdir()]
+
+
+def test_two_processes_share_one_start(forks, study, tmp_path):
+    path = study(START)
+    result = forks.run(path, tmp_path / "both", together=["1/2", "2/2"])
+    assert result["code"] == 0, result["said"]
+    forks.run(path, tmp_path / "alone")
+    assert parts(tmp_path / "both") == parts(tmp_path / "alone")
+    assert len(list((tmp_path / "both").glob("starts/*/state-*"))) == 1
+
+
+def test_the_key_of_a_start(study):
+    """What a start is made of tells starts apart; what comes after it does not."""
+
+    def key(*changes):
+        return start_key(expand(read_study_file(study(START, changes)))[0])
+
+    assert key() == key(("examples: 16", "examples: 8")) == key(("lr: 1.0e-2", "lr: 1.0e-3"))
+    assert key() == key(("steps: 4", "steps: 5"))
+    for change in (("examples: 24", "examples: 16"), ("lr: 2.0e-2", "lr: 3.0e-2"), ("epochs: 2", "epochs: 3")):
+        assert key() != key(change)
+    assert key() != key(("dropout: 0.1", "dropout: 0.2"))
+    assert key() != key((", start: {examples: 24, epochs: 2, lr: 2.0e-2}", ""))
+    # Without lr and epochs of its own, those of the recipe count.
+    plain = ("{examples: 24, epochs: 2, lr: 2.0e-2}", "{examples: 24}")
+    assert key(plain) != key(plain, ("lr: 1.0e-2", "lr: 1.0e-3"))
+
+
+def test_a_study_without_start_is_named_as_if_there_were_no_such_key(study):
+    runs = expand(read_study_file(study(LORA)))
+    assert "start" not in runs[0].record().specification()
+    assert [run.start_steps() for run in runs] == [0, 0]
+
+
+def test_examples_of_a_start_are_held_out_and_of_every_level(study_data, tmp_path):
+    rows = [
+        {"premise": f"p {k}", "hypothesis": f"h {k}", "label": "ab"[k % 2], "hard": k % 30, "item": f"i{k}"}
+        for k in range(240)
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "mine.csv")
+    sets = (
+        "sets: {mine: {file: mine.csv, item: item, pattern: '{premise} {hypothesis}?', answers: {a: ' yes', b: ' no'}}}"
+    )
+    loaded, runs = study_data(
+        LEVELS.format() + "recipe: {method: lora, lr: 1e-3, epochs: 1, batch: 8}\nevaluate: {on: mine}\n" + sets
+    )
+    trained = [run for run in runs if run.start]
+    assert len(trained) == 6
+    begun = [loaded.start(run).frame for run in trained]
+    assert all(frame.equals(begun[0]) for frame in begun)
+    assert begun[0].height == 12
+    assert begun[0]["level"].n_unique() == 3
+    assert sorted(begun[0]["label"].value_counts()["count"]) == [6, 6]
+    tested = set(loaded.testsets["mine"].frame["item"])
+    assert not tested & set(begun[0]["item"])
+    assert runs[-1].method == "zero-shot"
+    assert runs[-1].start is None
+
+
+def test_nothing_to_start(study):
+    recipe = START.partition("recipe: ")[2].partition("\n")[0].replace("{{", "{").replace("}}", "}")
+    path = study(START, [(recipe, "{method: zero-shot}")])
+    with pytest.raises(InputError, match=r"line 3, train.start: nothing is trained; remove this key"):
+        read_study_file(path)
+
+
+def test_too_few_examples_for_a_start(study, tmp_path):
+    with pytest.raises(InputError, match="99999"):
+        run(study(START, [("examples: 24", "examples: 99999999")]), into=tmp_path / "out")
+
+
+def test_a_torn_line_stays_alone(tmp_path):
+    store = RunStore(LocalStore(tmp_path), "r")
+    store.folder.mkdir(parents=True)
+    log = store.folder / "log.jsonl"
+    log.write_text('{"step": 0}\n{"st')
+    Checkpointer(store).log(step=2)
+    Checkpointer(store).log(step=4)
+    first, torn, *rest = log.read_text().splitlines()
+    assert (first, torn) == ('{"step": 0}', '{"st')
+    assert [json.loads(line)["step"] for line in rest] == [2, 4]
+
+
+def test_states_take_little_of_the_time(tmp_path):
+    store = RunStore(LocalStore(tmp_path), "r")
+    tuner = SimpleNamespace(step=0, state=lambda: {"step": torch.tensor(0)})
+    checkpointer = Checkpointer(store)
+    written = []
+    for tuner.step in range(1, 200):
+        checkpointer.save(tuner)
+        written += [path.name for path in store.folder.glob("state-*") if path.name not in written]
+    assert len(written) < 100
+    assert len(list(store.folder.glob("state-*"))) == 1  # the older ones go
+    checkpointer.cost = 0.0
+    checkpointer.save(tuner)
+    assert [path.name[:12] for path in store.folder.glob("state-*")] == ["state-000199"]
+
+
+TENSORS = {"step": torch.tensor(3), "weight/a.b": torch.arange(6.0).reshape(2, 3)}
+
+
+@pytest.fixture
+def states(tmp_path):
+    return States(LocalStore(tmp_path), "runs/r")
+
+
+def test_a_state_reads_back(states):
+    states.write(3, TENSORS)
+    assert list(states.saved()) == [3]
+    state = states.latest(3)
+    assert set(state) == set(TENSORS)
+    assert all(torch.equal(state[name], TENSORS[name]) for name in TENSORS)
+    assert states.latest(2) is None
+    states.clear()
+    assert states.saved() == {}
+
+
+def test_other_files_are_not_states(states):
+    assert states.saved() == {}
+    for name in ("state-000001.safetensors", "state-1.0123456789abcdef.safetensors.tmp", "step-000001.parquet"):
+        states.store.write(f"{states.key}/{name}", b"x")
+    assert states.saved() == {}
+
+
+@pytest.mark.parametrize("fault", ["torn", "flipped", "empty", "longer", "not tensors"])
+def test_a_damaged_state_is_set_aside(states, tmp_path, fault):
+    states.write(3, TENSORS)
+    path = tmp_path / "runs" / "r" / states.saved()[3]
+    content = bytearray(path.read_bytes())
+    if fault == "flipped":
+        content[-3] ^= 1
+    path.write_bytes({"torn": content[:-9], "empty": b"", "longer": content + b"\0"}.get(fault, content))
+    if fault == "not tensors":
+        path.unlink()
+        path = path.with_name(f"state-000003.{checksum(b'x')}.safetensors")
+        path.write_bytes(b"x")
+    assert states.latest(3) is None
+    assert not path.exists()
+    assert states.warnings[-1].startswith(f"{path}: is damaged; moved to {tmp_path / 'aside'}")
+    assert 3 not in states.saved()
+
+
+def test_older_states_go_once_the_new_one_is_there(states, monkeypatch):
+    states.write(1, TENSORS)
+    write, seen = LocalStore.write, []
+
+    def fails(self, key, content):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(LocalStore, "write", fails)
+    with pytest.raises(OSError, match="no space"):
+        states.write(2, TENSORS)
+    assert list(states.saved()) == [1]
+
+    def watched(self, key, content):
+        write(self, key, content)
+        seen.extend(states.saved())
+
+    monkeypatch.setattr(LocalStore, "write", watched)
+    states.write(2, TENSORS)
+    assert seen == [1, 2]
+    assert list(states.saved()) == [2]
+    states.write(2, TENSORS)
+    assert list(states.saved()) == [2]

@@ -1,0 +1,128 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadth.irt import assign_levels, cut_levels, level_edges, level_stability
+
+
+@given(st.lists(st.floats(-5, 5), min_size=20, max_size=200, unique=True), st.integers(2, 10))
+def test_levels_follow_the_quantile_rule(values, n):
+    """Level i holds the items with i/n <= q < (i+1)/n, q the quantile of their difficulty; the last end is included."""
+    difficulty = np.array(values)
+    found = assign_levels(difficulty, np.zeros(len(values)), n)
+    edges = np.quantile(difficulty, np.arange(n + 1) / n)
+    for level in range(n):
+        inside = difficulty[found.level == level]
+        assert np.all(inside >= edges[level])
+        assert np.all(inside < edges[level + 1]) or level == n - 1
+    sizes = np.bincount(found.level.astype(int), minlength=n)
+    assert sizes.max() - sizes.min() <= 2
+
+
+def test_uncertainty_spreads_over_levels():
+    difficulty = np.linspace(-2, 2, 100)
+    sure, unsure = (assign_levels(difficulty, np.full(100, error), 10) for error in (1e-6, 0.5))
+    assert np.all(sure.low == sure.level)
+    assert np.all(sure.certainty > 0.99)
+    middle = 50
+    assert unsure.low[middle] < unsure.level[middle] < unsure.high[middle]
+    assert 0.1 < unsure.certainty[middle] < 0.5
+
+
+def test_certainty_is_the_share_of_simulated_difficulties_in_the_level():
+    difficulty = np.linspace(-2, 2, 41)
+    edges = level_edges(difficulty, 5)
+    found = assign_levels(difficulty, np.full(41, 0.3), 5)
+    draws = difficulty[17] + 0.3 * np.random.default_rng(0).standard_normal(100_000)
+    level = np.searchsorted(edges, draws, side="right")
+    assert found.certainty[17] == pytest.approx(np.mean(level == found.level[17]), abs=0.01)
+
+
+def test_missing_and_infinite_difficulties():
+    difficulty = np.array([np.nan, -np.inf, 0.0, 1.0, 2.0, np.inf])
+    found = assign_levels(difficulty, np.array([np.nan, np.inf, 0.1, 0.1, 0.1, np.inf]), 2)
+    assert np.isnan(found.level[0])
+    assert np.isnan(found.certainty[0])
+    assert found.level[1] == 0
+    assert found.level[5] == 1
+    assert np.isnan(level_edges(np.array([np.nan]), 3)).all()
+
+
+def test_ties_share_a_level():
+    found = assign_levels(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0]), np.zeros(6), 3)
+    assert len(set(found.level[:4])) == 1
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=120, unique=True), st.integers(1, 12))
+def test_levels_cut_without_ties_are_of_one_size(values, n):
+    level = cut_levels(np.array(values), n)
+    sizes = np.bincount(level)
+    assert len(sizes) == min(n, len(values))
+    assert sizes.max() - sizes.min() <= 1
+
+
+@given(st.lists(st.integers(0, 8) | st.just(math.nan), min_size=1, max_size=120), st.integers(1, 12))
+def test_levels_cut_with_ties(values, n):
+    difficulty = np.array(values, dtype=np.float64)
+    level = cut_levels(difficulty, n)
+    known = ~np.isnan(difficulty)
+    assert np.all((level == -1) == ~known)
+    order = np.argsort(difficulty[known], kind="stable")
+    ranked, own = difficulty[known][order], level[known][order]
+    assert np.all(np.diff(own) >= 0)
+    assert np.all((np.diff(own) == 0) | (np.diff(ranked) > 0))
+    different = len(np.unique(ranked))
+    assert sorted(set(own.tolist())) == list(range(len(set(own.tolist()))))
+    assert len(set(own.tolist())) == min(n, different)
+    # The rows may come in any order.
+    turned = cut_levels(difficulty[::-1].copy(), n)
+    assert np.array_equal(turned[::-1], level)
+
+
+@pytest.mark.parametrize("heavy", [0.0, 1.0, 9.0])
+def test_a_difficulty_of_many_items_is_a_level_of_its_own(heavy):
+    rest = np.linspace(0.1, 8.9, 60)
+    difficulty = np.concatenate([np.full(40, heavy), rest[np.abs(rest - heavy) > 1e-9]])
+    level = cut_levels(difficulty, 4)
+    alone = level[0]
+    assert np.all((level == alone) == (difficulty == heavy))
+    assert level.max() >= 3
+
+
+def test_infinite_difficulties_are_cut():
+    assert cut_levels(np.array([-np.inf, -np.inf, 0.0, 1.0, np.inf, np.inf]), 3).tolist() == [0, 0, 1, 1, 2, 2]
+    assert cut_levels(np.array([]), 3).tolist() == []
+    assert cut_levels(np.array([np.nan]), 3).tolist() == [-1]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 6))
+def test_no_other_cut_is_more_even(counts, n):
+    difficulty = np.repeat(np.arange(len(counts), dtype=np.float64), counts)
+    squares = int((np.bincount(cut_levels(difficulty, n)) ** 2).sum())
+    groups = min(n, len(counts))
+    every = [
+        sum(sum(counts[a:b]) ** 2 for a, b in itertools.pairwise((0, *edges, len(counts))))
+        for edges in itertools.combinations(range(1, len(counts)), groups - 1)
+    ]
+    assert squares == min(every)
+
+
+def test_more_subjects_make_levels_stabler():
+    generator = np.random.default_rng(0)
+    ability, difficulty = generator.standard_normal((1200, 1)), generator.standard_normal(60)
+    answers = (generator.random((1200, 60)) < 1 / (1 + np.exp(difficulty - ability))).astype(np.int8)
+    found = level_stability(answers, lambda matrix: -matrix.mean(axis=0), levels=5, repeats=4)
+    assert found.subjects.tolist() == [25, 50, 100, 200, 500]
+    assert found.same_level[-1] > found.same_level[0] + 0.2
+    assert found.rank_correlation[-1] > 0.97
+    assert np.all(found.within_one >= found.same_level)
+
+
+def test_few_subjects_are_split_in_two():
+    answers = np.random.default_rng(1).integers(0, 2, (30, 12)).astype(np.int8)
+    found = level_stability(answers, lambda matrix: -matrix.mean(axis=0), levels=3, repeats=2)
+    assert found.subjects.tolist() == [15]

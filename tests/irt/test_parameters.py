@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize
+
+from breadth.errors import InputError
+from breadth.irt import Anchors, Parameters, Priors
+from breadth.irt.parameters import KNOTS, curves, log_answers, scores
+
+ITEMS = Parameters.of(np.array([-1.0, 0.5, 2.0]), np.array([0.7, 1.5, -0.4]), np.array([0.0, 0.2, 0.3]))
+
+
+def test_probability_and_information() -> None:
+    theta = np.linspace(-4, 4, 9)
+    by_hand = ITEMS.guessing + (1 - ITEMS.guessing) / (1 + np.exp(-ITEMS.slope * (theta[:, None] - ITEMS.difficulty)))
+    np.testing.assert_allclose(ITEMS.probability(theta), by_hand, rtol=1e-12)
+    step = 1e-5
+    slope = (ITEMS.probability(theta + step) - ITEMS.probability(theta - step)) / (2 * step)
+    np.testing.assert_allclose(ITEMS.information(theta), slope**2 / (by_hand * (1 - by_hand)), rtol=1e-5)
+    assert ITEMS.in_single().probability(theta.astype(np.float32)).dtype == np.float32
+
+
+def test_tables_on_the_knots_follow_from_the_probability() -> None:
+    p = ITEMS.probability(KNOTS).T
+    log_odds, log_wrong = log_answers(ITEMS, curves(ITEMS))
+    np.testing.assert_allclose(log_odds, np.log(p / (1 - p)), atol=1e-9)
+    np.testing.assert_allclose(log_wrong, np.log1p(-p), atol=1e-9)
+    at = scores(ITEMS, with_guessing=True)
+    np.testing.assert_allclose(at.probability, p, rtol=1e-12)
+    np.testing.assert_allclose(at.variance, p * (1 - p), rtol=1e-9)
+
+
+@pytest.mark.parametrize("parameter", [0, 1, 2])
+def test_scores_are_derivatives(parameter: int) -> None:
+    move = np.zeros((3, 3))
+    move[parameter] = 1e-6
+    free = np.array([False, True, True])
+    up, down = (log_answers(one, curves(one)) for one in (ITEMS.moved(move, free), ITEMS.moved(-move, free)))
+    at = scores(ITEMS, with_guessing=True)
+    by_wrong = (up[1] - down[1]) / 2e-6
+    np.testing.assert_allclose(by_wrong, -at.probability * at.direction[parameter], atol=1e-7)
+
+
+@given(st.integers(0, 1000))
+def test_packing_keeps_what_is_fixed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    free = rng.random((3, 3)) < 0.5
+    free[2, 0] = False
+    vector = ITEMS.pack(free)
+    assert vector.size == free.sum()
+    for again, known in zip(ITEMS.unpack(free, vector), ITEMS, strict=True):
+        np.testing.assert_allclose(again, known, rtol=1e-12)
+    for changed, known, mask in zip(ITEMS.unpack(free, vector + 1), ITEMS, free, strict=True):
+        np.testing.assert_array_equal(changed != known, mask)
+
+
+def test_another_population_sees_the_same_curves() -> None:
+    theta = np.linspace(-2, 2, 5)
+    seen = ITEMS.for_population(1.5, 2.0)
+    np.testing.assert_allclose(seen.probability(theta), ITEMS.probability(1.5 + 2 * theta), rtol=1e-12)
+    for again, known in zip(seen.from_population(1.5, 2.0), ITEMS, strict=True):
+        np.testing.assert_allclose(again, known, rtol=1e-12, atol=1e-12)
+
+
+def test_prior_derivatives() -> None:
+    priors, free = Priors(), np.array([[True] * 3, [True] * 3, [False, True, True]])
+
+    def density(move: np.ndarray) -> float:
+        return float(priors.log_density(ITEMS.moved(move.reshape(3, 3), free[2]), free).sum())
+
+    gradient = optimize.approx_fprime(np.zeros(9), density, 1e-6).reshape(3, 3)
+    np.testing.assert_allclose(priors.gradient(ITEMS, free).T, gradient, atol=1e-4)
+    assert priors.curvature(ITEMS, free)[0, 2] == 1
+    assert not Priors.none().gradient(ITEMS, free).any()
+    assert Priors.none().log_density(ITEMS, free).tolist() == [0, 0, 0]
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(InputError, match="2 values of difficulty but 3 of discrimination"):
+        Parameters.of(np.zeros(2), np.ones(3))
+    with pytest.raises(InputError, match="at least 0 and below 1"):
+        Anchors(np.zeros(2), np.ones(2), np.ones(2)).checked(2)
+    with pytest.raises(InputError, match="discrimination other than 0"):
+        Anchors(np.zeros(2), np.zeros(2)).checked(2)

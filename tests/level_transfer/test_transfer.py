@@ -1,0 +1,148 @@
+import numpy as np
+import polars as pl
+import pytest
+
+import breadth
+from breadth.errors import InputError
+from breadth.level_transfer import CellFlag, Effect
+from transfer_recovery import simulated_study
+
+
+def table(seeds=2, items=60, by="train_level", names=None):
+    gains, truth = simulated_study(np.random.default_rng(0), 0.03, 0.0, seeds, items)
+    item = [f"i{i}" for i in range(len(gains.level))]
+    conditions = names or [str(k) for k in range(5)]
+    parts = [
+        pl.DataFrame({by: condition, "seed": seed, "item": item, "level": gains.level, "correct": answers[seed]})
+        for condition, answers in zip(conditions, gains.trained, strict=True)
+        for seed in range(seeds)
+    ]
+    untrained = pl.DataFrame({"item": item, "level": gains.level, "correct": gains.baseline})
+    return pl.concat([*parts, untrained], how="diagonal"), gains, truth
+
+
+def test_cells_are_the_means(tmp_path):
+    frame, gains, _ = table()
+    result = breadth.transfer(frame)
+    assert result.cells.columns == [
+        "train_level", "test_level", "n_items", "n_seeds", "accuracy", "baseline", "gain", "se", "ci_low", "ci_high",
+        "p", "q", "flag",
+    ]  # fmt: skip
+    assert result.cells.height == 25
+    row = result.cells.filter(train_level=3, test_level=1).row(0, named=True)
+    inside = gains.level == 1
+    assert row["accuracy"] == pytest.approx(gains.trained[3][:, inside].mean())
+    assert row["gain"] == pytest.approx(row["accuracy"] - row["baseline"])
+    assert (row["n_items"], row["n_seeds"], row["flag"]) == (60, 2, None)
+    assert result.effects["effect"].to_list() == list(Effect)
+    assert result.effects["estimate"][0] < 0
+    assert result.best.height == 6
+    assert result.breaks["train_level"][0] == "before"
+    frame.write_parquet(tmp_path / "a.parquet")
+    assert breadth.transfer(tmp_path).cells.equals(result.cells), "a directory of tables is one table"
+
+
+def test_a_result_shows_itself():
+    result = breadth.transfer(table()[0])
+    assert list(result.tables()) == ["cells", "effects", "breaks", "best"]
+    assert "gains fade with distance" in str(result)
+    assert "<table>" in result._repr_html_()
+    assert result.to_markdown("best").count("\n") == 7
+    assert len(result.figure().to_dict()["vconcat"]) == 2, "the matrix and gain by distance"
+
+
+def test_a_single_condition_has_no_second_best():
+    frame, *_ = table()
+    alone = breadth.transfer(frame.filter(pl.col("train_level").is_null() | (pl.col("train_level") == "2")))
+    assert alone.best["second"].is_null().all()
+    assert alone.effects.is_empty()
+    assert "ahead of" not in alone.summary()
+
+
+def test_levels_and_strategies_together():
+    frame, *_ = table()
+    other = table(by="strategy", names=["easy", "hard", "full", "centred", "spiral"])[0].drop_nulls("strategy")
+    both = pl.concat([frame, other], how="diagonal")
+    result = breadth.transfer(both)
+    assert (result.by, result.strategies.by) == ("train_level", "strategy")
+    assert result.tables()["strategy_cells"].columns[0] == "strategy"
+    alone = breadth.transfer(both, by="strategy")
+    assert alone.cells.equals(result.strategies.cells)
+    assert alone.strategies is None
+    assert alone.effects.is_empty()
+    assert "vconcat" not in alone.figure().to_dict(), "strategies have no distance"
+    assert set(alone.best["verdict"]) <= {"decided", "undecided"}
+    assert breadth.transfer(both, by="train_level").cells.equals(breadth.transfer(frame).cells)
+    with pytest.raises(InputError, match="choose train_level or strategy"):
+        breadth.transfer(both, by="model")
+    with pytest.raises(InputError, match="no model was trained by strategy, only by train_level"):
+        breadth.transfer(frame, by="strategy")
+
+
+def test_levels_may_come_from_a_calibration():
+    frame, gains, _ = table()
+    difficulty = pl.DataFrame(
+        {"item": [f"i{i}" for i in range(300)], "difficulty": gains.level + np.linspace(0, 0.5, 300)}
+    )
+    calibration = breadth.Calibration(
+        difficulty.with_columns(difficulty_se=pl.lit(0.1), discrimination=pl.lit(1.0), guessing=pl.lit(0.0)),
+        pl.DataFrame(),
+        pl.DataFrame(),
+    )
+    assert breadth.transfer(frame.drop("level"), calibration, levels=5).cells.equals(breadth.transfer(frame).cells)
+
+
+def test_other_words_for_the_untrained_model_and_levels_as_floats():
+    """A pandas frame with missing values turns levels into floats."""
+    frame, *_ = table()
+    expected = breadth.transfer(frame)
+    named = frame.with_columns(pl.col("train_level").fill_null(" Zero-Shot"), subject=pl.lit("one name for all"))
+    floats = frame.with_columns(pl.col("train_level").cast(pl.Float64).fill_null(float("nan")))
+    for other in (named, floats):
+        assert breadth.transfer(other).cells.equals(expected.cells)
+
+
+def test_items_that_not_all_answered_are_left_out():
+    frame, *_ = table()
+    result = breadth.transfer(frame.filter(~((pl.col("item") == "i0") & (pl.col("train_level") == "2"))))
+    assert result.warnings == ("left out, because some model did not answer them: 1 item",)
+    assert result.cells.filter(test_level=0)["n_items"].unique().to_list() == [59]
+
+
+def test_items_without_a_level_are_left_out():
+    frame, *_ = table()
+    known = pl.when(pl.col("item") != "i7").then("level").alias("level")
+    result = breadth.transfer(frame.with_columns(known))
+    assert result.warnings == ("left out, because they have no level: 1 item, for instance i7",)
+
+
+def test_one_seed_is_warned_about_and_flagged():
+    result = breadth.transfer(table(seeds=1)[0])
+    assert "one seed only" in " ".join(result.warnings)
+    assert result.cells["flag"].unique().to_list() == [CellFlag.ONE_SEED]
+
+
+def test_cells_without_variation_are_flagged():
+    result = breadth.transfer(table()[0].with_columns(correct=1.0))
+    assert result.cells["flag"].unique().to_list() == [CellFlag.NO_VARIATION]
+    assert result.cells.select("ci_low", "ci_high", "p", "q").null_count().row(0) == (25,) * 4
+    assert result.pairing is None
+    assert "0 gained" in result.summary()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.drop("train_level").with_row_index("run"), "no column 'train_level'"),
+        (lambda f: f.drop("level"), "items have no level"),
+        (lambda f: f.with_columns(level=pl.lit("easy")), "'easy' is not a number"),
+        (lambda f: f.drop_nulls("train_level"), r"step 0\) has not been evaluated; add its answers"),
+        (lambda f: f.filter(pl.col("train_level").is_null()), "no model was trained by level or strategy"),
+        (lambda f: pl.concat([f, f.head(1)]), "more than once"),
+        (lambda f: f.filter((pl.col("level") != 2) | (pl.col("item") == "i121")), "level 2 has 1 item that"),
+        (lambda f: f.filter(pl.col("level") != 2), "without gaps"),
+    ],
+)
+def test_bad_tables(change, message):
+    with pytest.raises(InputError, match=message):
+        breadth.transfer(change(table()[0]))

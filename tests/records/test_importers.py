@@ -1,0 +1,178 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from breadth.errors import InputError
+from breadth.records import Importer, Study, open_study, register, unregister
+
+R = np.array([[1, 0, -1], [0, 1, 1]], dtype=np.int8)
+LONG = pl.DataFrame(
+    {"subject": ["m1", "m1", "m2", "m2", "m2"], "item": ["a", "b", "a", "b", "c"], "correct": [1, 0, 0, 1, 1]}
+)
+WIDE = pl.DataFrame({"model": ["m1", "m2"], "a": [1, 0], "b": [0, 1], "c": [None, 1]})
+
+
+def forms(tmp_path):
+    np.savez(tmp_path / "r.npz", R=R, models=np.array(["m1", "m2"]), items=np.array(["a", "b", "c"]))
+    WIDE.write_csv(tmp_path / "wide.csv")
+    LONG.write_parquet(tmp_path / "long.parquet")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    LONG.head(2).write_parquet(parts / "1.parquet")
+    LONG.tail(3).write_csv(parts / "2.csv")
+    pandas = pd.DataFrame({"model": ["m1", "m2"], "a": [1.0, 0.0], "b": [0, 1], "c": [np.nan, 1]})
+    return [tmp_path / "r.npz", tmp_path / "wide.csv", tmp_path / "long.parquet", parts, WIDE, LONG, pandas]
+
+
+def test_every_form_gives_the_same_matrix(tmp_path):
+    for source in forms(tmp_path):
+        study = open_study(source)
+        assert study.subject_names == ("m1", "m2"), source
+        assert study.item_names == ("a", "b", "c")
+        assert study.matrix.dtype == np.int8
+        assert study.matrix.tolist() == R.tolist()
+        assert study.warnings == ()
+
+
+def test_row_labels_are_no_items(tmp_path):
+    pd.DataFrame({"a": [1, 0], "b": [0, 1]}).to_csv(tmp_path / "t.csv")
+    assert open_study(tmp_path / "t.csv").item_names == ("a", "b")
+    study = open_study(LONG.rename({"subject": "model"}).with_row_index("index"))
+    assert study.matrix.tolist() == R.tolist()
+
+
+def test_arrays_and_shares():
+    study = open_study(np.array([[1.0, np.nan], [0.25, 0.0]]))
+    assert study.matrix.dtype == np.float64
+    assert study.subject_names == ("0", "1")
+    assert open_study(np.array([[True, False]])).matrix.tolist() == [[1, 0]]
+    assert open_study(study) is study
+
+
+def test_checkpoints_are_subjects_and_test_sets_keep_items_apart():
+    long = pl.DataFrame(
+        {
+            "run": ["r", "r", "r", "r"],
+            "step": [0, 0, 1, 1],
+            "testset": ["s", "t", "s", "t"],
+            "item": ["1", "1", "1", "1"],
+            "correct": [0, 1, 1, 1],
+        }
+    )
+    study = open_study(long)
+    assert study.subject_names == ("r / 0", "r / 1")
+    assert study.item_names == ("s / 1", "t / 1")
+
+
+def test_a_turned_npz_is_turned_back(tmp_path):
+    np.savez(tmp_path / "r.npz", R=R.T, models=np.array(["m1", "m2"]), items=np.array(["a", "b", "c"]))
+    study = open_study(tmp_path / "r.npz")
+    assert study.matrix.tolist() == R.tolist()
+    assert "transposed" in study.warnings[0]
+
+
+def test_items_that_look_like_models_are_warned_about():
+    frame = pl.DataFrame({"question": ["q1", "q2"], "meta-llama/Llama-3-8B": [1, 0], "Qwen/Qwen2-7B": [0, 1]})
+    assert "look like models" in open_study(frame).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (np.array([[1, 2], [0, 1]]), r"subject '0' \(row 1\), item '1': 2 is not an answer"),
+        (np.array([[1.0, -0.5]]), "-0.5 is not an answer"),
+        (np.zeros(3), "subjects x items"),
+        (np.array([["x"]]), "holds numbers"),
+        (pl.concat([LONG, LONG.head(1)]), r"row 1: subject 'm1' answers item 'a' more than once"),
+        (LONG.drop("subject"), "no column 'subject'"),
+        (LONG.with_columns(item=pl.lit(None, dtype=pl.String)), "subject, test set or item is empty"),
+        (pl.DataFrame({"model": ["m"], "name": ["x"]}), "no column holds answers"),
+        (pl.concat([WIDE, WIDE]), "subject 'm1' occurs more than once"),
+        (WIDE.with_columns(a=pl.Series(["1", "wrong"])), "row 2, column 'a': 'wrong' is not a number"),
+    ],
+)
+def test_bad_answers(source, message):
+    with pytest.raises(InputError, match=message):
+        open_study(source)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.arange(3)}, "found 0"),
+        ({"R": R, "models": np.array(["m1", "m2", "m3", "m4"])}, "4 subject names for 2 subjects"),
+        ({"R": R, "items": np.array(["a", "a", "b"])}, "item 'a' occurs more than once"),
+        ({"R": R, "items": np.array([None, "a", "b"], dtype=object)}, "can run code"),
+        ({"R": R.astype(str)}, "not numbers"),
+        ({"R": R * 5}, "is not an answer"),
+    ],
+)
+def test_bad_npz(tmp_path, arrays, message):
+    np.savez(tmp_path / "r.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        open_study(tmp_path / "r.npz")
+
+
+def test_corrupt_missing_and_empty(tmp_path):
+    (tmp_path / "r.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match="truncated or no NPZ"):
+        open_study(tmp_path / "r.npz")
+    with pytest.raises(InputError, match="no such file"):
+        open_study(tmp_path / "none.npz")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no table of answers"):
+        open_study(tmp_path / "empty")
+
+
+def test_columns_that_describe_subjects_and_items_come_along():
+    long = LONG.with_columns(
+        family=pl.col("subject").replace({"m1": "x", "m2": "y"}),
+        text=pl.col("item").str.to_uppercase(),
+        answer=pl.Series(["yes", "no", "no", "yes", "no"]),
+        margin=pl.Series([1.0, -1.0, -2.0, 2.0, None]),
+    )
+    study = open_study(long)
+    assert study.subjects.to_dict(as_series=False) == {"subject": ["m1", "m2"], "family": ["x", "y"]}
+    assert study.items["text"].to_list() == ["A", "B", "C"]
+    assert "answer" not in study.items.columns, "it differs between subjects"
+    np.testing.assert_array_equal(study.margin, [[1, -1, np.nan], [-2, 2, np.nan]])
+    assert study.select(pl.col("family") == "y").subject_names == ("m2",)
+
+
+def test_a_matrix_may_name_its_test_sets(tmp_path):
+    np.savez(tmp_path / "r.npz", R=R, models=["m1", "m2"], items=["a", "b", "c"], testset=["s", "s", "t"])
+    study = open_study(tmp_path / "r.npz")
+    assert study.testsets == ["s", "t"]
+    assert study.select(testset="t").subject_names == ("m2",), "m1 answered nothing there"
+
+
+class Tally(Importer):
+    """Lines such as ``model: +-+``."""
+
+    name = "tally"
+
+    def recognises(self, source):
+        return str(source).endswith(".tally")
+
+    def read(self, source, keys=()):
+        rows = [line.split(": ") for line in source.read_text().splitlines()]
+        matrix = np.array([[mark == "+" for mark in marks] for _, marks in rows], dtype=np.int8)
+        items = [f"q{k}" for k in range(matrix.shape[1])]
+        frames = (pl.DataFrame({"subject": [name for name, _ in rows]}), pl.DataFrame({"testset": "t", "item": items}))
+        return Study(str(source), *frames, matrix)
+
+
+def test_a_format_added_from_outside(tmp_path):
+    import breadth
+
+    path = tmp_path / "answers.tally"
+    path.write_text("a: ++-\nb: +--\nc: +++\n")
+    register(Tally())
+    try:
+        assert breadth.open(path).matrix.tolist() == [[1, 1, 0], [1, 0, 0], [1, 1, 1]]
+        assert breadth.calibrate(path).items["p_correct"].to_list() == pytest.approx([1, 2 / 3, 1 / 3])
+    finally:
+        unregister("tally")
+    with pytest.raises(InputError, match="cannot tell the format"):
+        breadth.open(path)

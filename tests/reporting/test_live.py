@@ -1,0 +1,253 @@
+"""The live page: what it serves, what it refuses, and that it follows a study in another process."""
+
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from breadth.errors import InputError
+from breadth.records import StudyStore
+from breadth.reporting import view
+from breadth.reporting.live import Progress
+
+FEED = """
+import shutil, sys, time
+from pathlib import Path
+source, target = map(Path, sys.argv[1:3])
+for path in sorted(source.glob("step-*")):
+    time.sleep(0.4)
+    shutil.copy(path, target / f".{path.name}.part")
+    (target / f".{path.name}.part").rename(target / path.name)
+"""
+
+
+@pytest.fixture
+def serve():
+    """Serve a directory in the background; gives (port, ask)."""
+    servers = []
+
+    def start(folder):
+        server = view(folder, port=0)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+
+        def ask(path, method="GET", **headers):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), dict(answer.getheaders())
+
+        return port, ask
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def beginning(simulated_study, tmp_path):
+    """A copy of the study in which every run has only begun."""
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "studies" / "growing")
+    for run in StudyStore(folder).runs():
+        for step, name in run.parts().items():
+            if step > 96:
+                (run.folder / name).unlink()
+    return folder
+
+
+def test_only_this_machine(serve, simulated_study):
+    port, ask = serve(simulated_study.folder)
+    assert ask("/")[0] == 200
+    assert ask("/", Host="example.org")[0] == 403
+    assert ask("/", Host=f"localhost:{port}")[0] == 200
+    assert ask("/", method="POST")[0] == 501
+
+
+OUTSIDE = (
+    "/../secret",
+    "/study/..",
+    "/study/%2e%2e",
+    "/study/%2e%2e%2fsecret",
+    "/study/plain-study/../../secret",
+    "/study//etc/passwd",
+    "/study/plain-study/study.yaml",
+    "/study/plain-study/runs",
+    "/study/other",
+    "/study/outside",
+    "/etc/passwd",
+)
+
+
+def test_nothing_else_is_served(serve, simulated_study, tmp_path):
+    shutil.copytree(simulated_study.folder, tmp_path / "here" / "plain-study")
+    outside = shutil.copytree(simulated_study.folder, tmp_path / "elsewhere")
+    (tmp_path / "here" / "outside").symlink_to(outside)
+    (tmp_path / "secret").write_text("secret")
+    _, ask = serve(tmp_path / "here")
+    assert ask("/study/plain-study/state.json")[0] == 200
+    for path in OUTSIDE:
+        status, text, _ = ask(path)
+        assert status == 404, path
+        assert "secret" not in text
+
+
+def test_nothing_is_written(serve, simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "study")
+    path = StudyStore(folder).run(simulated_study.runs[0]).part_path(16)
+    path.write_bytes(b"torn")
+    before = {entry: entry.stat().st_mtime_ns for entry in folder.rglob("*")}
+    _, ask = serve(folder)
+    for page in ("", "/state.json", "/data.json", "/main.html"):
+        assert ask(f"/study/study{page}")[0] == 200
+    assert {entry: entry.stat().st_mtime_ns for entry in folder.rglob("*")} == before
+
+
+def test_studies_are_listed_with_their_progress(serve, beginning):
+    shutil.copytree(beginning, beginning.parent / "<b>odd & name")
+    _, ask = serve(beginning.parent)
+    status, text, headers = ask("/")
+    assert status == 200
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "28 of 96" in text
+    assert "&lt;b&gt;odd &amp; name" in text
+    assert "<b>odd" not in text
+    assert ask("/study/%3Cb%3Eodd%20%26%20name/state.json")[0] == 200
+
+
+def test_accuracies_are_sent_once(serve, beginning):
+    _, ask = serve(beginning)
+    state = json.loads(ask("/study/growing/state.json")[1])
+    assert len(state["trajectories"]) == 28 * 8
+    again = json.loads(ask(f"/study/growing/state.json?seen={state['fingerprint']}")[1])
+    assert "trajectories" not in again
+    assert again["done"] == 28
+
+
+def test_a_study_that_has_not_begun_waits(serve, simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "empty")
+    shutil.rmtree(folder / "runs")
+    (folder / "runs").mkdir()
+    _, ask = serve(folder)
+    status, text, _ = ask("/study/empty")
+    assert status == 200
+    assert "no checkpoint has been evaluated yet" in text
+    status, text, _ = ask("/study/empty/data.json")
+    assert status == 409
+    assert "no checkpoint" in json.loads(text)["error"]
+    assert json.loads(ask("/study/empty/state.json")[1])["done"] == 0
+
+
+def test_mistakes_are_one_line(tmp_path, serve, simulated_study):
+    with pytest.raises(InputError, match="is not a directory"):
+        view(tmp_path / "nothing")
+    port, _ = serve(simulated_study.folder)
+    with pytest.raises(InputError, match=f"--port {port}: cannot be used"):
+        view(simulated_study.folder, port=port)
+
+
+@pytest.fixture
+def copied(simulated_study, tmp_path):
+    return shutil.copytree(simulated_study.folder, tmp_path / "study")
+
+
+def test_a_finished_study(copied):
+    state = Progress(copied).state()
+    assert (state["done"], state["planned"], state["finished"]) == (96, 96, True)
+    assert {run["state"] for run in state["runs"]} == {"finished"}
+    assert state["runs"][0]["loss"] > 0
+    assert len(state["trajectories"]) == 96 * 8
+    assert all(0 <= row["accuracy"] <= 1 for row in state["trajectories"])
+
+
+def test_a_study_on_its_way(copied):
+    first, second, *others = StudyStore(copied).runs()
+    for step, name in first.parts().items():
+        if step > 160:
+            (first.folder / name).unlink()
+    for name in second.parts().values():
+        (second.folder / name).unlink()
+    now = time.time()
+    for k, name in enumerate(first.parts().values()):
+        os.utime(first.folder / name, (now - 20 + 2 * k, now - 20 + 2 * k))
+    progress = Progress(copied)
+    state = progress.state()
+    by_name = {run["run"]: run for run in state["runs"]}
+    assert by_name[first.name]["state"] == "running"
+    assert by_name[first.name]["seconds_per_checkpoint"] == pytest.approx(2)
+    assert by_name[second.name]["state"] == "waiting"
+    assert state["seconds_left"] > 0
+    assert not state["finished"]
+    assert "trajectories" not in progress.state(state["fingerprint"])
+    others[0].part_path(0).unlink()
+    assert progress.state()["fingerprint"] != state["fingerprint"]
+
+
+def test_a_run_that_stopped_writing_is_quiet(copied):
+    run = StudyStore(copied).runs()[0]
+    *earlier, last = run.parts().values()
+    (run.folder / last).unlink()
+    for name in (*earlier, "log.jsonl"):
+        os.utime(run.folder / name, (1e9, 1e9))
+    state = Progress(copied).state()
+    assert state["runs"][0]["state"] == "quiet"
+    assert not state["active"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"loss": 0.5}\n{"lo', b"[1]\n", b"\xff\xfe"])
+def test_any_log_is_tolerated(copied, content):
+    path = StudyStore(copied).runs()[0].folder / "log.jsonl"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    loss = Progress(copied).state(None)["runs"][0]["loss"]
+    assert loss == (0.5 if content and b"0.5" in content else None)
+
+
+def test_damaged_parts_and_runs_are_passed_over(copied):
+    first, second, *_ = StudyStore(copied).runs()
+    first.part_path(0).write_bytes(b"torn")
+    (second.folder / "run.json").write_text("{")
+    state = Progress(copied).state()
+    assert len(state["runs"]) == 3
+    assert len(state["trajectories"]) == (3 * 24 - 1) * 8
+
+
+@pytest.mark.slow
+def test_the_page_grows_while_a_run_writes(serve, beginning, simulated_study, open_page):
+    port, _ = serve(beginning.parent)
+    name = simulated_study.runs[0]
+    with open_page(f"http://127.0.0.1:{port}/study/growing") as page:
+        page.until("document.getElementById('live-text').textContent.includes('28 of 96')")
+        page.wait_for_selector('[data-figure="profile"] .plot[data-drawn]')
+        command = [sys.executable, "-c", FEED, simulated_study.folder / "runs" / name, beginning / "runs" / name]
+        feeding = subprocess.Popen(list(map(str, command)))
+        count = f"breadth.rows('trajectories').filter((row) => row.run === '{name}' && row.testset === 'plain').length"
+        before = page.evaluate(count)
+        page.until(f"{count} > {before}", 30)
+        assert feeding.wait(timeout=60) == 0
+        page.until("document.getElementById('live-text').textContent.includes('45 of 96')", 30)
+        page.until(f"{count} === 24", 30)
+        page.until("document.querySelector('#main .numbers').textContent.includes('45')", 30)
+        assert page.locator("#live-runs tbody tr").count() == 4
+
+
+@pytest.mark.slow
+def test_the_page_says_when_the_server_is_gone(simulated_study, open_page):
+    server = view(simulated_study.folder, port=0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with open_page(f"http://127.0.0.1:{server.server_address[1]}/study/plain-study") as page:
+        page.until("document.getElementById('live-text').textContent.includes('96 of 96')")
+        server.shutdown()
+        server.server_close()
+        page.until("document.getElementById('live-text').textContent.includes('No answer')", 20)
+        assert "No answer" in page.evaluate("document.getElementById('live-text').textContent")
+        time.sleep(0.1)
+        page.trouble[:] = [text for text in page.trouble if "ERR_CONNECTION_REFUSED" not in text]

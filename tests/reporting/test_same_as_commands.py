@@ -1,0 +1,259 @@
+"""Every table of a report is what a command gives on the same study, or is derived from public functions alone."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import breadth
+from breadth.cli import app
+from breadth.correlation import pool
+from breadth.inference import with_wilson
+from breadth.irt import ItemFlag, scale_map
+from breadth.level_transfer import Gains, contrast, trained_groups
+from breadth.reporting import SECTIONS
+
+#: Tables that a command gives; they are equal to the last digit.
+COMMANDS = {
+    "pairs": "correlate",
+    "heterogeneity": "correlate",
+    "similarity": "correlate",
+    "windows": "correlate --windows",
+    "subjects": "calibrate",
+    "fit": "calibrate",
+    "profile_by_run": "profile",
+    **{f"{kind}_{name}": "transfer" for kind in ("transfer", "strategy") for name in ("cells", "breaks", "best")},
+    "transfer_effects": "transfer",
+}
+
+#: Tables that no command gives, and what they are derived from.
+DERIVED = {
+    "runs": "the study's runs",
+    "profile": "answers at the ends of runs",
+    "gains": "answers at the ends of runs",
+    "trajectories": "mean answers of every subject",
+    "correlations": "correlate, with and without control, on all runs and on those of every model",
+    "window_means": "correlate --windows",
+    "scale_map": "calibrate",
+    "by_level": "answers at the ends of runs",
+    "items": "the study's items, calibrate, and answers at the ends of runs",
+}
+
+
+def runs(models, **more):
+    return [{"model": model, "seed": seed, **more} for model in models for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module", params=["simulated", "levels", "shared", "shared without levels"])
+def folder(request, simulated_study, levels_study, write_study, tmp_path_factory):
+    """A study; in the last two, all runs of a model share step 0."""
+    if not request.param.startswith("shared"):
+        return {"simulated": simulated_study, "levels": levels_study}[request.param].folder
+    trained = [run for level in range(3) for run in runs(["m1", "m2"], train_level=level)]
+    trained += [run for name in ("easy", "full") for run in runs(["m2"], strategy=name)]
+    sizes = {"levels": 0, "items": 120} if "without" in request.param else {"levels": 3, "items": 60}
+    testsets = ("home", "away", "abroad", "beyond")
+    return write_study(tmp_path_factory.mktemp("shared") / "study", trained, testsets, **sizes)
+
+
+@pytest.fixture(scope="module")
+def tables(folder, tmp_path_factory):
+    path = breadth.report(folder, out=tmp_path_factory.mktemp("report") / "report.json")
+    return json.loads(path.read_text())["tables"]
+
+
+@pytest.fixture(scope="module")
+def calibration(folder):
+    return breadth.calibrate(folder)
+
+
+@pytest.fixture(scope="module")
+def stored(folder):
+    """Whether the items of the study come with their levels."""
+    return "level" in breadth.open(folder).items.columns
+
+
+def same(rows, frame):
+    """Equal to the last digit, in the same order, with the same columns."""
+    assert rows == frame.to_dicts()
+    assert list(rows[0]) == frame.columns
+
+
+def close(rows, frame, keys):
+    """Equal up to rounding, row by row, by the columns ``keys``."""
+    table = pl.DataFrame(rows, schema=frame.schema).join(frame, on=keys, how="full", nulls_equal=True, suffix="_other")
+    assert table.height == len(rows) == frame.height
+    for name in frame.columns:
+        if frame[name].dtype.is_float():
+            assert table[name].is_null().equals(table[f"{name}_other"].is_null().alias(name)), name
+            assert (table[name] - table[f"{name}_other"]).abs().max() in (None, pytest.approx(0, abs=1e-12)), name
+
+
+def test_every_table_is_compared(tables):
+    known = {name for section in SECTIONS for name in section.tables}
+    assert known == {*COMMANDS, *DERIVED}
+    assert set(tables) <= known
+    assert {"pairs", "subjects", "items", "profile"} <= set(tables)
+
+
+def test_correlate(folder, tables):
+    result = breadth.correlate(folder, windows=2 if "windows" in tables else None)
+    for name in ("pairs", "heterogeneity", "similarity", "windows"):
+        if name in tables:
+            same(tables[name], result.table(name))
+
+
+def test_calibrate_and_profile(folder, tables, calibration):
+    same(tables["subjects"], calibration.subjects)
+    same(tables["fit"], calibration.fit)
+    same(tables["scale_map"], scale_map(calibration.items, calibration.subjects))
+    ends = breadth.open(folder).ends
+    last = [f"{run}/{step}" for run, step in ends.select("run", "last_step").iter_rows()][:12]
+    same(tables["profile_by_run"], breadth.profile(folder, calibration, subjects=last).levels)
+
+
+def test_step_0_that_runs_share_counts_once(folder, tables):
+    study = breadth.open(folder)
+    assert len(tables["subjects"]) == study.distinct().subjects.height
+    if folder.parent.name.startswith("shared"):
+        assert len(tables["subjects"]) == study.subjects.height - (study.subjects["run"].n_unique() - 2)
+
+
+def test_transfer(folder, tables, calibration, stored):
+    expected = {}
+    for keys in trained_groups(breadth.open(folder)):
+        result = breadth.transfer(folder, None if stored else calibration, **keys)
+        for name, table in result.tables().items():
+            key = name if name.startswith("strategy_") else f"transfer_{name}"
+            lead = [pl.Series(key, [value] * table.height) for key, value in keys.items()]
+            expected.setdefault(key, []).extend(pl.DataFrame([*lead, *table.get_columns()]).to_dicts())
+    shown = {name for name in tables if name.startswith(("transfer_", "strategy_"))}
+    assert shown == {name for name, rows in expected.items() if rows}
+    for name in shown:
+        assert tables[name] == expected[name], name
+
+
+def crossed(answers):
+    """A mean over runs and items, as the report gives it."""
+    items = ~np.isnan(answers).any(axis=0)
+    complete = answers[:, items].astype(float)
+    gains = Gains((complete,), np.zeros(items.sum()), np.zeros(items.sum(), dtype=np.intp))
+    mean = contrast(gains, np.ones((1, 1)))
+    return {"runs": len(answers), "n_items": int(items.sum()), "estimate": mean.estimate, "se": mean.se}
+
+
+def close_means(rows, expected, name):
+    for row, one in zip(rows, expected, strict=True):
+        assert {key: row[key] for key in one if key not in ("estimate", "se")}.items() <= one.items()
+        assert (row[name], row["se"]) == pytest.approx((one["estimate"], one["se"]), rel=1e-12)
+
+
+def test_accuracies_and_gains(folder, tables):
+    study = breadth.open(folder)
+    profile, gains = [], []
+    for (model, train_set), group in study.ends.group_by(["model", "train_set"], maintain_order=True):
+        for testset in study.shifts:
+            inside = study.set_index == study.testsets.index(testset)
+            ends = {when: study.correct[group[column]][:, inside] for when, column in END.items()}
+            key = {"model": model, "train_set": train_set, "testset": testset}
+            profile += [key | {"when": when} | crossed(answers) for when, answers in ends.items()]
+            gains.append(key | crossed(ends["after"] - ends["before"]))
+    close_means(tables["profile"], profile, "accuracy")
+    close_means(tables["gains"], gains, "gain")
+
+
+END = {"before": "first", "after": "last"}
+
+
+def test_accuracy_by_level(folder, tables, calibration, stored):
+    study = breadth.open(folder)
+    names = pl.DataFrame({"item": study.item_names})
+    level = study.items["level"] if stored else names.join(calibration.items, on="item", how="left")["level"]
+    expected = []
+    for model in dict.fromkeys(study.subjects["model"]):
+        ends = study.ends.filter(pl.col("model") == model)
+        for when, column in END.items():
+            for one in sorted(level.drop_nulls().unique()):
+                mean = crossed(study.correct[ends[column]][:, (level == one).fill_null(False)])
+                expected.append({"model": model, "when": when, "level": one} | mean)
+    close_means(tables["by_level"], expected, "accuracy")
+
+
+def test_runs_and_trajectories(folder, tables):
+    study = breadth.open(folder)
+    assert [row["run"] for row in tables["runs"]] == sorted(study.runs)
+    for row in tables["runs"]:
+        own = study.subjects.filter(pl.col("run") == row["run"])
+        assert row["checkpoints"] == row["planned"] == own.height
+        assert row["last_step"] == own["step"].max()
+        assert row["seed"] == study.runs[row["run"]].seed
+    answers = study.responses.collect().join(study.subjects, on="subject").cast({"correct": pl.Float64})
+    means = with_wilson(answers.group_by("run", "step", "testset").agg(n=pl.len(), accuracy=pl.col("correct").mean()))
+    close(
+        [{name: row[name] for name in means.columns} for row in tables["trajectories"]],
+        means.with_columns(pl.col("n").cast(pl.Int64)),
+        ["run", "step", "testset"],
+    )
+
+
+def test_correlations_and_their_means(folder, tables):
+    study = breadth.open(folder)
+    numbers = ["r", "ci_low", "ci_high"]
+    shown = pl.DataFrame(tables["correlations"], infer_schema_length=None)
+    beside_control = pl.all_horizontal(pl.col("a", "b").is_in([*shown["a"], *shown["b"]]))
+    for kind, adjust in (("partial", "gam"), ("raw", "none")):
+        pairs = breadth.correlate(folder, adjust=adjust).pairs.filter(beside_control)
+        single = shown.filter((pl.col("kind") == kind) & pl.col("run").is_not_null())
+        keys = ["run", "a", "b"]
+        close(single.select(*keys, *numbers).to_dicts(), pairs.select(*keys, *numbers), keys)
+        for model in study.subjects["model"].unique():
+            own = breadth.correlate(study.select(pl.col("model") == model), adjust=adjust)
+            means = shown.filter((pl.col("kind") == kind) & pl.col("run").is_null() & (pl.col("model") == model))
+            expected = own.heterogeneity.filter(beside_control).rename({"r_mean": "r"}).select("a", "b", *numbers)
+            close(means.select("a", "b", *numbers).to_dicts(), expected, ["a", "b"])
+
+
+def test_corrected_correlations_and_window_means(folder, tables):
+    study = breadth.open(folder)
+    numbers = ["r", "ci_low", "ci_high"]
+    models = study.ends.select("run", "model")
+    shown = pl.DataFrame(tables["correlations"], infer_schema_length=None).filter(pl.col("kind") == "corrected")
+    result = breadth.correlate(folder, windows=2 if "windows" in tables else None)
+    corrected = result.pairs.select("run", "a", "b", **{name: f"{name}_corrected" for name in numbers})
+    single = shown.filter(pl.col("run").is_not_null())
+    close(single.select(corrected.columns).to_dicts(), corrected, ["run", "a", "b"])
+    pooled = pool(corrected.join(models, on="run"), ["model", "a", "b"])
+    means = shown.filter(pl.col("run").is_null())
+    close(means.select("model", "a", "b", *numbers).to_dicts(), pooled.drop("k"), ["model", "a", "b"])
+    if "windows" in tables:
+        keys = ["model", "window", "a", "b"]
+        pooled = pool(result.windows.join(models, on="run"), keys)
+        means = pl.DataFrame(tables["window_means"], infer_schema_length=None)
+        close(means.select(*keys, *numbers).to_dicts(), pooled.drop("k"), keys)
+
+
+def test_items(folder, tables, calibration, stored):
+    study = breadth.open(folder)
+    items = pl.DataFrame(tables["items"], infer_schema_length=None)
+    assert items["item"].to_list() == study.items["item"].to_list()
+    for name in ("n", "p_correct", "difficulty", "difficulty_se", "flag", "note"):
+        assert items[name].to_list() == calibration.items[name].to_list()
+    assert items["level"].to_list() == (study.items if stored else calibration.items)["level"].to_list()
+    last = study.correct[study.ends["last"]]
+    assert items["right"].to_list() == last.mean(axis=0, dtype=float).tolist()
+    backwards = items.filter(pl.col("doubt_flag") == "against_ability")
+    assert set(backwards["flag"]) <= {ItemFlag.WRONG_KEY.value}
+    confident = items.filter(pl.col("doubt_flag") == "confidently_wrong")
+    assert confident.filter((pl.col("right") > 0.2) | (pl.col("margin") >= -2)).height == 0
+
+
+def test_the_commands_themselves(folder, tables, tmp_path):
+    """The files that the commands write hold the same numbers."""
+    for command, name, written in (
+        (["correlate", str(folder)], "pairs", "out.parquet"),
+        (["calibrate", str(folder)], "subjects", "out.subjects.parquet"),
+    ):
+        assert CliRunner().invoke(app, [*command, "--out", str(tmp_path / "out.parquet")]).exit_code == 0
+        same(tables[name], pl.read_parquet(tmp_path / written))

@@ -1,0 +1,205 @@
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import breadth
+from breadth.errors import InputError
+from breadth.records import StudyStore
+from breadth.reporting import ReportData, build_report
+from breadth.reporting.data import MOST_MODELS
+
+
+@pytest.fixture(scope="module")
+def data(simulated_study):
+    return build_report(simulated_study.folder)
+
+
+@pytest.fixture(scope="module")
+def with_levels(levels_study):
+    return build_report(levels_study.folder)
+
+
+def content(data, key):
+    return next(content for section, content in data.contents.items() if section.key == key)
+
+
+def remove(run, steps):
+    """Delete the checkpoints of a run that are not among ``steps``."""
+    for step, name in run.parts().items():
+        if step not in steps:
+            (run.folder / name).unlink()
+
+
+def test_accuracies_are_means_of_answers(data, simulated_study):
+    study = breadth.open(simulated_study.folder)
+    answers = study.responses.collect().join(study.subjects, on="subject").cast({"correct": pl.Float64})
+    last = answers.filter(pl.col("step") == pl.col("step").max())
+    means = last.group_by("model", "testset").agg(pl.col("correct").mean().alias("truth"))
+    after = data.table("profile").filter(pl.col("when") == "after").join(means, on=["model", "testset"])
+    assert after.height == 16
+    assert (after["accuracy"] - after["truth"]).abs().max() < 1e-12
+    assert ((after["ci_low"] < after["accuracy"]) & (after["accuracy"] < after["ci_high"])).all()
+
+
+def test_findings_hold_numbers(data, with_levels):
+    for built in (data, with_levels):
+        for section, content in built.contents.items():
+            assert content.finding, section.key
+            for text in (content.finding, *content.details, *content.absent):
+                assert "None" not in text
+                assert "nan" not in text.split()
+
+
+def test_the_verdict_counts_gains_and_correlations(data):
+    gains = data.table("gains").filter(~pl.col("in_domain"))
+    finding = content(data, "overview").finding
+    assert finding.startswith("Do these results generalise? ")
+    assert f"Of {gains.height} gains on shifted test sets" in finding
+    assert f"{(gains['ci_low'] > 0).sum()} are above 0" in finding
+    assert f"of {data.table('pairs').height} correlations" in finding
+
+
+def test_few_checkpoints_still_give_a_report(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
+    for run in StudyStore(folder).runs():
+        remove(run, {0, 16, 32})
+    data = build_report(folder)
+    assert not data.has("correlations")
+    assert content(data, "carry_over").finding.startswith("Undecided")
+    assert any("too few checkpoints" in reason for reason in content(data, "carry_over").absent)
+    assert "4 runs are not finished" in content(data, "overview").details[0]
+    assert breadth.report(folder).stat().st_size > 10**5
+
+
+def test_one_model_evaluated_once_still_gives_a_report(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
+    first, *others = StudyStore(folder).runs()
+    remove(first, {0})
+    for run in others:
+        shutil.rmtree(run.folder)
+    data = build_report(folder)
+    assert "Undecided" in content(data, "overview").finding
+    assert "one checkpoint" in content(data, "training").absent[0]
+    assert "at least 10 subjects" in content(data, "difficulty").absent[0]
+    assert [figure.key for figure in content(data, "difficulty").figures] == ["by_level"]
+    assert breadth.report(folder, out=tmp_path / "r.html").exists()
+    assert breadth.report(folder, out=tmp_path / "r.md").exists()
+
+
+def test_a_study_without_study_file_or_environment(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "bare")
+    (folder / "study.yaml").unlink()
+    for path in folder.glob("runs/*/*.json*"):
+        if path.name != "run.json":
+            path.unlink()
+    data = build_report(folder)
+    assert data.headings == ("bare", "")
+    assert data.environments == []
+    assert "no study.yaml" in breadth.report(folder).read_text()
+
+
+def test_formats_hold_the_same(simulated_study, data, tmp_path):
+    report = json.loads(breadth.report(simulated_study.folder, out=tmp_path / "r.json").read_text())
+    page = breadth.report(simulated_study.folder, out=tmp_path / "r.html").read_text()
+    words = breadth.report(simulated_study.folder, out=tmp_path / "r.md").read_text()
+    for section, content in data.contents.items():
+        assert report["findings"][section.key]["finding"] == content.finding
+        assert section.title in words
+        assert section.title in page
+    assert report["tables"]["pairs"] == data.table("pairs").to_dicts()
+    assert len(page.encode()) < 5_000_000
+
+
+def test_what_cannot_be_written_is_refused(simulated_study, tmp_path):
+    with pytest.raises(InputError, match="is not the directory of a study"):
+        breadth.report(tmp_path)
+    with pytest.raises(InputError, match="choose html, md or json"):
+        breadth.report(simulated_study.folder, format="pdf")
+    with pytest.raises(InputError, match="cannot tell the format"):
+        breadth.report(simulated_study.folder, out=tmp_path / "r.pdf")
+
+
+def test_untrained_runs_beside_trained_ones(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
+    run = StudyStore(folder).run(simulated_study.runs[0])
+    remove(run, {0})
+    path = run.folder / "run.json"
+    untrained = {"train_set": None, "method": "zero-shot", "checkpoints": [0]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | untrained))
+    data = build_report(folder)
+    profile = data.table("profile").filter(pl.col("model") == "model-a")
+    assert set(profile.filter(pl.col("train_set").is_null())["when"]) == {"after"}
+    assert set(profile.filter(pl.col("train_set") == "plain")["when"]) == {"before", "after"}
+    assert profile.filter(pl.col("train_set") == "plain")["runs"].unique().to_list() == [1]
+    assert any("without training" in reason for reason in content(data, "carry_over").absent)
+    assert breadth.report(folder).stat().st_size > 10**5
+
+
+def test_a_test_set_that_some_runs_lack(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
+    run = StudyStore(folder).run(simulated_study.runs[0])
+    for step, name in run.parts().items():
+        part = pl.read_parquet(run.folder / name)
+        (run.folder / name).unlink()
+        run.write_part(step, part.filter(pl.col("testset") != "chat"))
+    data = build_report(folder)
+    chat = data.table("gains").filter((pl.col("testset") == "chat") & (pl.col("model") == "model-a"))
+    assert chat["runs"].to_list() == [1]
+    assert chat["gain"].null_count() == 0
+    assert breadth.report(folder).stat().st_size > 10**5
+
+
+def test_damaged_parts_are_named_on_the_page(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
+    path = StudyStore(folder).run(simulated_study.runs[0]).part_path(16)
+    path.write_bytes(b"torn")
+    assert f"Warning: runs/{simulated_study.runs[0]}/{path.name}: is damaged" in breadth.report(folder).read_text()
+    assert path.exists()
+
+
+def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypatch):
+    assert not content(data, "difficulty").finding.startswith("Undecided")
+    monkeypatch.setattr("breadth.irt.calibration.LEAST_RELIABILITY", 1.1)
+    stored = content(build_report(simulated_study.folder), "difficulty").finding
+    assert not stored.startswith("Undecided"), "its items come with their levels"
+    monkeypatch.setattr(ReportData, "levels_stored", False)
+    finding = content(build_report(simulated_study.folder), "difficulty").finding
+    assert finding.startswith("Undecided: the subjects are too alike to be told apart")
+
+
+def test_answers_from_elsewhere(tmp_path, monkeypatch):
+    generator = np.random.default_rng(0)
+    chance = 1 / (1 + np.exp(generator.normal(size=40) - generator.normal(size=(60, 1))))
+    answers = (generator.random((60, 40)) < chance).astype(np.int8)
+    names = {"models": [f"org/model-{i}" for i in range(60)], "items": [f"q{i}" for i in range(40)]}
+    np.savez(tmp_path / "answers.npz", R=answers, testset=["a", "b"] * 20, **names)
+    monkeypatch.chdir(tmp_path)
+    assert breadth.report("answers.npz") == Path("report.html")
+    report = json.loads(breadth.report(tmp_path / "answers.npz", format="json").read_text())
+    assert report["name"] == "answers.npz"
+    assert report["facts"]["runs"] == 60
+    findings = {key: section["absent"] for key, section in report["findings"].items()}
+    assert findings["training"] == ["every subject was evaluated once, so there are no trajectories"]
+    assert "columns run, step and train_set" in findings["carry_over"][0]
+    assert findings["difficulty"] == [
+        "transfer between levels: no run was trained on one level of difficulty or by a strategy"
+    ]
+    assert len(report["tables"]["profile"]) == 60 * 2
+    assert len(report["tables"]["subjects"]) == 60
+    assert len({row["model"] for row in report["tables"]["by_level"]}) == MOST_MODELS
+    assert "pairs" not in report["tables"]
+    frame = pl.DataFrame({"subject": ["x", "y"] * 3, "item": [1, 1, 2, 2, 3, 3], "correct": [1, 0, 1, 1, 0, 1]})
+    assert "2 subjects evaluated on 3 items of 1 test set" in breadth.report(frame, format="md").read_text()
+
+
+def test_a_table_with_runs_has_the_findings_of_its_study(simulated_study, data):
+    study = breadth.open(simulated_study.folder)
+    texts = study.items.drop("difficulty", "level", strict=False)
+    table = study.responses.collect().join(study.subjects, on="subject").join(texts, on=["testset", "item"])
+    from_table = build_report(table)
+    for key in ("overview", "training", "carry_over"):
+        assert content(from_table, key).finding == content(data, key).finding

@@ -1,0 +1,73 @@
+"""The packages: who may import whom, how large modules are, and what stays light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "breadth"
+
+#: From top to bottom; a package imports only from those below it.
+PACKAGES = [
+    *("cli", "reporting", "execute", "study", "level_transfer", "difficulty", "irt", "correlation"),
+    *("lm", "datasets", "results", "records", "inference", "threads", "errors"),
+]
+
+#: Packages whose modules others import one by one: those that need torch or load slowly, and the toolkit ``results``.
+BY_MODULE = {"lm", "execute", "study", "datasets", "results", "cli"}
+
+#: Modules that others import past their package, because it would load numerical libraries that they do not need.
+LIGHT = {"difficulty.strategies", "irt.names", "records.schemas"}
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of breadth that a file imports, as ``package.module`` or ``package``."""
+    tree = ast.parse(path.read_text())
+    names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    return {name.removeprefix("breadth.") for name in names if name.startswith("breadth.")}
+
+
+MODULES = sorted(SOURCE.glob("*/**/*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_down(path):
+    package = path.relative_to(SOURCE).parts[0]
+    above = PACKAGES[: PACKAGES.index(package)]
+    assert not {name.split(".")[0] for name in imported(path)} & set(above)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_packages_are_imported_as_a_whole(path):
+    package = path.relative_to(SOURCE).parts[0]
+    inside = [name for name in imported(path) if "." in name and name.split(".")[0] not in {package, *BY_MODULE}]
+    assert [name for name in inside if name not in LIGHT] == []
+
+
+def test_every_package_is_listed():
+    assert {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"} <= set(PACKAGES)
+
+
+def test_modules_stay_readable():
+    long = [str(path) for path in SOURCE.rglob("*.py") if len(path.read_text().splitlines()) > 400]
+    assert long == []
+    assert len(list(SOURCE.rglob("*.py"))) <= 140
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys, breadth.cli; print(*sorted({'torch', 'numpy', 'polars', 'altair', 'scipy'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == ""
+
+
+def test_python_surface_is_lazy_and_complete():
+    import breadth
+
+    for name in breadth.__all__:
+        assert getattr(breadth, name) is not None
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = breadth.nothing_like_it
+    assert set(breadth.__all__) <= set(dir(breadth))
