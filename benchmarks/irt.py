@@ -25,8 +25,8 @@ def simulated(subjects: int, items: int, model: str, missing: float = 0.0):
     """Answers and the true difficulties behind them."""
     from breadth.datasets import simulate_answers
 
-    found = simulate_answers(subjects, items, model=model, missing=missing)
-    return found.matrix, found.difficulty
+    truth = simulate_answers(subjects, items, model=model, missing=missing)
+    return truth.matrix, truth.difficulty
 
 
 def error(estimate, truth) -> tuple[float, float]:
@@ -43,16 +43,15 @@ def ours(path: str, model: str) -> tuple[float, list[float]]:
     """Best of five runs of the whole fit with standard errors, without reading the file."""
     import numpy as np
 
-    from breadth.irt import Answers
-    from breadth.irt.calibration import FITS
+    from breadth.irt import MODELS, Answers
 
     matrix = np.load(path)["R"]
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
-        found = FITS[model](Answers.of(matrix))
+        estimates = MODELS[model].fit(Answers.of(matrix))
         seconds.append(time.perf_counter() - start)
-    return min(seconds), found.difficulty.tolist()
+    return min(seconds), estimates.difficulty.tolist()
 
 
 def compare(peer_python: str, quick: bool) -> None:
@@ -90,11 +89,11 @@ def compare(peer_python: str, quick: bool) -> None:
                         flush=True,
                     )
                     continue
-                found = json.loads(out.stdout.strip().splitlines()[-1])
-                rmse, r = error(np.array(found["difficulty"]), truth)
-                ratio = found["seconds"] / base["seconds"]
+                fitted = json.loads(out.stdout.strip().splitlines()[-1])
+                rmse, r = error(np.array(fitted["difficulty"]), truth)
+                ratio = fitted["seconds"] / base["seconds"]
                 print(
-                    f"| {model} | {size} | {peer} | {found['seconds']:.2f} | {ratio:,.0f} | {rmse:.4f} | {r:.4f} |",
+                    f"| {model} | {size} | {peer} | {fitted['seconds']:.2f} | {ratio:,.0f} | {rmse:.4f} | {r:.4f} |",
                     flush=True,
                 )
 
@@ -103,14 +102,13 @@ def measure(model: str, subjects: int, items: int, missing: float) -> None:
     import numpy as np
 
     import breadth
-    from breadth.irt import Answers
-    from breadth.irt.calibration import FITS
+    from breadth.irt import MODELS, Answers
 
     matrix, truth = simulated(subjects, items, model, missing)
     parameters, whole = [], []
     for _ in range(2):
         start = time.perf_counter()
-        FITS[model](Answers.of(matrix), errors=False)
+        MODELS[model].fit(Answers.of(matrix), errors=False)
         parameters.append(time.perf_counter() - start)
         start = time.perf_counter()
         result = breadth.calibrate(matrix, model=model)

@@ -14,19 +14,18 @@ from typing import Literal
 import numpy as np
 
 from breadth.datasets import simulate_answers
-from breadth.irt import Answers, fit_2pl, fit_rasch
+from breadth.irt import MODELS, Answers
 
 SIZES = ((300, 30), (1000, 60), (500, 200), (1000, 1000))
 
 
 def coverage(model: Literal["1pl", "2pl"], subjects: int, items: int, missing: float, repeats: int) -> float:
     """Share of items, over repeats, whose interval holds the true difficulty."""
-    fit = {"1pl": fit_rasch, "2pl": fit_2pl}[model]
     held = []
     for seed in range(repeats):
         truth = simulate_answers(subjects, items, seed, model, missing)
-        found = fit(Answers.of(truth.matrix))
-        held.append(np.abs(found.difficulty - truth.difficulty) <= 1.959964 * found.difficulty_se)
+        estimates = MODELS[model].fit(Answers.of(truth.matrix))
+        held.append(np.abs(estimates.difficulty - truth.difficulty) <= 1.959964 * estimates.difficulty_se)
     return float(np.mean(held))
 
 

@@ -4,7 +4,7 @@
 
 Makes a study of 48 runs x 41 checkpoints x 8 test sets of 640 items (10 million answers) unless DIR already holds one,
 writes its report in a process of its own (time and peak memory), and opens the page in Chromium: seconds until the
-first figure stands, and until a filter of the item table is applied.
+first figure is drawn, and until a filter of the item table is applied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def measure(folder: Path) -> None:
     from breadth.reporting import report
 
     start = time.perf_counter()
-    page = report(folder, folder / "report.html")
+    page = report(folder, out=folder / "report.html")
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"| report, s | {seconds:.1f} |\n| peak, GB | {peak:.2f} |\n| page, MB | {page.stat().st_size / 1e6:.1f} |")
@@ -82,7 +82,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.into or Path(temporary) / "study"
         if not is_study(folder):
-            simulate_study(folder, runs=options.runs, checkpoints=options.checkpoints, items=options.items, models=MODELS)
+            simulate_study(
+                folder, runs=options.runs, checkpoints=options.checkpoints, items=options.items, models=MODELS
+            )
         print(f"| answers | {options.runs * options.checkpoints * options.items * 8:,} |", flush=True)
         subprocess.run([sys.executable, __file__, "--one", str(folder)], check=True)
         if shutil.which("chromium"):

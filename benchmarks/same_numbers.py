@@ -32,7 +32,7 @@ Tables = dict[str, pl.DataFrame]
 Cases = dict[str, Callable[[], Tables]]
 
 #: What version 0.1 called otherwise: columns, beginnings of the names of tables, options.
-COLUMNS, TABLES = {"shots": "examples"}, {"cross_": "transfer_"}
+COLUMNS, TABLES = {"shots": "examples", "facets": "testsets"}, {"cross_": "transfer_"}
 OPTIONS = {"testsets": "facets", "adjust": "regressor", "ci": "inference"}
 
 #: Answers on which a 3PL takes minutes.

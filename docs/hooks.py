@@ -22,6 +22,10 @@ from typer.cli import get_docs_for_click
 
 import breadth
 from breadth.cli import app
+from breadth.correlation import Flag
+from breadth.difficulty import MeasureFlag
+from breadth.irt import ItemFlag, SubjectFlag
+from breadth.level_transfer import CellFlag
 from breadth.study import key_tables
 
 if TYPE_CHECKING:
@@ -38,6 +42,14 @@ PROJECT = {
     "project/contributing.md": "CONTRIBUTING.md",
     "project/measurements.md": "benchmarks/LOG.md",
 }
+#: Codes in columns ``flag``, by the table that has them.
+FLAGS = {
+    "`pairs` of `breadth correlate`": Flag,
+    "`items` of `breadth calibrate`": ItemFlag,
+    "`subjects` of `breadth calibrate`": SubjectFlag,
+    "`cells` of `breadth transfer`": CellFlag,
+    "measures of `breadth difficulty-vs`": MeasureFlag,
+}
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 SHORT_HELP = re.compile(r"\*\*Commands\*\*:\n\n(?:\* .*\n)+\n")
 ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):(?=<code>)")
@@ -52,6 +64,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages |= {
         "reference/api.md": api_page(),
         "reference/commands.md": commands_page(),
+        "reference/flags.md": flags_page(),
         "reference/study-file.md": study_file_page(),
     }
     for name, text in pages.items():
@@ -105,6 +118,14 @@ def study_file_page() -> str:
     return f"# Study-file keys\n\n[How to write a study file](../how-to/study-file.md).\n\n{key_tables()}"
 
 
+def flags_page() -> str:
+    """The codes of every flag."""
+    text = "# Flags\n\nThe column `flag` holds a code for programs; `note` holds a sentence for people.\n"
+    for table, flags in FLAGS.items():
+        text += f"\n## {table}\n\n{flags.__doc__}\n\n" + "\n".join(f"- `{flag}`" for flag in flags) + "\n"
+    return text
+
+
 def api_page() -> str:
     """Every public name of ``breadth`` and ``breadth.datasets``, for mkdocstrings to fill in."""
     text = "# Python\n\nEverything on this page is available after `import breadth`.\n"
@@ -118,7 +139,9 @@ def public_names() -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for module in (breadth, import_module("breadth.datasets")):
         for name in module.__all__:
-            home = getattr(getattr(module, name), "__module__", "").split(".")
-            if home[0] == "breadth":
-                names.setdefault(".".join(home[:2]), []).append(f"{module.__name__}.{name}")
+            home = getattr(getattr(module, name), "__module__", "")
+            if home.startswith("breadth."):
+                # A module of the same name would hide the function from mkdocstrings, which runs no code.
+                path = f"{home}.{name}" if home.endswith(f".{name}") else f"{module.__name__}.{name}"
+                names.setdefault(".".join(home.split(".")[:2]), []).append(path)
     return names

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import breadth
 from breadth.datasets import simulate_scores, simulate_study
-from breadth.results.figure_files import write_figure
+from breadth.results import write_figure
 
 FIGURES = Path(__file__).parent / "figures"
 
@@ -67,6 +67,7 @@ def picture_of_report() -> list[Path]:
         tab.goto(page.as_uri())
         tab.evaluate("breadth.drawAll()")
         tab.screenshot(path=FIGURES / "report.png", clip={"x": 0, "y": 0, "width": 1180, "height": 960})
+        tab.add_style_tag(content=".top { position: static !important }")
         tab.locator("#difficulty").screenshot(path=FIGURES / "report-difficulty.png")
         browser.close()
     return [FIGURES / "report.png", FIGURES / "report-difficulty.png"]

@@ -16,6 +16,8 @@ from threadpoolctl import ThreadpoolController
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_controller = cache(ThreadpoolController)
+
 
 def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
     """Run ``function`` with a single BLAS thread, and give the others back afterwards."""
@@ -26,8 +28,3 @@ def one_blas_thread(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return single
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()

@@ -126,7 +126,7 @@ def test_wrong_places(breadth, done, tiny, tmp_path):
     (tmp_path / "full" / "thesis.tex").write_text("")
     for into, said in (
         (path, "is a file; choose a directory"),
-        (tmp_path / "full", "holds other files"),
+        (tmp_path / "full", "contains other files"),
         (path / "below", "cannot be written"),
         ("/proc/study", "cannot be written"),
     ):
@@ -144,8 +144,7 @@ def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text(STUDY.format(model=tiny))
     out = breadth("run", path, "--into", tmp_path / "new", "--dry-run")
-    assert "60 answers" not in out.stdout
-    assert "120 answers and 8 training" in out.stdout  # the second run takes step 0 from the first
+    assert "120 responses and 8 training" in " ".join(out.stdout.split())  # the second run takes step 0 from the first
     assert "Estimated duration" in out.stdout
     assert [entry.name for entry in tmp_path.iterdir()] == ["study.yaml"]
     # Not even what is damaged is moved.
@@ -208,7 +207,7 @@ def test_bars_on_a_screen(tiny, tmp_path):
     os.close(ours)
     assert process.wait() == 0, shown.decode()
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert re.search(r"answers +━+ *72/72", text)
+    assert re.search(r"responses +━+ *72/72", text)
     assert re.search(r"steps +━+ *4/4 +loss \d", text)
     assert "run 2 of 2" in text
     assert "Traceback" not in text

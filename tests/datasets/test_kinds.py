@@ -35,7 +35,7 @@ def test_fields_of_a_prompt():
 @pytest.mark.parametrize(
     ("task", "complaint"),
     [
-        (Pattern("Well?", PATTERN.answers), "s: pattern 'Well?' has no field; write column names in braces"),
+        (Pattern("Well?", PATTERN.answers), r"s: pattern 'Well\?' has no field; write column names in braces"),
         (Pattern("{a}", PATTERN.answers, shorten="b"), r"s: shorten is 'b', which is not a field of the pattern \(a\)"),
         (Pattern("{a}", PATTERN.answers[:1]), "s: give answers for at least two labels"),
         (

@@ -60,7 +60,10 @@ def test_before_and_after_training(tmp_path):
     ).with_columns(ci_low=pl.col("accuracy") - 0.1, ci_high=pl.col("accuracy") + 0.1, n_items=20, runs=2)
     figure = accuracy_by_level_figure(cells, group="model", order=["b", "a"], source="Levels as stored.")
     assert figure.drill == {"level": "level", "model": "model"}
-    assert figure.caption == "Levels as stored. Hollow: before training; filled: after. Lines: 95% intervals."
+    assert (
+        figure.caption
+        == "Levels as stored. Hollow: before training; filled: after. Lines: 95% intervals over items and runs."
+    )
     assert len(figure.spec["layer"]) == 4
     assert figure.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["b", "a"]
     svg = write_figure(as_chart(figure, tables={"by_level": cells}), tmp_path / "f.svg", "x").read_text()

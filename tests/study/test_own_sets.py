@@ -137,7 +137,8 @@ def test_a_resolved_study_makes_the_same_runs(study):
 
 def test_several_problems_of_a_set_are_reported_together(problems):
     found = problems(f"{HEAD}  mine: {{file: 3, kind: generate, metric: nunber, max_tokens: 0, normalise: true}}\n")
-    assert [line.split(":")[0].rpartition(".")[2] for line in found] == ["file", "metric", "max_tokens", "normalise"]
+    keys = [line.split(":")[0].rpartition(".")[2] for line in found]
+    assert keys == ["file", "metric", "max_tokens", "normalise", "pattern"]
 
 
 def test_a_set_that_is_not_a_section(problems):

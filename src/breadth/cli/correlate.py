@@ -92,12 +92,12 @@ def parse_counts(text: str) -> dict[str, int]:
 
 def print_correlation(result: Correlation) -> None:
     """Print tables and summary, of each training set if there are several."""
-    from breadth.cli.terminal import console, print_result
+    from breadth.cli.terminal import console, print_line, print_result
     from breadth.correlation import CorrelationByTrainSet, groups_table, heterogeneity_table, pairs_table
 
     if isinstance(result, CorrelationByTrainSet):
         for name, part in result.parts.items():
-            console.print(f"Trained on {name}", style="bold", markup=False, highlight=False)
+            print_line(f"Trained on {name}", "bold")
             print_correlation(part)
             console.print()
     elif result.by and result.pairs.height:
@@ -115,5 +115,5 @@ def write_correlation(result: Correlation, out: Path | None) -> None:
     from breadth.cli.terminal import write_tables
 
     if out is not None:
-        others = {name: result.table(name) for name in ("heterogeneity", "similarity", "windows")}
+        others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
         write_tables(out, result.pairs, **others)

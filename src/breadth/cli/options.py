@@ -27,7 +27,6 @@ AnswersArgument = Annotated[
     Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers, or a study.", show_default=False)
 ]
 
-
 #: Longer choices are listed in an option's help, not beside its name.
 WIDEST = 24
 

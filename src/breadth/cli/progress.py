@@ -50,8 +50,8 @@ class TerminalEvents(Events):
         self.bars = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn(), more, console=errors
         )
-        self.training = self.bars.add_task("steps  ", total=None, more="")
-        self.evaluation = self.bars.add_task("answers", total=None, more="")
+        self.training = self.bars.add_task("steps    ", total=None, more="")
+        self.evaluation = self.bars.add_task("responses", total=None, more="")
         self.title, self.scores = Text(""), Text("")
         self.live: Live | None = None
 

@@ -23,7 +23,7 @@ def run_command(
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of threads.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
 ) -> None:
-    """Run a study: train every model, evaluate it on every test set throughout training, and keep every answer.
+    """Run a study: train every model, evaluate it on every test set throughout training, and keep every response.
 
     STUDY is a study file, or the name of one that comes with breadth (`breadth ls studies`). You can stop it at any
     time: the same command resumes where it stopped. Then use `breadth correlate DIR`, `breadth calibrate DIR`.
@@ -100,7 +100,7 @@ def print_plan(plan: Plan) -> None:
     more = f" plus those of {', '.join(unknown)}" if unknown else ""
     print_text(
         f"Runs: {len(plan.units):,}. Checkpoints: {points:,}, {done:,} of them done. Test sets: {len(plan.sizes)} with "
-        f"{plan.items:,} items{more}. To do: {plan.answers_left:,} answers and {plan.steps_left:,} training steps."
+        f"{plan.items:,} items{more}. To do: {plan.answers_left:,} responses and {plan.steps_left:,} training steps."
     )
     print_notes(*plan.notes)
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from breadth.correlation.correlate import correlate
+from breadth.correlation.correlate import RUN_COLUMNS, correlate
 from breadth.correlation.figure import agreement_figure, correlations_figure, similarity_figure, windows_figure
 from breadth.correlation.groups import summarise
 from breadth.correlation.intervals import to_z
@@ -59,7 +59,7 @@ def carry_over(study: Study) -> CarryOver:
     One call of ``correlate`` computes everything; means per model are over its groups. Windows are computed where runs
     have 20 checkpoints or more.
     """
-    most = max(study.ends["checkpoints"]) if "run" in study.subjects.columns else 0
+    most = max(study.ends["checkpoints"]) if set(study.subjects.columns) >= RUN_COLUMNS else 0
     windows = 3 if most >= THREE_WINDOWS else 2 if most >= TWO_WINDOWS else None
     undecided = "Undecided: no correlation over checkpoints could be computed."
     try:

@@ -134,12 +134,12 @@ def heatmap(
 def correlations_figure(correlations: pl.DataFrame, testsets: Sequence[str], models: Sequence[str]) -> Figure:
     """Heatmaps of a study: raw, partial or corrected; the mean over a model's runs, or single runs."""
     kinds = [kind for kind in ("partial", "raw", "corrected") if _known(correlations, kind)]
-    single = ((name, f"single runs of {name}") for name in models)
+    there = set(correlations["model"])
+    single = ((name, f"single runs of {name}") for name in models if name in there)
     caption = (
         "Correlation over checkpoints of accuracy on two test sets. Partial: after controlling for in-domain accuracy. "
         "Raw: without control. Corrected: partial, and corrected for the sampling noise of the test sets. "
-        f"{COLOURS} Bold: q < 0.05 (single runs), or the mean's interval excludes 0. Click a cell for the items of its "
-        "two sets."
+        f"{COLOURS} Bold: q < 0.05 (single runs), or the mean's interval excludes 0."
     )
     return heatmap(
         correlations.filter(pl.col("run").is_null()),
@@ -176,6 +176,25 @@ def agreement_figure(heterogeneity: pl.DataFrame, models: Sequence[str]) -> Figu
         controls = (Control("trained", "Training set", tuple((name, name) for name in sets), "select"),)
         keep += " && datum.train_set == trained"
     transform = [{"calculate": "datum.a + ' – ' + datum.b", "as": "pair"}, {"filter": keep}]
+    spec: Spec = {
+        "usermeta": {"most": 860},
+        "width": "container",
+        "height": {"step": max(20, 7 * len(models)), "for": "position"},
+        "params": params,
+        "layer": _agreement_layers(transform, order, models),
+    }
+    caption = (
+        "Dot: mean over the model's runs; line: its 95% interval. Grey bar: where a new run's correlation is expected "
+        "(95% prediction interval). Dots on both sides of 0 mean that models disagree."
+    )
+    if pairs.height > chosen.height:
+        more = pairs.height - chosen.height
+        caption += f" Shown: the {chosen.height} pairs on which runs differ most; {more} more are in the table."
+    return Figure("agreement", "Do models agree?", caption, spec, "heterogeneity", controls, DRILL)
+
+
+def _agreement_layers(transform: Sequence[Spec], order: Sequence[str], models: Sequence[str]) -> list[Spec]:
+    """Prediction intervals, the line at 0, and the means of models with their intervals."""
     x = {
         "type": "quantitative",
         "scale": {"domain": [-1, 1]},
@@ -224,21 +243,7 @@ def agreement_figure(heterogeneity: pl.DataFrame, models: Sequence[str]) -> Figu
             {"mark": dot, "encoding": {"x": x | {"field": "r"}}},
         ],
     }
-    spec: Spec = {
-        "usermeta": {"most": 860},
-        "width": "container",
-        "height": {"step": max(20, 7 * len(models)), "for": "position"},
-        "params": params,
-        "layer": [band, zero, per_model],
-    }
-    caption = (
-        "Dot: mean over the model's runs; line: its 95% interval. Grey bar: where a new run's correlation is expected "
-        "(95% prediction interval). Dots on both sides of 0 mean that models disagree."
-    )
-    if pairs.height > chosen.height:
-        more = pairs.height - chosen.height
-        caption += f" Shown: the {chosen.height} pairs on which runs differ most; {more} more are in the table."
-    return Figure("agreement", "Do models agree?", caption, spec, "heterogeneity", controls, DRILL)
+    return [band, zero, per_model]
 
 
 def similarity_figure(runs: Sequence[str]) -> Figure:

@@ -1,117 +1,49 @@
 """Item response theory: how hard each item is, how able each subject, and whether the model holds.
 
 ``models`` has the registry of models and the defaults. The numeric core takes and returns arrays; ``fitting`` and
-``calibration`` turn its results into tidy tables, ``words`` and ``figure`` show them. All but the models and defaults
-is loaded on first use, so that the command line can read those without numpy. Imports ``records`` and ``results``.
+``calibration`` turn its results into tidy tables, ``words`` and ``figure`` show them. Imports ``records`` and
+``results``.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+from breadth.irt.abilities import Abilities, reliability, score
+from breadth.irt.answers import Answers
+from breadth.irt.calibration import Calibration, numbers
+from breadth.irt.diagnostics import (
+    Dimension,
+    Fit,
+    Misfit,
+    Patterns,
+    distinct_patterns,
+    fit_statistics,
+    point_biserial,
+    residual_dimension,
+)
+from breadth.irt.difficulty_levels import (
+    Levels,
+    Stability,
+    assign_levels,
+    cut_levels,
+    level_edges,
+    level_stability,
+)
+from breadth.irt.figure import (
+    accuracy_by_level,
+    accuracy_by_level_figure,
+    evenly,
+    item_curves_figure,
+    scale_map,
+    scale_map_figure,
+)
+from breadth.irt.fitting import ability, calibrate, levels
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
-
-if TYPE_CHECKING:
-    from breadth.irt.abilities import Abilities, reliability, score
-    from breadth.irt.answers import Answers
-    from breadth.irt.calibration import Calibration, numbers
-    from breadth.irt.diagnostics import (
-        Dimension,
-        Fit,
-        Misfit,
-        Patterns,
-        distinct_patterns,
-        fit_statistics,
-        point_biserial,
-        residual_dimension,
-    )
-    from breadth.irt.difficulty_levels import (
-        Levels,
-        Stability,
-        assign_levels,
-        cut_levels,
-        level_edges,
-        level_stability,
-    )
-    from breadth.irt.figure import (
-        accuracy_by_level,
-        accuracy_by_level_figure,
-        evenly,
-        item_curves_figure,
-        scale_map,
-        scale_map_figure,
-    )
-    from breadth.irt.fitting import ability, calibrate, levels
-    from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
-    from breadth.irt.words import ItemFlag, SubjectFlag, items_table, levels_table, stability_table, subjects_table
+from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
+from breadth.irt.words import ItemFlag, SubjectFlag, items_table, levels_table, stability_table, subjects_table
 
 __all__ = [
-    "DEFAULT_LEVELS",
-    "DEFAULT_MODEL",
-    "MODELS",
-    "Abilities",
-    "Anchors",
-    "Answers",
-    "Calibration",
-    "Copies",
-    "Dimension",
-    "Estimates",
-    "Fit",
-    "ItemFlag",
-    "Levels",
-    "Method",
-    "Misfit",
-    "Model",
-    "Parameters",
-    "Patterns",
-    "Priors",
-    "Stability",
-    "SubjectFlag",
-    "ability",
-    "accuracy_by_level",
-    "accuracy_by_level_figure",
-    "assign_levels",
-    "calibrate",
-    "cut_levels",
-    "distinct_patterns",
-    "evenly",
-    "fit_statistics",
-    "item_curves_figure",
-    "items_table",
-    "level_edges",
-    "level_stability",
-    "levels",
-    "levels_table",
-    "numbers",
-    "point_biserial",
-    "reliability",
-    "residual_dimension",
-    "scale_map",
-    "scale_map_figure",
-    "score",
-    "stability_table",
-    "subjects_table",
-]
-
-#: Modules whose public names are loaded on first use.
-_MODULES = (
-    "answers",
-    "parameters",
-    "abilities",
-    "diagnostics",
-    "difficulty_levels",
-    "words",
-    "figure",
-    "calibration",
-    "fitting",
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module in _MODULES:
-            names = vars(import_module(f"{__name__}.{module}"))
-            if name in names:
-                return names[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    "DEFAULT_LEVELS", "DEFAULT_MODEL", "MODELS", "Abilities", "Anchors", "Answers", "Calibration", "Copies",
+    "Dimension", "Estimates", "Fit", "ItemFlag", "Levels", "Method", "Misfit", "Model", "Parameters", "Patterns",
+    "Priors", "Stability", "SubjectFlag", "ability", "accuracy_by_level", "accuracy_by_level_figure", "assign_levels",
+    "calibrate", "cut_levels", "distinct_patterns", "evenly", "fit_statistics", "item_curves_figure", "items_table",
+    "level_edges", "level_stability", "levels", "levels_table", "numbers", "point_biserial", "reliability",
+    "residual_dimension", "scale_map", "scale_map_figure", "score", "stability_table", "subjects_table",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The response matrix as the fits want it: compact in memory, and its products with vectors and tables in blocks."""
+"""The response matrix as the fits need it: compact in memory, and its products with vectors and tables in blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Cells = NDArray[np.uint8] | NDArray[np.float32]
 #: Cells turned into floating point at once: 4 MB in single precision, which stays in the processor's cache.
 BLOCK_CELLS = 1_000_000
 
-#: Parts that the subjects of a large matrix are shared out in, to as many threads as there are processors.
+#: Parts into which the subjects of a large matrix are split, for as many threads as there are processors.
 PARTS = 4
 
 #: Up to this many cells a floating-point copy is kept.
@@ -34,12 +34,12 @@ DOUBLE_CELLS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Who got what right: subjects in rows, items in columns.
+    """Which subject answered which item right: subjects in rows, items in columns.
 
     ``right`` holds 1 for a right answer, 0 for a wrong or missing one (a share in between if ``fractional``);
     ``seen`` is 1 where there is an answer, or None if there is one everywhere. ``weights`` count a subject more or
-    less than once, for example one over the number of its near-copies. Sums are over subjects or items as they
-    stand; those called weighted count every subject by its weight.
+    less than once, for example one over the number of its near-copies. Sums are unweighted unless their name says
+    otherwise.
 
     Products of large matrices run in single precision unless ``precise``. What is multiplied is centred first, and the
     mean's part is added exactly from the row and column sums, so that rounding moves no estimate by more than a
@@ -186,7 +186,7 @@ class Answers:
         return totals
 
     def _in_parts(self, work: Callable[[range], T]) -> list[T]:
-        """Share the subjects out to threads, in as many parts on every machine, so that sums come out the same."""
+        """Split the subjects between threads, into the same parts on every machine, so that sums are the same."""
         n = self.n_subjects
         if self.right.size <= SMALL_CELLS:
             return [work(range(n))]
@@ -209,9 +209,9 @@ class Answers:
             return
         part = range(n) if part is None else part
         step = max(1, BLOCK_CELLS // j)
-        room = np.empty((min(step, len(part)), j), dtype=self.dtype)
+        buffer = np.empty((min(step, len(part)), j), dtype=self.dtype)
         for start in range(part.start, part.stop, step):
-            block = room[: min(step, part.stop - start)]
+            block = buffer[: min(step, part.stop - start)]
             np.copyto(block, cells[start : start + len(block)])
             yield slice(start, start + len(block)), block
 

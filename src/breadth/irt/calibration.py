@@ -15,15 +15,7 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.irt.abilities import Abilities, score
 from breadth.irt.answers import Answers, Floats
-from breadth.irt.diagnostics import (
-    Dimension,
-    Fit,
-    Misfit,
-    Patterns,
-    distinct_patterns,
-    fit_statistics,
-    residual_dimension,
-)
+from breadth.irt.diagnostics import Dimension, Fit, Patterns, distinct_patterns, fit_statistics, residual_dimension
 from breadth.irt.difficulty_levels import Levels, assign_levels, level_stability
 from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
@@ -116,7 +108,7 @@ class Calibration(Result):
         mean, sd = (float(self.fit[name][0]) if name in self.fit.columns else default for name, default in POPULATION)
         abilities = score(answers, items, method, mean, sd)
         fit = fit_statistics(answers, items, abilities.ability)
-        return subjects_frame(new.subject_names, answers, abilities, fit.subjects)
+        return subjects_frame(new.subject_names, answers, abilities, fit)
 
     def levels(self, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
         """Item, difficulty, level from 0 (easiest) to n - 1, the range it could be in, and how sure that is.
@@ -301,7 +293,7 @@ def items_frame(
     return flagged(frame, item_rules(least, reliability >= LEAST_RELIABILITY)).select(ITEM_COLUMNS)
 
 
-def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities, fit: Misfit) -> pl.DataFrame:
+def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities, fit: Fit) -> pl.DataFrame:
     """One row per subject, in the order of the matrix."""
     frame = pl.DataFrame(
         {
@@ -309,8 +301,8 @@ def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities,
             "n": answers.subject_counts.astype(np.int64),
             "ability": abilities.ability,
             "ability_se": abilities.standard_error,
-            "infit": fit.infit,
-            "outfit": fit.outfit,
+            "infit": fit.subjects.infit,
+            "outfit": fit.subjects.outfit,
             "right": answers.subject_sums,
         }
     ).fill_nan(None)

@@ -238,7 +238,7 @@ def accuracy_by_level_figure(
     sentences = [
         source,
         "Hollow: before training; filled: after." if twice else "",
-        "Lines: 95% intervals.",
+        f"Lines: 95% intervals{' over items and runs' if 'runs' in cells.columns else ''}.",
         "Dashes: the accuracy that the ability of the subject predicts." if predicted else "",
     ]
     caption = " ".join(sentence for sentence in sentences if sentence)
@@ -274,9 +274,9 @@ def _level_layers(
     if predicted:
         dash = {"type": "tick", "thickness": 2, "size": 10, "opacity": 0.7}
         layers.append({"mark": dash, "encoding": base | {"y": y | {"field": "expected"}, "tooltip": tips}})
-    point = {"type": "point", "size": 40 if panels else 55, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"}
+    point = {"type": "point", "size": 35 if panels else 55, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"}
     dots = base | {"y": y, "tooltip": tips}
-    layers.append({"mark": point | {"filled": True}, "encoding": dots})
+    layers.append({"mark": point | {"filled": True, "size": 50 if panels else 75}, "encoding": dots})
     if not twice:
         return layers
     change = [

@@ -43,7 +43,7 @@ def calibrate(
         NPZ matrix, wide or long table, frame, or array of subjects x items; NaN, null or -1 is missing. Or the
         directory of a study: its checkpoints are the subjects, and ``items`` also has ``testset`` and ``label``.
     model
-        Name of a model in :data:`breadth.irt.MODELS`: ``1pl`` (Rasch), ``2pl`` or ``3pl``.
+        Name of an item response model: a key of :data:`breadth.irt.MODELS`.
     priors
         ``default`` (weak), ``none`` (maximum likelihood), or a JSON file with fields of :class:`breadth.irt.Priors`.
     levels
@@ -74,9 +74,11 @@ def calibrate(
     >>> breadth.calibrate(answers).items["difficulty"].is_sorted()
     True
     """
-    for name, value, choices in (("model", model, MODELS), ("copies", copies, get_args(Copies))):
-        if value not in choices:
-            raise InputError(f"{name} is {value!r}; choose {listed(choices)}")
+    if model not in MODELS:
+        known = (f"{name} (items differ in {one.description})" for name, one in MODELS.items())
+        raise InputError(f"model is {model!r}; choose {listed(known)}")
+    if copies not in get_args(Copies):
+        raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
     if levels < 2:
         raise InputError(f"--levels is {levels}; choose at least 2")
     chosen = _priors(priors)
@@ -97,7 +99,7 @@ def calibrate(
     items = items_frame(
         study.item_names, answers, estimates, fit, assigned, min_responses, reliability(abilities)
     ).hstack(_about_items(study))
-    subjects = subjects_frame(study.subject_names, answers, abilities, fit.subjects)
+    subjects = subjects_frame(study.subject_names, answers, abilities, fit)
     summary = _fit_frame(model, answers, estimates, abilities)
     calibration = Calibration(items, subjects, summary, (), study, seed)
     warnings = (*study.warnings, *_dependence(study), *_warnings(estimates, items))

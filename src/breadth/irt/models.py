@@ -1,4 +1,4 @@
-"""The item response models in a registry, and the defaults and words that options take. Loads nothing heavy.
+"""The item response models in a registry, and the defaults and words that options take.
 
 Every model restricts one curve: the chance that a subject answers an item right is
 

@@ -45,79 +45,56 @@ class SubjectFlag(StrEnum):
 
 
 class Rule(NamedTuple):
-    """When a flag is raised, and the sentence of its note."""
+    """When a flag is raised, and its note: a sentence, or an expression that writes one."""
 
     flag: StrEnum
     when: pl.Expr
-    note: pl.Expr
-
-
-MISFIT = (pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT)
+    note: str | pl.Expr
 
 
 def flagged(frame: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
     """Add ``flag`` and ``note`` of the first rule that applies; both are null where none does."""
     return frame.with_columns(
-        pl.coalesce(pl.when(rule.when).then(pl.lit(rule.flag.value)) for rule in rules).alias("flag"),
-        pl.coalesce(pl.when(rule.when).then(rule.note) for rule in rules).alias("note"),
+        pl.coalesce(pl.when(when).then(pl.lit(flag.value)) for flag, when, _ in rules).alias("flag"),
+        pl.coalesce(
+            pl.when(when).then(pl.lit(note) if isinstance(note, str) else note) for _, when, note in rules
+        ).alias("note"),
     )
 
 
 def item_rules(least: int, told_apart: bool) -> list[Rule]:
     """Rules for items; keys are doubted only by subjects that can be told apart."""
+    n, share, correlation = pl.col("n"), pl.col("p_correct"), pl.col("point_biserial")
     mean_square = pl.max_horizontal("infit", "outfit").round(1)
     # Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
     slope = pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se")
-    backwards = (slope < 0) | (pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
+    backwards = ((slope < 0) | (correlation < -BEYOND_CHANCE / n.sqrt())) & pl.lit(told_apart)
+    weak = (pl.col("discrimination") < 0) | (correlation < 0)
+    few = pl.format("{} answers; at least {} are required", "n", pl.lit(least))
+    noisy = pl.format("noisier than the model expects (mean square {})", mean_square)
     return [
-        Rule(ItemFlag.NO_ANSWERS, pl.col("n") == 0, pl.lit("no answers")),
-        Rule(
-            ItemFlag.TOO_FEW_ANSWERS,
-            pl.col("n") < least,
-            pl.format("{} answers; at least {} are required", "n", pl.lit(least)),
-        ),
-        Rule(
-            ItemFlag.ALL_RIGHT,
-            pl.col("p_correct") == 1,
-            pl.lit("every answer is right: the difficulty comes from the prior"),
-        ),
-        Rule(
-            ItemFlag.ALL_WRONG,
-            pl.col("p_correct") == 0,
-            pl.lit("every answer is wrong: the difficulty comes from the prior"),
-        ),
-        Rule(
-            ItemFlag.WRONG_KEY,
-            backwards & pl.lit(told_apart),
-            pl.lit("able subjects get it wrong more often: the key may be wrong"),
-        ),
-        Rule(
-            ItemFlag.NO_DISCRIMINATION,
-            (pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0),
-            pl.lit("does not separate able from less able subjects"),
-        ),
-        Rule(ItemFlag.MISFIT, MISFIT, pl.format("noisier than the model expects (mean square {})", mean_square)),
+        Rule(ItemFlag.NO_ANSWERS, n == 0, "no answers"),
+        Rule(ItemFlag.TOO_FEW_ANSWERS, n < least, few),
+        Rule(ItemFlag.ALL_RIGHT, share == 1, "every answer is right: the difficulty comes from the prior"),
+        Rule(ItemFlag.ALL_WRONG, share == 0, "every answer is wrong: the difficulty comes from the prior"),
+        Rule(ItemFlag.WRONG_KEY, backwards, "able subjects get it wrong more often: the key may be wrong"),
+        Rule(ItemFlag.NO_DISCRIMINATION, weak, "does not separate able from less able subjects"),
+        Rule(ItemFlag.MISFIT, MISFIT, noisy),
     ]
 
 
+MISFIT = (pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT)
+
 #: Rules for subjects, on a frame that also has the number of ``right`` answers.
 SUBJECT_RULES = [
-    Rule(SubjectFlag.NO_ANSWERS, pl.col("n") == 0, pl.lit("no answers")),
+    Rule(SubjectFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
     Rule(
         SubjectFlag.ALL_RIGHT,
         pl.col("right") == pl.col("n"),
-        pl.lit("every answer is right: the ability may be higher than the estimate"),
+        "every answer is right: the ability may be higher than estimated",
     ),
-    Rule(
-        SubjectFlag.ALL_WRONG,
-        pl.col("right") == 0,
-        pl.lit("every answer is wrong: the ability may be lower than the estimate"),
-    ),
-    Rule(
-        SubjectFlag.MISFIT,
-        MISFIT,
-        pl.lit("answers do not follow the order of difficulty: check how this subject was evaluated"),
-    ),
+    Rule(SubjectFlag.ALL_WRONG, pl.col("right") == 0, "every answer is wrong: the ability may be lower than estimated"),
+    Rule(SubjectFlag.MISFIT, MISFIT, "answers do not follow the order of difficulty: check how it was evaluated"),
 ]
 
 

@@ -31,7 +31,7 @@ def gain_matrix(cells: pl.DataFrame, table: str = "cells") -> Figure:
     )  # fmt: skip
     quiet = {"labelAngle": 0, "ticks": False, "domain": False}
     order = [str(condition) for condition in cells[by].unique(maintain_order=True)]
-    x = {"field": "test_level", "type": "ordinal", "axis": {"title": "test level (0 is the easiest)", **quiet}}
+    x = {"field": "test_level", "type": "ordinal", "axis": {"title": "test level", **quiet}}
     y = {"field": by, "type": "ordinal", "sort": order, "axis": {"title": title, **quiet}}
     layers = heat_layers("gain", "text", tips, limit, "gain", "+.0%")
     view: Spec = {"width": {"step": 44}, "height": {"step": 34}, "encoding": {"x": x, "y": y}, "layer": layers}
@@ -41,8 +41,8 @@ def gain_matrix(cells: pl.DataFrame, table: str = "cells") -> Figure:
         {"calculate": "replace(format(100 * datum.gain, '+.0f'), '-', '−')", "as": "text"},
     ]
     caption = (
-        "Gain over the model before training, in points. Strong colour: the 95% interval excludes 0; bold: also at a "
-        "false discovery rate of 5%; faded: undecided."
+        "Gain over the model before training, in points; level 0 is the easiest. Strong colour: the 95% interval "
+        "excludes 0; bold: also at a false discovery rate of 5%; faded: undecided."
     )
     spec = _in_panels(cells, table, computed, view, {"panel": 44 * cells["test_level"].n_unique() + 90})
     key = "transfer" if by == "train_level" else "strategy"

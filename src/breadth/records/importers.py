@@ -41,14 +41,18 @@ MODEL_NAME = re.compile(
 
 
 class Importer(ABC):
-    """Reads answers of one format."""
+    """Reads answers of one format, which is recognised by its Python type or the ending of its file."""
 
     #: What messages and lists call the format.
     name: str
+    types: tuple[type, ...] = ()
+    endings: tuple[str, ...] = ()
 
-    @abstractmethod
     def recognises(self, source: Any) -> bool:
-        """Whether ``source`` is of this format; looks at names and first bytes, reads nothing large."""
+        """Whether ``source`` is of this format. Override it to look at first bytes or keys; read nothing large."""
+        if isinstance(source, self.types):
+            return True
+        return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in self.endings
 
     @abstractmethod
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:
@@ -92,9 +96,7 @@ class Opened(Importer):
     """A study that is open already."""
 
     name = "study"
-
-    def recognises(self, source: Any) -> bool:  # noqa: D102
-        return isinstance(source, Study)
+    types = (Study,)
 
     def read(self, source: Study, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         return source
@@ -104,9 +106,7 @@ class StudyDirectory(Importer):
     """A directory that ``breadth run`` made."""
 
     name = "study directory"
-
-    def recognises(self, source: Any) -> bool:  # noqa: D102
-        return is_study(source)
+    recognises = staticmethod(is_study)
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         return read_study_directory(source)
@@ -116,9 +116,7 @@ class Array(Importer):
     """A numpy array of subjects x items."""
 
     name = "array"
-
-    def recognises(self, source: Any) -> bool:  # noqa: D102
-        return isinstance(source, np.ndarray)
+    types = (np.ndarray,)
 
     def read(self, source: npt.NDArray[Any], keys: Sequence[str] = ()) -> Study:  # noqa: D102
         if source.ndim != 2:
@@ -133,9 +131,7 @@ class Npz(Importer):
     """An NPZ file with one matrix of answers; ``models`` and ``items`` name its axes, ``testset`` groups its items."""
 
     name = "npz"
-
-    def recognises(self, source: Any) -> bool:  # noqa: D102
-        return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".npz"
+    endings = (".npz",)
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         path = Path(source)
@@ -177,9 +173,7 @@ class Tables(Importer):
     """A table of answers, long or wide, in a file or a frame; or a directory of long ones."""
 
     name = "table"
-
-    def recognises(self, source: Any) -> bool:  # noqa: D102
-        return True
+    types = (object,)
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         table = read_answers(source)

@@ -119,21 +119,8 @@ class Study:
     @cached_property
     def scores(self) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Accuracy and number of answers [subjects x test sets]; NaN where nothing was answered."""
-        return self._means(np.ones(self.items.height, dtype=bool))
-
-    def _means(self, inside: npt.NDArray[np.bool_]) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """Accuracy per test set over the chosen columns, summed in blocks of rows to save memory."""
-        sets = np.zeros((self.items.height, len(self.testsets)))
-        sets[np.flatnonzero(inside), self.set_index[inside]] = 1.0
-        total, count = (np.empty((len(self.matrix), sets.shape[1])) for _ in range(2))
-        for start in range(0, len(self.matrix), 256):
-            rows = slice(start, start + 256)
-            block = self.matrix[rows]
-            answered = _answered(block)
-            total[rows] = np.where(answered, block, 0).astype(np.float64) @ sets
-            count[rows] = answered.astype(np.float64) @ sets
-        with np.errstate(invalid="ignore"):
-            return np.where(count > 0, total / np.maximum(count, 1), np.nan), count.astype(np.int64)
+        total, count = self._sums(np.ones((self.items.height, 1)))
+        return _mean(total, count)[:, :, 0], count[:, :, 0].astype(np.int64)
 
     def halves(self, splits: int = 10, seed: int = 0) -> Floats:
         """Half the difference between random halves of every test set [subjects, test sets, splits].
@@ -142,10 +129,25 @@ class Study:
         test set held other items of the same kind.
         """
         order = self.items.select("testset", "item").with_row_index("column").sort("testset", "item")
-        sides = np.empty((self.items.height, splits), dtype=bool)
-        sides[order["column"].to_numpy()] = item_sides(order["testset"], splits, seed)
-        parts = [(self._means(sides[:, k])[0] - self._means(~sides[:, k])[0]) / 2 for k in range(splits)]
-        return np.stack(parts, axis=2)
+        sides = np.empty((self.items.height, splits + 1))
+        sides[:, splits] = 1.0
+        sides[order["column"].to_numpy(), :splits] = item_sides(order["testset"], splits, seed)
+        total, count = self._sums(sides)
+        half, whole = ((total[:, :, part], count[:, :, part]) for part in (slice(splits), slice(splits, None)))
+        return (_mean(*half) - _mean(whole[0] - half[0], whole[1] - half[1])) / 2
+
+    def _sums(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Weighted sums of answers, and of 1 for every answer [subjects, test sets, weights], for weights per item."""
+        total, count = (np.empty((len(self.matrix), len(self.testsets), weights.shape[1])) for _ in range(2))
+        for k in range(len(self.testsets)):
+            columns = np.flatnonzero(self.set_index == k)
+            for start in range(0, len(self.matrix), 1024):  # in blocks of rows, to save memory
+                rows = slice(start, start + 1024)
+                block = self.matrix[rows, columns]
+                answered = _answered(block)
+                total[rows, k] = np.where(answered, block, 0).astype(np.float64) @ weights[columns]
+                count[rows, k] = answered.astype(np.float64) @ weights[columns]
+        return total, count
 
     @cached_property
     def ends(self) -> pl.DataFrame:
@@ -291,6 +293,10 @@ def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _answered(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return np.asarray(values != MISSING if values.dtype == np.int8 else ~np.isnan(values))
+
+
+def _mean(total: Floats, count: Floats) -> Floats:
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def item_sides(testsets: pl.Series, splits: int, seed: int) -> npt.NDArray[np.bool_]:

@@ -64,13 +64,17 @@ def read_table(source: Any) -> Table:
         return source
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
-    if isinstance(source, pl.DataFrame):
-        return _checked(Table(source, "table"))
-    if type(source).__module__.split(".")[0] == "pandas":
-        return _checked(Table(_from_pandas(source), "table"))
     if isinstance(source, str | os.PathLike):
-        return _checked(_read_file(Path(source)))
-    raise InputError(f"a table is a path or a polars or pandas frame, not {type(source).__name__}")
+        table = _read_file(Path(source))
+    elif isinstance(source, pl.DataFrame):
+        table = Table(source, "table")
+    elif type(source).__module__.split(".")[0] == "pandas":
+        table = Table(_from_pandas(source), "table")
+    else:
+        raise InputError(f"a table is a path or a polars or pandas frame, not {type(source).__name__}")
+    if not table.frame.height:
+        raise InputError(f"{table.name}: has no rows")
+    return table
 
 
 def write_table(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
@@ -177,9 +181,3 @@ def _from_pandas(frame: Any) -> pl.DataFrame:
             cells = [None if missing else cell for cell, missing in zip(values, values.isna(), strict=True)]
             columns[str(name)] = pl.Series(str(name), cells, strict=False)
     return pl.DataFrame(columns)
-
-
-def _checked(table: Table) -> Table:
-    if not table.frame.height:
-        raise InputError(f"{table.name}: has no rows")
-    return table

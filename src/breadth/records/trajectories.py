@@ -66,8 +66,7 @@ def read_trajectories(
     for name in controls:
         if name not in table.frame.columns:
             raise unknown_column(name, table.frame.columns, table.name, "control")
-    chosen = _testsets(table, testsets, {*groups, *controls, order or ""})
-    _refuse_overlap(table, controls, chosen, groups, order)
+    chosen = _testsets(table, testsets, controls, [*groups, *([order] if order else [])])
     scores = {name: table.numbers(name) for name in (*controls, *chosen)}
     frame = table.frame.with_columns(series.alias(name) for name, series in scores.items())
     if order is not None and frame[order].dtype == pl.String:
@@ -79,10 +78,8 @@ def read_trajectories(
     if study is not None:
         columns = [study.testsets.index(name) for name in (*chosen, *controls)]
         differences = study.halves(splits, seed)[by_group["__row"].to_numpy()][:, columns]
-    warnings = [*opened.warnings, *_scale_warnings(table, scores), *_order_warnings(frame, groups, order)]
-    return Trajectories(
-        by_group.select(keep), table.name, groups, order, controls, chosen, differences, tuple(warnings)
-    )
+    warnings = (*opened.warnings, *_warnings(table.name, frame, [*controls, *chosen], groups, order))
+    return Trajectories(by_group.select(keep), table.name, groups, order, controls, chosen, differences, warnings)
 
 
 def _open(source: Any, by: str | Sequence[str] | None, order: str | None) -> Study | Table:
@@ -127,10 +124,14 @@ def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[s
     return tuple(dict.fromkeys(names))
 
 
-def _testsets(table: Table, given: str | Sequence[str] | None, taken: set[str]) -> tuple[str, ...]:
+def _testsets(
+    table: Table, given: str | Sequence[str] | None, controls: Sequence[str], keys: Sequence[str]
+) -> tuple[str, ...]:
+    """The columns to correlate; a column that is a control or a key as well is refused."""
     columns = table.frame.columns
     if given is None:
-        chosen = [name for name in columns if name not in taken | NO_SCORES and _holds_scores(table.frame[name])]
+        taken = NO_SCORES | {*controls, *keys}
+        chosen = [name for name in columns if name not in taken and _holds_scores(table.frame[name])]
     else:
         chosen = []
         for pattern in _names(given, columns):
@@ -144,6 +145,13 @@ def _testsets(table: Table, given: str | Sequence[str] | None, taken: set[str]) 
             f"{table.name}: test sets to correlate: {listed(testsets) or 'none'}; a correlation needs at least 2 "
             f"columns of scores besides the control. Columns: {listed(columns, 40)}"
         )
+    if both := [name for name in controls if name in testsets]:
+        raise InputError(
+            f"{table.name}: {listed(both)} is both control and test set; nothing is left of it after controlling "
+            "for it. Remove it from one of the two"
+        )
+    if both := [name for name in (*controls, *testsets) if name in keys]:
+        raise InputError(f"{table.name}: {listed(both)} is used for --by or --order and as a score; choose one")
     return testsets
 
 
@@ -154,25 +162,6 @@ def _holds_scores(values: pl.Series) -> bool:
     cells = values.str.strip_chars().drop_nulls()
     cells = cells.filter(~cells.str.to_lowercase().is_in(BLANKS))
     return cells.len() > 0 and 2 * cells.cast(pl.Float64, strict=False).drop_nulls().len() > cells.len()
-
-
-def _refuse_overlap(
-    table: Table,
-    controls: tuple[str, ...],
-    testsets: tuple[str, ...],
-    groups: tuple[str, ...],
-    order: str | None,
-) -> None:
-    both = [name for name in controls if name in testsets]
-    if both:
-        raise InputError(
-            f"{table.name}: {listed(both)} is both control and test set; nothing is left of it after controlling "
-            "for it. Remove it from one of the two"
-        )
-    used = {*groups, *([order] if order else [])}
-    keys = [name for name in (*controls, *testsets) if name in used]
-    if keys:
-        raise InputError(f"{table.name}: {listed(keys)} is used for --by or --order and as a score; choose one")
 
 
 def _long_keys(table: Table, groups: tuple[str, ...], order: str | None) -> list[str]:
@@ -245,29 +234,26 @@ def _refuse_duplicates(table: Table, groups: tuple[str, ...], order: str | None)
     _refuse_repeats(frame, keys, table)
 
 
-def _scale_warnings(table: Table, scores: dict[str, pl.Series]) -> list[str]:
-    """Warn when a column seems to mix fractions and percentages: nothing lies between the two scales."""
+def _warnings(
+    name: str, frame: pl.DataFrame, scores: Sequence[str], groups: Sequence[str], order: str | None
+) -> list[str]:
+    """Columns that mix fractions and percentages (with a gap between them), and checkpoints taken as independent."""
     warnings = []
-    for name, series in scores.items():
-        size = series.drop_nulls().abs()
-        low = size.filter((size > 0) & (size <= 1)).max()
-        high = size.filter(size > 1).min()
+    for column in scores:
+        size = frame[column].abs()
+        low, high = size.filter((size > 0) & (size <= 1)).max(), size.filter(size > 1).min()
         if low is not None and high is not None and float(high) > 10 * float(low):  # type: ignore[arg-type]
-            row = int((series.abs() <= 1).fill_null(False).arg_max() or 0)
+            row = int((size <= 1).fill_null(False).arg_max() or 0)
             warnings.append(
-                f"{table.name}, column {name!r}: fractions and percentages seem to be mixed (for instance "
-                f"{series[row]!r} and {high!r}); put the column on one scale"
+                f"{name}, column {column!r}: fractions and percentages seem to be mixed (for instance "
+                f"{frame[column][row]!r} and {high!r}); put the column on one scale"
             )
+    if order is None and "step" in frame.columns and frame["step"].n_unique() > 2:
+        names = [column for column in frame.columns if column != "step" and not frame[column].dtype.is_float()]
+        apart = [column for column in names if not frame.select(column, "step").is_duplicated().any()]
+        by = f" --by {apart[0]}" if apart and not groups else ""
+        warnings.append(
+            "rows look like checkpoints of runs (column 'step') but are treated as independent: "
+            f"add --order step{by} for intervals that respect their dependence"
+        )
     return warnings
-
-
-def _order_warnings(frame: pl.DataFrame, groups: tuple[str, ...], order: str | None) -> list[str]:
-    if order is not None or "step" not in frame.columns or frame["step"].n_unique() < 3:
-        return []
-    names = [name for name in frame.columns if name != "step" and not frame[name].dtype.is_float()]
-    apart = [name for name in names if not frame.select(name, "step").is_duplicated().any()]
-    by = f" --by {apart[0]}" if apart and not groups else ""
-    return [
-        "rows look like checkpoints of runs (column 'step') but are treated as independent: "
-        f"add --order step{by} for intervals that respect their dependence"
-    ]

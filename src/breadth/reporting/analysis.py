@@ -16,6 +16,20 @@ from breadth.reporting.data import Content, ReportData, Section
 from breadth.results import Figure
 from breadth.results.words import count, joined, points
 
+#: Tables of ``transfer``, for training levels and for strategies.
+TRANSFER_TABLES = {
+    "transfer_effects": "fading with distance, and direction (breadth transfer)",
+    **{
+        f"{key}_{table}": f"{words} (breadth transfer)"
+        for key, name in (("transfer", "training level"), ("strategy", "strategy"))
+        for table, words in (
+            ("cells", f"gain per {name} and test level"),
+            ("breaks", f"the test level at which accuracy drops, per {name}"),
+            ("best", f"best {name} per test level"),
+        )
+    },
+}
+
 #: Runs whose last checkpoints the table ``profile_by_run`` holds.
 MOST_PROFILED = 12
 
@@ -25,7 +39,7 @@ class CarryOver(Section):
 
     key, title = "carry_over", "Do results carry over?"
     tables: ClassVar[Mapping[str, str]] = {
-        "pairs": "correlations of every run (as breadth correlate gives them)",
+        "pairs": "correlations of every run (breadth correlate)",
         "heterogeneity": "per pair of test sets: mean over runs, and how much runs differ (breadth correlate)",
         "correlations": "raw, partial and corrected correlations, per run and as means per model",
         "similarity": "how alike the correlations of two runs are (breadth correlate)",
@@ -49,18 +63,12 @@ class Difficulty(Section):
 
     key, title = "difficulty", "Difficulty"
     tables: ClassVar[Mapping[str, str]] = {
-        "subjects": "ability of every subject (as breadth calibrate gives it)",
-        "fit": "the calibration's fit (breadth calibrate)",
+        "subjects": "ability of every subject (breadth calibrate)",
+        "fit": "how well the model of difficulty fits (breadth calibrate)",
         "scale_map": "counts of subjects and items along the scale",
         "by_level": "accuracy per model and difficulty level",
-        "profile_by_run": "accuracy by level of the last checkpoints of runs (as breadth profile gives it)",
-        "transfer_cells": "gain per training level and test level (as breadth transfer gives it)",
-        "transfer_effects": "fading with distance, and direction (breadth transfer)",
-        "transfer_breaks": "the level at which accuracy drops (breadth transfer)",
-        "transfer_best": "best training level per test level (breadth transfer)",
-        "strategy_cells": "gain per strategy and test level (breadth transfer)",
-        "strategy_breaks": "the level at which accuracy drops, per strategy (breadth transfer)",
-        "strategy_best": "best strategy per test level (breadth transfer)",
+        "profile_by_run": "accuracy by level of the last checkpoints of runs (breadth profile)",
+        **TRANSFER_TABLES,
     }
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
@@ -106,11 +114,9 @@ def _figures(data: ReportData) -> list[Figure]:
         )
         cells = data.table("by_level")
         figures.append(accuracy_by_level_figure(cells, group="model", order=data.models, source=source))
+    figures += [gain_matrix(data.table(name), name) for name in ("transfer_cells", "strategy_cells") if data.has(name)]
     if data.has("transfer_cells"):
-        cells = data.table("transfer_cells")
-        figures += [gain_matrix(cells, "transfer_cells"), gain_by_distance(cells, "transfer_cells", data.models)]
-    if data.has("strategy_cells"):
-        figures.append(gain_matrix(data.table("strategy_cells"), "strategy_cells"))
+        figures.append(gain_by_distance(data.table("transfer_cells"), "transfer_cells", data.models))
     return figures
 
 

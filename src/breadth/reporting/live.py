@@ -73,9 +73,9 @@ def view(directory: str | os.PathLike[str], *, host: str = "127.0.0.1", port: in
 
         def _answer(self, body: bool) -> None:
             # A page elsewhere could point its own name at this machine; that would show in the Host header.
-            asked = urllib.parse.urlsplit(f"//{self.headers.get('Host', '')}").hostname
+            requested = urllib.parse.urlsplit(f"//{self.headers.get('Host', '')}").hostname
             answer = Answer(HTTPStatus.FORBIDDEN, "text/plain", "This page is for this machine only.\n")
-            if host not in LOCAL or asked in LOCAL:
+            if host not in LOCAL or requested in LOCAL:
                 answer = site.answer(self.path)
             content = answer.text.encode()
             described = {"Content-Type": f"{answer.kind}; charset=utf-8", "Content-Length": str(len(content))}

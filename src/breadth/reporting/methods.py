@@ -6,54 +6,54 @@ from importlib import import_module
 
 from breadth.reporting.data import Content, ReportData, Section
 
-#: Every statistic: what it is, what it is not, and where it is explained.
+#: Every statistic: what it is, what it is not, and the page of the documentation that explains it.
 STATISTICS = (
     (
         "Accuracy and its interval",
         "The mean over items and runs. The 95% interval treats both as samples: another draw of items, or another run "
         "of the same recipe, would give another value. With a single run only the items count, so the interval is too "
         "narrow for a claim about the recipe. In trajectories, the interval is Wilson's for one checkpoint of one run.",
-        "docs/transfer.md",
+        "Gains by level",
     ),
     (
         "Partial correlation",
         "Over the checkpoints of one run: do two test sets rise and fall together after controlling for in-domain "
         "accuracy with a smooth curve? Neighbouring checkpoints are similar, so intervals use an effective number of "
         "checkpoints. It says nothing about differences between runs or models, nor about cause.",
-        "docs/correlate.md",
+        "Partial correlation",
     ),
     (
         "Corrected correlation",
         "The partial correlation, corrected for the sampling noise of finite test sets, which random halves of their "
         "items reveal. It is not computed where a set's fluctuation is mostly noise. Its mean over runs takes the "
         "variances from the intervals of the runs.",
-        "docs/correlate.md",
+        "Partial correlation",
     ),
     (
         "q",
         "The smallest false discovery rate (Benjamini and Hochberg), over all pairs, runs and training sets, at which "
         "the correlation is a discovery.",
-        "docs/correlate.md",
+        "Partial correlation",
     ),
     (
         "Difficulty and ability",
         "A Rasch model of which subject answered which item correctly. A subject is a model at a checkpoint. "
         "Checkpoints of one run are not independent, so standard errors are too small, and the scale belongs to this "
         "study.",
-        "docs/calibrate.md",
+        "Item response theory",
     ),
     (
         "Gain by level",
         "Accuracy after training minus accuracy before, paired by item, per training level and test level. Test items "
         "must not have been trained on.",
-        "docs/transfer.md",
+        "Gains by level",
     ),
     (
         "Doubted labels",
         "Items that abler subjects get wrong more often (also within their own test set), or that at least 80% of the "
         "runs end up answering differently with odds above 7 to 1. A reason to check, not a verdict: very hard items "
         "look the same.",
-        "docs/report.md",
+        "Report and live page",
     ),
 )
 

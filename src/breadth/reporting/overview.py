@@ -226,13 +226,15 @@ def _profile_figure(data: ReportData) -> Figure:
         "facet": panels.facet,
         "spec": {"height": {"step": 34, "for": "position"}, "layer": layers},
     }
-    selected = len(data.facts["models"]) - len(data.models)
-    caption = (
-        "Dot: mean accuracy over runs. Line: 95% interval, with both the items and the runs as samples. "
-        + ("" if once else "Hollow: first checkpoint; filled: last. ")
-        + "Grey tick: accuracy of always giving the commonest label. Click a dot for the items behind it."
-        + (f" Models are spread evenly over accuracy; the table holds {selected} more." if selected else "")
-    )
+    models = len(data.facts["models"])
+    sentences = {
+        "Dot: mean accuracy over runs. Line: 95% interval, with both the items and the runs as samples.": data.has_runs,
+        "Line: 95% interval, with the items as a sample.": not data.has_runs,
+        "Hollow: first checkpoint; filled: last.": not once,
+        "Grey tick: accuracy of always giving the commonest label.": profile["chance"].is_not_null().any(),
+        f"Shown: {len(data.models)} of {models} models, evenly spread over accuracy.": models > len(data.models),
+    }
+    caption = " ".join(sentence for sentence, applies in sentences.items() if applies)
     title = "Accuracy on every test set" if once else "Accuracy on every test set, before and after training"
     return Figure("profile", title, caption, spec, "profile", drill={"testset": "testset", "model": "model"})
 
@@ -284,9 +286,6 @@ def _trajectory_figure(data: ReportData) -> Figure:
         "facet": {"field": "testset", "type": "nominal", "title": None, "sort": data.testsets, "header": header},
         "spec": {"height": 140, "layer": layers},
     }
-    caption = (
-        "Thin: one run. Thick: mean of the model's runs that are shown. Hover for values; choose runs below. Click a "
-        "point for the items of its test set."
-    )
+    caption = "Thin: one run. Thick: mean of the model's runs that are shown. Hover for values; choose runs below."
     drill = {"testset": "testset", "model": "model"}
     return Figure("trajectories", "Accuracy during training", caption, spec, "trajectories", drill=drill)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -13,7 +12,7 @@ import polars as pl
 from breadth.reporting.data import ReportData
 from breadth.reporting.methods import STATISTICS
 from breadth.results import markdown_table, plain_markdown
-from breadth.results.figures import THEMES, config
+from breadth.results.figures import THEMES, config, vega_library
 
 #: Digits that numbers keep in a page and its downloads.
 DIGITS = 7
@@ -33,6 +32,7 @@ def payload(data: ReportData) -> dict[str, Any]:
     return {
         "name": data.headings[0],
         "models": data.models,
+        "unit": "runs" if data.has_runs else "subjects",
         "testsets": data.testsets,
         "tables": {name: _columns(frame) for name, frame in data.tables.items() if frame.height},
         "figures": {
@@ -114,15 +114,6 @@ def script_json(value: Any) -> str:
 def asset(name: str) -> str:
     """A stylesheet or script of the page."""
     return (resources.files("breadth.reporting") / "assets" / name).read_text(encoding="utf-8")
-
-
-@cache
-def vega_library() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, from the installed package."""
-    import vl_convert
-
-    library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return library.replace("</script", "<\\/script")
 
 
 def template(name: str) -> Any:

@@ -3,8 +3,7 @@
 Imports ``records``; every question's package imports this one.
 """
 
-from breadth.results.figure_files import FORMATS, write_figure
-from breadth.results.figures import Control, Figure, as_chart
+from breadth.results.figures import FORMATS, Control, Figure, as_chart, write_figure
 from breadth.results.result import Result, latex_table, markdown_table, plain_markdown
 
 __all__ = [

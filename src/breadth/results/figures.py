@@ -7,11 +7,17 @@ the page does so in the report.
 from __future__ import annotations
 
 import copy
+import os
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+
+from breadth.records import atomic_write, check_target
 
 if TYPE_CHECKING:
     import altair as alt
@@ -40,6 +46,9 @@ THEMES: dict[str, dict[str, str]] = {
         "@model4": "#E6C229", "@model5": "#8FB8FF", "@model6": "#B8B8B8", "@model7": "#B9A5F0",
     },
 }  # fmt: skip
+
+#: Endings of figure files.
+FORMATS = (".html", ".png", ".svg")
 
 FONT = "Helvetica, Arial, sans-serif"
 
@@ -263,7 +272,7 @@ def _standalone(figure: Figure, tables: Mapping[str, pl.DataFrame], used: set[st
             bound = {"input": inputs[param["name"]].kind, "options": list(values), "labels": list(labels)}
             param["bind"] = bound | {"name": f"{inputs[param['name']].label} "}
     style = {"anchor": "start", "fontSize": 15, "subtitleFontSize": 12, "subtitleColor": "@muted", "offset": 12}
-    spec["title"] = {"text": figure.title, "subtitle": _lines(figure.caption), **style}
+    spec["title"] = {"text": figure.title, "subtitle": textwrap.wrap(figure.caption, 120) or [""], **style}
     return spec
 
 
@@ -279,7 +288,34 @@ def _collect_tables(value: Any, used: set[str]) -> None:
             _collect_tables(entry, used)
 
 
-def _lines(text: str, width: int = 120) -> list[str]:
-    import textwrap
+def write_figure(chart: Any, path: str | os.PathLike[str], heading: str, finding: str = "") -> Path:
+    """Write an Altair chart; the ending of ``path`` chooses the format. HTML shows the finding above the figure."""
+    import vl_convert
 
-    return textwrap.wrap(text, width) or [""]
+    target = check_target(path, FORMATS)
+    kind, spec = target.suffix.lower(), chart.to_dict()
+    if kind == ".html":
+        content = _page(spec, heading, finding).encode()
+    elif kind == ".svg":
+        content = vl_convert.vegalite_to_svg(spec).encode()
+    else:
+        content = vl_convert.vegalite_to_png(spec, scale=2)
+    atomic_write(target, lambda temporary: temporary.write_bytes(content))
+    return target
+
+
+@cache
+def vega_library() -> str:
+    """Vega, Vega-Lite and vega-embed as one script, from the installed package."""
+    import vl_convert
+
+    library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return library.replace("</script", "<\\/script")
+
+
+def _page(spec: Spec, heading: str, finding: str) -> str:
+    """Render the page; ``tojson`` escapes every character that could end the script early."""
+    from jinja2 import Environment, PackageLoader
+
+    page = Environment(loader=PackageLoader("breadth.results"), autoescape=True).get_template("figure.html")
+    return page.render(spec=spec, heading=heading, finding=finding, library=vega_library())

@@ -1,4 +1,4 @@
-"""What every result can do: print a short table, show itself in a notebook, and go into a paper."""
+"""What every result can do: print a short table, show as HTML in a notebook, and export to pandas, Markdown, LaTeX."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class Result:
 
     def to_pandas(self, table: str | None = None) -> pd.DataFrame:
         """A frame as a pandas frame (needs pandas)."""
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise InputError("to_pandas needs pandas; install it with: pip install pandas") from error
 
         frame = self.table(table)
         return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
@@ -75,7 +78,7 @@ class Result:
 
 
 def cell_text(value: Any) -> str:
-    """A cell for people: three significant digits, nothing where there is no value."""
+    """A cell for readers: three decimals, or three digits for very small and large numbers; empty for null."""
     if value is None:
         return ""
     if not isinstance(value, float):

@@ -13,11 +13,11 @@ MOST_ROWS = 30
 
 
 def make_table(title: str, names: Sequence[str], numbers: Sequence[str], width: int) -> Table:
-    """A table whose numbers are never cut: where it would be too wide, the names are shortened."""
+    """A table whose numbers are never cut: if it would be too wide, names are shortened."""
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     fixed = {"95% interval": 13, "new group": 11, "n": 4, "level": 8}
     widths = [fixed.get(name, max(5, len(name))) for name in numbers]
-    # Every column but the last is followed by three blanks, and one stands on either side.
+    # Three blanks follow every column but the last; one blank precedes the first, one follows the last.
     spare = width - 2 - sum(widths) - 3 * (len(names) + len(widths) - 1)
     for name in names:
         table.add_column(Text(name), overflow="ellipsis", no_wrap=True, max_width=max(6, spare // max(len(names), 1)))

@@ -4,7 +4,7 @@
   const PAGE = 100;
   const state = { sets: [], low: null, high: null, page: 0, sort: null, down: false, first: null };
   let rows = [];
-  let found = [];
+  let matching = [];
 
   const form = () => document.getElementById("filters");
   const make = (tag, text, name) => {
@@ -27,7 +27,7 @@
         key: "difficulty", label: "Difficulty", number: true,
         cell: (row) => (row.difficulty === null || row.difficulty_se === null ? "–" : `${row.difficulty.toFixed(1)} ± ${(1.96 * row.difficulty_se).toFixed(1)}`.replace("-", "−")),
       },
-      { key: "right", label: "Right at the end", cell: (row) => shares(row, models), sort: (row) => row.right },
+      { key: "right", label: breadth.payload.unit === "runs" ? "Right at the end" : "Right", cell: (row) => shares(row, models), sort: (row) => row.right },
     ].filter(Boolean);
   };
 
@@ -53,7 +53,7 @@
       line.append(dot, make("span", model), make("b", percent(share)));
       cell.append(line);
     }
-    if (models.length > 4) cell.append(make("span", `${percent(row.right)} of all runs`, "id"));
+    if (models.length > 4) cell.append(make("span", `${percent(row.right)} of all ${breadth.payload.unit}`, "id"));
     return cell;
   };
 
@@ -63,7 +63,7 @@
     const models = breadth.payload.models;
     const level = chosen.level === undefined || chosen.level === "" ? null : Number(chosen.level);
     const wrong = (row, model) => row[`right_${model}`] !== null && row[`right_${model}`] < 0.5;
-    found = rows.filter((row) =>
+    matching = rows.filter((row) =>
       (!state.sets.length || state.sets.includes(row.testset)) &&
       (level === null || row.level === level) &&
       (!chosen.label || row.label === chosen.label) &&
@@ -73,12 +73,12 @@
       words.every((word) => row.search.includes(word)));
     if (state.first) {
       const name = `right_${state.first}`;
-      found.sort((one, two) => (one[name] === null ? 2 : one[name]) - (two[name] === null ? 2 : two[name]));
+      matching.sort((one, two) => (one[name] === null ? 2 : one[name]) - (two[name] === null ? 2 : two[name]));
     } else if (state.sort) {
       const column = columns().find((entry) => entry.key === state.sort);
       const value = column.sort || ((row) => row[column.key]);
       const sign = state.down ? -1 : 1;
-      found.sort((one, two) => {
+      matching.sort((one, two) => {
         const [a, b] = [value(one), value(two)];
         if (a === b) return 0;
         if (a === null || a === undefined) return 1;
@@ -86,7 +86,7 @@
         return a < b ? -sign : sign;
       });
     }
-    state.page = Math.min(state.page, Math.max(0, Math.ceil(found.length / PAGE) - 1));
+    state.page = Math.min(state.page, Math.max(0, Math.ceil(matching.length / PAGE) - 1));
     show();
   };
 
@@ -115,7 +115,7 @@
     const start = state.page * PAGE;
     const body = document.createDocumentFragment();
     const shown = columns();
-    for (const row of found.slice(start, start + PAGE)) {
+    for (const row of matching.slice(start, start + PAGE)) {
       const line = make("tr");
       for (const column of shown) {
         const cell = make("td", null, column.number ? "number" : column.wide ? "text" : "");
@@ -128,13 +128,13 @@
       body.append(line);
     }
     document.querySelector("#item-table tbody").replaceChildren(body);
-    const last = Math.min(found.length, start + PAGE);
-    document.getElementById("count").textContent = found.length
-      ? `Items ${(start + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ${found.length.toLocaleString("en")}${found.length < rows.length ? ` (${rows.length.toLocaleString("en")} without the filter)` : ""}`
-      : "No item passes the filter.";
-    document.getElementById("page").textContent = `${state.page + 1} / ${Math.max(1, Math.ceil(found.length / PAGE))}`;
+    const last = Math.min(matching.length, start + PAGE);
+    document.getElementById("count").textContent = matching.length
+      ? `Items ${(start + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ${matching.length.toLocaleString("en")}${matching.length < rows.length ? ` (${rows.length.toLocaleString("en")} without the filter)` : ""}`
+      : "No item matches the filter.";
+    document.getElementById("page").textContent = `${state.page + 1} / ${Math.max(1, Math.ceil(matching.length / PAGE))}`;
     document.getElementById("previous").disabled = state.page === 0;
-    document.getElementById("next").disabled = last >= found.length;
+    document.getElementById("next").disabled = last >= matching.length;
     chips();
   };
 
@@ -160,6 +160,7 @@
 
   /* A mark was clicked: show the items behind it. */
   breadth.onDrill = (drill, datum) => {
+    if (!form()) return;
     if ("low" in drill && datum.side && datum.side !== "items") return;
     reset();
     const fields = form().elements;
@@ -175,6 +176,7 @@
   };
 
   breadth.startItems = () => {
+    if (!form()) return;
     rows = breadth.rows("items");
     for (const row of rows) row.search = `${row.text || ""} ${row.item}`.toLowerCase();
     form().addEventListener("input", (event) => {
@@ -187,11 +189,11 @@
     document.getElementById("previous").addEventListener("click", () => { state.page -= 1; show(); });
     document.getElementById("next").addEventListener("click", () => { state.page += 1; show(); });
     for (const button of document.querySelectorAll("[data-save-items]")) {
-      button.addEventListener("click", () => breadth.saveTable("items-filtered", button.dataset.saveItems, found.map(({ search, ...row }) => row)));
+      button.addEventListener("click", () => breadth.saveTable("items-filtered", button.dataset.saveItems, matching.map(({ search, ...row }) => row)));
     }
     if (state.sets.length === 1) form().elements.testset.value = state.sets[0];
     head();
     filter();
   };
-  breadth.refreshItems = () => show();
+  breadth.refreshItems = () => { if (form()) show(); };
 })();

@@ -1,5 +1,5 @@
 "use strict";
-/* The page: theme, controls, downloads, and drawing figures when they come into sight. */
+/* The page: theme, controls, downloads, and drawing figures when they come into view. */
 (() => {
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let chosen = null;
@@ -30,7 +30,7 @@
     });
   };
 
-  /* The numbers behind a figure, for readers who cannot use the picture; a row leads to its items as a mark does. */
+  /* The numbers behind a figure, for readers who cannot use the figure; a row leads to its items as a mark does. */
   const fillTable = (box, key, name) => {
     const rows = breadth.rows(name);
     const drill = breadth.payload.figures[key].drill;
@@ -109,7 +109,7 @@
       }
     }, { rootMargin: "400px" });
     document.querySelectorAll("figure[data-figure]").forEach((figure) => sight.observe(figure));
-    /* The others while nothing else is to be done, so that the page stops growing soon. */
+    /* The others when the browser is idle, so that the page soon has its final height. */
     const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
     const next = async () => {
       if (breadth.payload !== payload) return;
