@@ -84,7 +84,8 @@ def calibration(responses: Path, first: int = 0, **options: Any) -> breadth.Cali
 def calibrate(responses: Path, **options: Any) -> Tables:
     found = calibration(responses, **options)
     tables = frames(found, "items", "subjects", "fit")
-    tables |= {"levels": breadth.levels(found, n=5), "by_level": found.accuracy_by_level(**{"levels" if OLD else "n": 5})}
+    by_level = found.accuracy_by_level(**{"levels" if OLD else "n": 5})
+    tables |= {"levels": breadth.levels(found, n=5), "by_level": by_level}
     if responses.is_file():
         tables |= {f"ability_{way}": breadth.ability(responses, found, method=way) for way in ("eap", "wle")}
     return tables

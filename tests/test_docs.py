@@ -28,6 +28,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
 HISTORY = [ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "LOG.md"]
 REAL = ("trajectories/berts_of_a_feather.csv", "responses/gsm8k_leaderboard.npz", "qa/gsm8k.parquet")
+DEMO = ("scores.csv", "answers.npz")
 #: Files and studies of the reader's own in calls that are named in the text: such calls are checked, not made.
 READERS_OWN = {"my-study", "studies", "studies/mnli", "answers.parquet"}
 #: Old names and turns of phrase that have been replaced; the change log lists the names.
@@ -100,6 +101,14 @@ def renewed(match: re.Match[str], folder: Path) -> str:
     return whole if printed is None else f"```python\n{code}```\n\n```text\n{fresh}```"
 
 
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory):
+    """The files that ``breadth demo --simulated`` writes."""
+    folder = tmp_path_factory.mktemp("demo")
+    run("breadth demo --simulated --into .", folder)
+    return [folder / name for name in DEMO]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=by_page)
 def test_commands_print_what_the_page_shows(page, tmp_path, request):
@@ -107,11 +116,11 @@ def test_commands_print_what_the_page_shows(page, tmp_path, request):
     if not BLOCK.search(text):
         assert "$ breadth" not in text, "a command outside a console block is never run"
         return
-    for name in REAL:
-        if Path(name).name in text:
-            shutil.copy(request.getfixturevalue("shared_data") / name, tmp_path)
-    if "$ breadth demo" not in text:  # else the page makes the demo's files itself
-        run("breadth demo --simulated --into .", tmp_path)
+    files = [request.getfixturevalue("shared_data") / name for name in REAL if Path(name).name in text]
+    if "$ breadth demo" not in text and any(name in text for name in DEMO):  # else the page makes them itself
+        files += request.getfixturevalue("demo")
+    for path in files:
+        shutil.copy(path, tmp_path)
     fresh = BLOCK.sub(lambda match: renewed(match, tmp_path), text)
     if os.environ.get("BREADTH_UPDATE_DOCS"):
         page.write_text(fresh)

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import Importer, Study, open_study, register, unregister
+from breadth.records import Importer, Study, open_study, register_importer, unregister_importer
 
 R = np.array([[1, 0, -1], [0, 1, 1]], dtype=np.int8)
 LONG = pl.DataFrame(
@@ -168,11 +168,11 @@ def test_a_format_added_from_outside(tmp_path):
 
     path = tmp_path / "answers.tally"
     path.write_text("a: ++-\nb: +--\nc: +++\n")
-    register(Tally())
+    register_importer(Tally())
     try:
         assert breadth.open(path).matrix.tolist() == [[1, 1, 0], [1, 0, 0], [1, 1, 1]]
         assert breadth.calibrate(path).items["p_correct"].to_list() == pytest.approx([1, 2 / 3, 1 / 3])
     finally:
-        unregister("tally")
+        unregister_importer("tally")
     with pytest.raises(InputError, match="cannot tell the format"):
         breadth.open(path)

@@ -62,8 +62,8 @@ def correlate_command(
 
     * `breadth correlate my-study --figure carry-over.html`
     """
-    from breadth import correlate
     from breadth.cli.terminal import check_outputs, group_progress, print_warnings, write_figure_file
+    from breadth.correlation import correlate
 
     check_outputs(out, figure)
     counts = None if item_counts is None else parse_counts(item_counts)
@@ -75,8 +75,10 @@ def correlate_command(
         result = correlate(table, **options, progress=progress)
     print_warnings(result.warnings)
     print_correlation(result)
-    write_correlation(result, out)
-    write_figure_file(result, figure, f"breadth correlate: {table.name}")
+    if out is not None:
+        write_correlation(result, out)
+    if figure is not None:
+        write_figure_file(result, figure, f"breadth correlate: {table.name}")
 
 
 def parse_counts(text: str) -> dict[str, int]:
@@ -110,10 +112,9 @@ def print_correlation(result: Correlation) -> None:
         print_result(result, pairs_table(result.pairs, result.by, console.width))
 
 
-def write_correlation(result: Correlation, out: Path | None) -> None:
+def write_correlation(result: Correlation, out: Path) -> None:
     """Write the pairs to ``out`` and the other tables beside it."""
     from breadth.cli.terminal import write_tables
 
-    if out is not None:
-        others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
-        write_tables(out, result.pairs, **others)
+    others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
+    write_tables(out, result.pairs, **others)

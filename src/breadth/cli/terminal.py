@@ -68,7 +68,7 @@ def print_result(result: Result, *tables: RenderableType) -> None:
     """Print tables, then the summary."""
     for table in tables:
         console.print(table)
-    print_text(result.summary())
+    console.print(result.summary(), markup=False, highlight=False)
 
 
 def print_runs(title: str, rows: Sequence[Sequence[str]]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from breadth.errors import InputError
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-T = TypeVar("T")
 Cells = NDArray[np.uint8] | NDArray[np.float32]
 
 #: Cells turned into floating point at once: 4 MB in single precision, which stays in the processor's cache.
@@ -41,20 +40,24 @@ class Answers:
     less than once, for example one over the number of its near-copies. Sums are unweighted unless their name says
     otherwise.
 
-    Products of large matrices run in single precision unless ``precise``. What is multiplied is centred first, and the
-    mean's part is added exactly from the row and column sums, so that rounding moves no estimate by more than a
-    thousandth of its standard error.
+    Products are computed in ``dtype``: double precision, but single for large matrices. What is multiplied is centred
+    first, and the mean's part is added exactly from the row and column sums, so that rounding moves no estimate by more
+    than a thousandth of its standard error. ``floats`` are small matrices of answers and mask in floating point.
     """
 
     right: Cells
     seen: NDArray[np.uint8] | None
     weights: Floats
     fractional: bool
+    n_subjects: int
+    n_items: int
+    complete: bool
+    dtype: type[np.float32] | type[np.float64]
+    floats: tuple[NDArray[Any], ...] | None = field(repr=False)
     subject_sums: Floats = field(repr=False)
     subject_counts: Floats = field(repr=False)
     item_sums: Floats = field(repr=False)
     item_counts: Floats = field(repr=False)
-    precise: bool = False
 
     @classmethod
     def of(cls, matrix: NDArray[Any], weights: Floats | None = None) -> Answers:
@@ -75,49 +78,32 @@ class Answers:
     @classmethod
     def _counted(cls, right: Cells, seen: NDArray[np.uint8] | None, weights: Floats, fractional: bool) -> Answers:
         n, j = right.shape
-        empty = np.zeros(0)
-        blank = cls(right, seen, weights, fractional, empty, empty, empty, empty)
-        rows, columns = blank._margins(right)
-        seen_rows, seen_columns = (np.full(n, float(j)), np.full(j, float(n))) if seen is None else blank._margins(seen)
-        return replace(blank, subject_sums=rows, item_sums=columns, subject_counts=seen_rows, item_counts=seen_columns)
-
-    @property
-    def n_subjects(self) -> int:
-        """Number of subjects (rows)."""
-        return int(self.right.shape[0])
-
-    @property
-    def n_items(self) -> int:
-        """Number of items (columns)."""
-        return int(self.right.shape[1])
-
-    @property
-    def complete(self) -> bool:
-        """Whether every subject answered every item."""
-        return self.seen is None
-
-    @property
-    def dtype(self) -> type[np.float32] | type[np.float64]:
-        """Precision of the products: double unless the matrix is large."""
-        return np.float64 if self.precise or self.right.size <= DOUBLE_CELLS else np.float32
+        dtype = np.float64 if right.size <= DOUBLE_CELLS else np.float32
+        floats = None
+        if right.size <= SMALL_CELLS:
+            floats = tuple(cells.astype(np.float64) for cells in (right, seen) if cells is not None)
+        # Sums and counts per subject, then per item; those of a mask are filled in only where there is one.
+        sums = np.zeros(n), np.full(n, float(j)), np.zeros(j), np.full(j, float(n))
+        answers = cls(right, seen, weights, fractional, n, j, seen is None, dtype, floats, *sums)
+        for cells, rows, columns in ((right, sums[0], sums[2]), (seen, sums[1], sums[3])):
+            if cells is None:
+                continue
+            columns[:] = 0
+            for part, block in answers._as_floats(cells):
+                # Sums of at most a million ones and zeros are exact in single precision.
+                rows[part] = block @ np.ones(j, dtype=dtype)
+                columns[:] += np.ones(block.shape[0], dtype=dtype) @ block
+        return answers
 
     @cached_property
     def weighted_item_sums(self) -> Floats:
         """Right answers per item, every subject counted by its weight."""
-        return self.right_totals(self.weights[:, None])[:, 0]
-
-    @cached_property
-    def weighted_item_counts(self) -> Floats:
-        """Answers per item, every subject counted by its weight."""
-        return self.seen_totals(self.weights[:, None])[:, 0]
-
-    def precisely(self) -> Answers:
-        """Return the same answers with products in double precision whatever their size."""
-        return self if self.dtype is np.float64 else replace(self, precise=True)
+        return self.right_sums(self.weights[:, None], axis=0)[:, 0]
 
     def with_mask(self) -> Answers:
         """Return the same answers with ``seen`` spelled out, so that the path for missing cells is taken."""
-        return self if self.seen is not None else replace(self, seen=np.ones(self.right.shape, dtype=np.uint8))
+        seen = np.ones(self.right.shape, dtype=np.uint8) if self.seen is None else self.seen
+        return self._counted(self.right, seen, self.weights, self.fractional)
 
     def with_weights(self, weights: Floats) -> Answers:
         """Return the same answers with other weights of the subjects."""
@@ -133,25 +119,19 @@ class Answers:
             seen = None
         return self._counted(right, seen, self.weights[subjects], self.fractional)
 
-    def right_sums(self, per_item: Floats) -> Floats:
-        """Sum a table [items, c] over the items that each subject got right: [subjects, c]."""
-        return self._sums(self.right, per_item, self.subject_sums)
+    def right_sums(self, table: Floats, axis: int = 1) -> Floats:
+        """Sum a table over right answers.
 
-    def seen_sums(self, per_item: Floats) -> Floats:
-        """Sum a table [items, c] over the items that each subject answered: [subjects, c]."""
+        A table [items, c] over the items that each subject got right (``axis`` 1): [subjects, c]. Or a table
+        [subjects, c] over the subjects that got each item right (``axis`` 0): [items, c].
+        """
+        return self._sums(self.right, table, self.subject_sums if axis else self.item_sums, axis)
+
+    def seen_sums(self, table: Floats, axis: int = 1) -> Floats:
+        """Sum a table over all answers, in the same way as :meth:`right_sums`."""
         if self.seen is None:
-            return np.broadcast_to(per_item.sum(axis=0), (self.n_subjects, per_item.shape[1])).copy()
-        return self._sums(self.seen, per_item, self.subject_counts)
-
-    def right_totals(self, per_subject: Floats) -> Floats:
-        """Sum a table [subjects, c] over the subjects that got each item right: [items, c]."""
-        return self._totals(self.right, per_subject, self.item_sums)
-
-    def seen_totals(self, per_subject: Floats) -> Floats:
-        """Sum a table [subjects, c] over the subjects that answered each item: [items, c]."""
-        if self.seen is None:
-            return np.broadcast_to(per_subject.sum(axis=0), (self.n_items, per_subject.shape[1])).copy()
-        return self._totals(self.seen, per_subject, self.item_counts)
+            return np.broadcast_to(table.sum(axis=0), (self.right.shape[1 - axis], table.shape[1])).copy()
+        return self._sums(self.seen, table, self.subject_counts if axis else self.item_counts, axis)
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any] | None]]:
         """Walk over blocks of subjects: their rows, right answers and mask, in floating point."""
@@ -159,53 +139,33 @@ class Answers:
         for rows, right in self._as_floats(self.right):
             yield rows, right, None if seen is None else next(seen)[1]
 
-    def _sums(self, cells: Cells, per_item: Floats, counts: Floats) -> Floats:
-        mean = per_item.mean(axis=0)
-        table = (per_item - mean).astype(self.dtype)
-        out = np.empty((self.n_subjects, per_item.shape[1]))
+    def _sums(self, cells: Cells, table: Floats, counts: Floats, axis: int) -> Floats:
+        """Multiply in threads, with the subjects in the same parts on every machine, so that sums are the same."""
+        n, mean = self.n_subjects, table.mean(axis=0)
+        centred = (table - mean).astype(self.dtype)
+        centred = centred if axis else centred.T.copy()
 
-        def fill(part: range) -> None:
+        def product(part: range) -> Floats:
+            if axis:
+                return np.concatenate([block @ centred for _, block in self._as_floats(cells, part)])
+            total = np.zeros((table.shape[1], self.n_items))
             for rows, block in self._as_floats(cells, part):
-                out[rows] = block @ table
+                total += centred[:, rows] @ block
+            return total
 
-        self._in_parts(fill)
-        out += counts[:, None] * mean
-        return out
-
-    def _totals(self, cells: Cells, per_subject: Floats, counts: Floats) -> Floats:
-        mean = per_subject.mean(axis=0)
-        table = (per_subject - mean).astype(self.dtype).T.copy()
-
-        def total(part: range) -> Floats:
-            out = np.zeros((per_subject.shape[1], self.n_items))
-            for rows, block in self._as_floats(cells, part):
-                out += table[:, rows] @ block
-            return out
-
-        totals: Floats = sum(self._in_parts(total)).T + counts[:, None] * mean  # type: ignore[union-attr]
-        return totals
-
-    def _in_parts(self, work: Callable[[range], T]) -> list[T]:
-        """Split the subjects between threads, into the same parts on every machine, so that sums are the same."""
-        n = self.n_subjects
-        if self.right.size <= SMALL_CELLS:
-            return [work(range(n))]
-        step = -(-n // PARTS)
-        with ThreadPoolExecutor(min(PARTS, os.cpu_count() or 1)) as pool:
-            return list(pool.map(work, [range(start, min(start + step, n)) for start in range(0, n, step)]))
-
-    def _margins(self, cells: Cells) -> tuple[Floats, Floats]:
-        rows, columns = np.empty(cells.shape[0]), np.zeros(cells.shape[1])
-        for part, block in self._as_floats(cells):
-            # Sums of at most a million ones and zeros are exact in single precision.
-            rows[part] = block @ np.ones(cells.shape[1], dtype=self.dtype)
-            columns += np.ones(block.shape[0], dtype=self.dtype) @ block
-        return rows, columns
+        if self.floats is not None:
+            parts = [product(range(n))]
+        else:
+            step = -(-n // PARTS)
+            with ThreadPoolExecutor(min(PARTS, os.cpu_count() or 1)) as pool:
+                parts = list(pool.map(product, [range(start, min(start + step, n)) for start in range(0, n, step)]))
+        sums: Floats = (np.concatenate(parts) if axis else np.sum(parts, axis=0).T) + counts[:, None] * mean
+        return sums
 
     def _as_floats(self, cells: Cells, part: range | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
         n, j = cells.shape
-        if n * j <= SMALL_CELLS:
-            yield slice(0, n), self._small[cells is self.seen]
+        if self.floats is not None:
+            yield slice(0, n), self.floats[cells is self.seen]
             return
         part = range(n) if part is None else part
         step = max(1, BLOCK_CELLS // j)
@@ -214,11 +174,6 @@ class Answers:
             block = buffer[: min(step, part.stop - start)]
             np.copyto(block, cells[start : start + len(block)])
             yield slice(start, start + len(block)), block
-
-    @cached_property
-    def _small(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        right = self.right.astype(np.float64)
-        return right, right if self.seen is None else self.seen.astype(np.float64)
 
 
 def _read(matrix: NDArray[Any]) -> tuple[Cells, NDArray[np.uint8] | None, bool]:

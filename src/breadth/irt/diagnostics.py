@@ -71,15 +71,10 @@ def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
             subject[k, rows] = table @ one_row
         item[3] += residual.shape[0] if seen is None else one_column @ seen
         subject[3, rows] = j if seen is None else seen @ one_row
-    return Fit(_mean_squares(item), _mean_squares(subject), point_biserial(answers))
-
-
-def _mean_squares(sums: Floats) -> Misfit:
+    # Where there are no answers, 0 / 0 is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
-        infit, outfit = sums[0] / sums[1], sums[2] / sums[3]
-    nothing = sums[3] == 0
-    infit[nothing] = outfit[nothing] = np.nan
-    return Misfit(infit, outfit)
+        by_item, by_subject = (Misfit(sums[0] / sums[1], sums[2] / sums[3]) for sums in (item, subject))
+    return Fit(by_item, by_subject, point_biserial(answers))
 
 
 class Block(NamedTuple):
@@ -135,18 +130,19 @@ def point_biserial(answers: Answers) -> Floats:
     centre = float(np.average(share, weights=usable)) if usable.sum() > 0 else 0.0
     share = share - centre
     if answers.fractional:
-        return _point_biserial_of_shares(answers, share, inverse, usable)
-    columns = np.column_stack([usable, usable * share, usable * share**2, usable * inverse, usable * inverse**2])
-    more = np.column_stack([columns, usable * share * inverse])
-    count, first, second = answers.seen_totals(columns[:, :3]).T
-    r_count, r_first, _, r_inverse, r_inverse2, r_cross = answers.right_totals(more).T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean_r = r_count / count
-        mean_rest = (first - r_inverse) / count
-        variance_rest = (second - 2 * r_cross + r_inverse2) / count - mean_rest**2
-        covariance = (r_first - r_inverse) / count - mean_r * mean_rest
-        correlation = covariance / np.sqrt(mean_r * (1 - mean_r) * np.maximum(variance_rest, 0))
-    return _clipped(correlation)
+        correlation = _point_biserial_of_shares(answers, share, inverse, usable)
+    else:
+        columns = np.column_stack([usable, usable * share, usable * share**2, usable * inverse, usable * inverse**2])
+        more = np.column_stack([columns, usable * share * inverse])
+        count, first, second = answers.seen_sums(columns[:, :3], axis=0).T
+        r_count, r_first, _, r_inverse, r_inverse2, r_cross = answers.right_sums(more, axis=0).T
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean_r = r_count / count
+            mean_rest = (first - r_inverse) / count
+            variance_rest = (second - 2 * r_cross + r_inverse2) / count - mean_rest**2
+            covariance = (r_first - r_inverse) / count - mean_r * mean_rest
+            correlation = covariance / np.sqrt(mean_r * (1 - mean_r) * np.maximum(variance_rest, 0))
+    return np.where(np.isfinite(correlation), np.clip(correlation, -1, 1), np.nan)
 
 
 def _point_biserial_of_shares(answers: Answers, share: Floats, inverse: Floats, usable: Floats) -> Floats:
@@ -162,12 +158,8 @@ def _point_biserial_of_shares(answers: Answers, share: Floats, inverse: Floats, 
     with np.errstate(invalid="ignore", divide="ignore"):
         covariance = rs / count - r * s / count**2
         spread = (rr / count - (r / count) ** 2) * (ss / count - (s / count) ** 2)
-        correlation = covariance / np.sqrt(np.maximum(spread, 0))
-    return _clipped(correlation)
-
-
-def _clipped(correlation: Floats) -> Floats:
-    return np.where(np.isfinite(correlation), np.clip(correlation, -1, 1), np.nan)
+        correlation: Floats = covariance / np.sqrt(np.maximum(spread, 0))
+    return correlation
 
 
 class Dimension(NamedTuple):

@@ -163,48 +163,29 @@ class Expectation(NamedTuple):
 
 
 def expect(model: Model, answers: Answers, items: Parameters, with_weights: bool = False) -> Expectation:
-    """Take the E step of a model; ``with_weights`` keeps every subject's posterior weights."""
+    """Take the E step of a model; ``with_weights`` keeps every subject's posterior weights.
+
+    The sum of slopes over right answers is sufficient for ability. With equal slopes raw scores are, and subjects that
+    answered everything and have equal scores are one.
+    """
     if model.guessing:
         return _expect_guessing(answers, items)
-    if model.slope == "item":
-        return _expect_slopes(answers, items, with_weights)
-    return _expect_equal_slopes(answers, items, with_weights)
-
-
-def _expect_equal_slopes(answers: Answers, items: Parameters, with_weights: bool) -> Expectation:
-    """Raw scores are sufficient, and subjects with equal scores are one."""
-    right = answers.weighted_item_sums[:, None]
-    if answers.seen is not None or with_weights:
-        return _expect_scores(answers, items, items.slope[0] * answers.subject_sums, right, with_weights)
-    at = curves(items)
-    raw, same = np.unique(answers.subject_sums, return_inverse=True)
-    counts = np.bincount(same, weights=answers.weights).astype(np.float64)
-    grid = grid_for(peak_information(items, at))
-    posterior = from_scores(items.slope[0] * raw, at.log_one_plus.sum(axis=0), grid, counts)
-    return _summarise(answers, items, posterior, posterior.total[None], right, counts, at)
-
-
-def _expect_slopes(answers: Answers, items: Parameters, with_weights: bool) -> Expectation:
-    """The sum of slopes over right answers is sufficient for ability."""
-    score = answers.right_sums(items.slope[:, None])[:, 0]
-    return _expect_scores(answers, items, score, None, with_weights)
-
-
-def _expect_scores(
-    answers: Answers, items: Parameters, score: Floats, right: Floats | None, with_weights: bool
-) -> Expectation:
     at = curves(items)
     grid = grid_for(peak_information(items, at))
-    if answers.seen is None and not with_weights:
-        posterior = from_scores(score, at.log_one_plus.sum(axis=0), grid, answers.weights)
-        counts = posterior.total[None]
+    own_slopes, common_normaliser = model.slope == "item", answers.seen is None and not with_weights
+    raw, weights = answers.subject_sums, answers.weights
+    if common_normaliser and not own_slopes:
+        raw, same = np.unique(raw, return_inverse=True)
+        weights = np.bincount(same, weights=weights).astype(np.float64)
+    score = answers.right_sums(items.slope[:, None])[:, 0] if own_slopes else items.slope[0] * raw
+    if common_normaliser:
+        posterior = from_scores(score, at.log_one_plus.sum(axis=0), grid, weights)
     else:
-        posterior = from_table(-answers.seen_sums(at.log_one_plus), grid, answers.weights, score)
-        counts = _counts(answers, posterior)
-    if right is None:
-        theta = answers.right_totals((answers.weights * posterior.mean)[:, None])
-        right = np.column_stack([theta, answers.weighted_item_sums])
-    return _summarise(answers, items, posterior, counts, right, answers.weights, at)
+        posterior = from_table(-answers.seen_sums(at.log_one_plus), grid, weights, score)
+    right = answers.weighted_item_sums[:, None]
+    if own_slopes:
+        right = np.column_stack([answers.right_sums((weights * posterior.mean)[:, None], axis=0), right])
+    return _summarise(answers, items, posterior, right, weights, at)
 
 
 def _expect_guessing(answers: Answers, items: Parameters) -> Expectation:
@@ -215,26 +196,17 @@ def _expect_guessing(answers: Answers, items: Parameters) -> Expectation:
     posterior = from_table(table, grid_for(peak_information(items, at)), answers.weights)
     if posterior.weights is None:
         raise AssertionError("a posterior from a table has weights")
-    right = answers.right_totals(answers.weights[:, None] * posterior.weights)
+    right = answers.right_sums(answers.weights[:, None] * posterior.weights, axis=0)
     no_intercept = items._replace(intercept=np.zeros_like(items.intercept))
-    return _summarise(answers, no_intercept, posterior, _counts(answers, posterior), right, answers.weights, at)
-
-
-def _counts(answers: Answers, posterior: Posterior) -> Floats:
-    if answers.seen is None or posterior.weights is None:
-        return posterior.total[None]
-    return answers.seen_totals(answers.weights[:, None] * posterior.weights)
+    return _summarise(answers, no_intercept, posterior, right, answers.weights, at)
 
 
 def _summarise(
-    answers: Answers,
-    items: Parameters,
-    posterior: Posterior,
-    counts: Floats,
-    right: Floats,
-    weights: Floats,
-    at: Curves,
+    answers: Answers, items: Parameters, posterior: Posterior, right: Floats, weights: Floats, at: Curves
 ) -> Expectation:
+    counts = posterior.total[None]
+    if answers.seen is not None and posterior.weights is not None:
+        counts = answers.seen_sums(answers.weights[:, None] * posterior.weights, axis=0)
     total = weights.sum()
     mean = float(weights @ posterior.mean / total)
     missing = float(weights @ posterior.variance / total)

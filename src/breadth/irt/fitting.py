@@ -93,7 +93,7 @@ def calibrate(
         estimates = MODELS[model].fit(fitted, chosen, fixed)
     except InputError as error:
         raise InputError(f"{study.name}: {error}") from error
-    abilities = _scored(answers, estimates)
+    abilities = score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
     fit = fit_statistics(answers, estimates.items, abilities.ability)
     assigned = assign_levels(estimates.difficulty, estimates.difficulty_se, min(levels, answers.n_items))
     items = items_frame(
@@ -102,9 +102,8 @@ def calibrate(
     subjects = subjects_frame(study.subject_names, answers, abilities, fit)
     summary = _fit_frame(model, answers, estimates, abilities)
     calibration = Calibration(items, subjects, summary, (), study, seed)
-    warnings = (*study.warnings, *_dependence(study), *_warnings(estimates, items))
     alike = calibration.reliability_warning
-    return replace(calibration, warnings=(*warnings, alike) if alike else warnings)
+    return replace(calibration, warnings=(*_warnings(study, estimates, items), *([alike] if alike else [])))
 
 
 def ability(
@@ -158,13 +157,10 @@ def _enough(answers: Answers, least: int) -> Answers:
     return Answers.of(np.where(unseen, np.nan, answers.right.astype(np.float64)))
 
 
-def _scored(answers: Answers, estimates: Estimates) -> Abilities:
-    return score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
-
-
 def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, copies: Copies) -> Answers:
     first = model.fit(answers, priors, fixed, errors=False)
-    patterns = distinct_patterns(answers, first.items, _scored(answers, first).ability)
+    ability = score(answers, first.items, mean=first.ability_mean, sd=first.ability_sd).ability
+    patterns = distinct_patterns(answers, first.items, ability)
     if copies == "weigh":
         return answers.with_weights(patterns.weights)
     keep = np.zeros(answers.n_subjects)
@@ -202,21 +198,14 @@ def _fit_frame(model: str, answers: Answers, estimates: Estimates, abilities: Ab
     )
 
 
-def _dependence(study: Study) -> list[str]:
-    """Warn that checkpoints of one run are not independent."""
-    if "run" not in study.subjects.columns:
-        return []
-    runs, subjects = study.subjects["run"].n_unique(), study.subjects.height
-    if runs == subjects:
-        return []
-    return [
-        f"the {subjects} subjects are checkpoints of {runs} run{'' if runs == 1 else 's'}, and checkpoints of one run "
-        "are not independent subjects: standard errors are too small"
-    ]
-
-
-def _warnings(estimates: Estimates, items: pl.DataFrame) -> list[str]:
-    warnings = []
+def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame) -> list[str]:
+    warnings = list(study.warnings)
+    runs = study.subjects["run"].n_unique() if "run" in study.subjects.columns else study.subjects.height
+    if runs != study.subjects.height:
+        warnings.append(
+            f"the {study.subjects.height} subjects are checkpoints of {runs} run{'' if runs == 1 else 's'}, and "
+            "checkpoints of one run are not independent subjects: standard errors are too small"
+        )
     if not estimates.converged:
         warnings.append(
             f"the fit did not converge in {estimates.iterations} iterations: treat its numbers with caution"

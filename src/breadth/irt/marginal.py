@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from breadth.errors import InputError, listed
 from breadth.irt.answers import Answers, Bools, Floats
-from breadth.irt.expectation import Expectation, expect
-from breadth.irt.maximisation import Improved, ability_scale, covariance, exact_is_cheap, improve
+from breadth.irt.expectation import expect
+from breadth.irt.maximisation import ability_scale, covariance, improve
 from breadth.irt.models import MODELS, Model
-from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
+from breadth.irt.parameters import KNOTS, Anchors, Estimates, Parameters, Priors
 from breadth.threads import one_blas_thread
 
 MOST_ITERATIONS = 1000
@@ -26,6 +26,9 @@ MEMORY = 6
 
 #: A fit is finished when no parameter is further than this share of its standard error from where it will end.
 TOLERANCE = 1e-3
+
+#: Multiplications up to which the whole information matrix is computed: a fraction of a second.
+EXACT_WORK = 5e9
 
 
 @one_blas_thread
@@ -47,7 +50,7 @@ def fit_model(
     problem = make_problem(model, answers.part(subjects, kept), priors, anchors, kept)
     noise = 1e-10 if problem.answers.dtype is np.float64 else 1e-7
     solution = fixed_point(problem.step, problem.start(), MOST_ITERATIONS, noise)
-    estimates = _estimates(problem, _upright(problem, solution.point), errors)
+    estimates = _estimates(problem, solution.point, errors)
     estimates = estimates._replace(converged=solution.converged, iterations=solution.iterations)
     if kept.all():
         return estimates
@@ -80,7 +83,8 @@ class Step(NamedTuple):
 class Problem:
     """A calibration to be done: answers of items and subjects that have some, and which parameters are free [3, J].
 
-    Inside, abilities are standardised: items are expressed as the standardised ability sees them.
+    Inside, abilities are standardised: items are expressed as the standardised ability sees them. ``anchored``: fixed
+    items set the scale. ``one_free_slope``: all items share a slope that is estimated; beside fixed items it is theirs.
     """
 
     model: Model
@@ -88,34 +92,21 @@ class Problem:
     priors: Priors
     known: Parameters
     free: Bools
-
-    @property
-    def free_items(self) -> Bools:
-        """Items that are not fixed."""
-        items: Bools = self.free[1]
-        return items
-
-    @property
-    def anchored(self) -> bool:
-        """Whether some items set the scale."""
-        return not bool(self.free_items.all())
-
-    @property
-    def one_free_slope(self) -> bool:
-        """Whether all items share a slope that is estimated; beside fixed items it is theirs."""
-        return self.model.slope == "common" and not self.anchored
+    anchored: bool
+    one_free_slope: bool
 
     def start(self) -> Floats:
         """Begin with slopes of 1 and the intercepts that the shares of right answers suggest."""
         answers = self.answers
-        share = (answers.weighted_item_sums + 0.5) / (answers.weighted_item_counts + 1)
+        counts = answers.seen_sums(answers.weights[:, None], axis=0)[:, 0]
+        share = (answers.weighted_item_sums + 0.5) / (counts + 1)
         above = np.clip((share - self.known.guessing) / (1 - self.known.guessing), 0.02, 1)
         share = np.where(self.known.guessing > 0, np.minimum(above, share), share)
         # The curve of the average subject is steeper than the average curve.
         intercept = np.log(share / (1 - share)) * np.sqrt(1 + 0.35)
         items = self.known._replace(
             slope=np.where(np.isnan(self.known.slope), 1.0, self.known.slope),
-            intercept=np.where(self.free_items, intercept, self.known.intercept),
+            intercept=np.where(self.free[1], intercept, self.known.intercept),
         )
         return self.pack(items, Ability())
 
@@ -137,36 +128,24 @@ class Problem:
             items.slope[:] = np.exp(point[-1])
         return items, Ability()
 
-    def improve(self, items: Parameters, expectation: Expectation) -> Improved:
-        """Take the M step of the model for the free items."""
-        some = self.free_items
-        if self.anchored:
-            counts, at = expectation.counts, expectation.curves
-            expectation = expectation._replace(
-                counts=counts if counts.shape[0] == 1 else counts[some],
-                right=expectation.right[some],
-                curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
-            )
-        return improve(self.model, items.part(some), expectation, self.priors, self.free[:, some])
-
     def step(self, point: Floats) -> Step:
         """Take one EM step."""
         items, ability = self.unpack(point)
         seen = items.for_population(*ability)
         expectation = expect(self.model, self.answers, seen)
-        better, known = self.improve(seen, expectation)
+        better, known = improve(self.model, seen, expectation, self.priors, self.free)
         weight = float(self.answers.weights.sum())
         log_spread = float(np.log(ability.sd)) if self.anchored else None
         if self.model.slope == "common":
             log_spread = float(np.log(seen.slope[0]))
         objective = expectation.log_likelihood + float(self.priors.log_density(seen, self.free).sum())
         if log_spread is not None:
-            objective -= self.priors.spread_precision * log_spread**2 / 2
+            objective -= self.priors.strength.spread * log_spread**2 / 2
         # A likelihood above 1 shows that curves are too steep for the knots.
         objective = objective if expectation.log_likelihood <= 0 else -np.inf
-        of_free = self.free[:, self.free_items]
+        of_free = self.free[:, self.free[1]]
         precision = [np.sqrt(np.maximum(known[row][of_free[row]], 1e-12)) for row in (1, 0, 2)]
-        improved = seen.with_part(self.free_items, better)
+        improved = seen.with_part(self.free[1], better)
         stretches = self.anchored or self.model.known_slope is None
         scale = ability_scale(self.model, expectation, weight, better, self.priors, log_spread, stretches)
         if self.anchored:
@@ -197,23 +176,28 @@ def make_problem(model: Model, answers: Answers, priors: Priors, anchors: Anchor
     free = np.tile([[model.slope == "item"], [True], [model.guessing]], n)
     slope = np.full(n, np.nan if model.known_slope is None else model.known_slope)
     guessing = np.full(n, START_GUESSING if model.guessing else 0.0)
-    if anchors is None:
-        return Problem(model, answers, priors, Parameters(slope, np.full(n, np.nan), guessing), free)
-    difficulty, known_slope, known_guessing = (np.asarray(array)[kept] for array in anchors)
-    free_items = np.isnan(difficulty)
-    if not free_items.any():
-        raise InputError("All items are fixed, so there is nothing to calibrate; score the subjects (breadth ability).")
-    if not model.guessing and (known_guessing > 0).any():
-        others = listed(name for name, other in MODELS.items() if other.guessing)
-        raise InputError(f"{model.title} has no guessing, but some fixed items have; use {others}.")
-    if model.slope == "item":
-        slope = known_slope
-    elif not free_items.all():
-        slope = np.full(n, _shared_slope(model, known_slope[~free_items]))
-    guessing = np.where(np.isnan(known_guessing), np.where(free_items, guessing, 0.0), known_guessing)
-    free &= free_items
-    free[2] &= np.isnan(known_guessing)
-    return Problem(model, answers, priors, Parameters(slope, -slope * difficulty, guessing), free)
+    intercept = np.full(n, np.nan)
+    if anchors is not None:
+        difficulty, known_slope, known_guessing = (np.asarray(array)[kept] for array in anchors)
+        free_items = np.isnan(difficulty)
+        if not free_items.any():
+            raise InputError(
+                "All items are fixed, so there is nothing to calibrate; score the subjects (breadth ability)."
+            )
+        if not model.guessing and (known_guessing > 0).any():
+            others = listed(name for name, other in MODELS.items() if other.guessing)
+            raise InputError(f"{model.title} has no guessing, but some fixed items have; use {others}.")
+        if model.slope == "item":
+            slope = known_slope
+        elif not free_items.all():
+            slope = np.full(n, _shared_slope(model, known_slope[~free_items]))
+        intercept = -slope * difficulty
+        guessing = np.where(np.isnan(known_guessing), np.where(free_items, guessing, 0.0), known_guessing)
+        free &= free_items
+        free[2] &= np.isnan(known_guessing)
+    anchored = not bool(free[1].all())
+    one_free_slope = model.slope == "common" and not anchored
+    return Problem(model, answers, priors, Parameters(slope, intercept, guessing), free, anchored, one_free_slope)
 
 
 def _shared_slope(model: Model, fixed: Floats) -> float:
@@ -242,14 +226,13 @@ def fixed_point(step: Callable[[Floats], Step], start: Floats, most: int, noise:
     taken instead, and if even that is lower (the M step is a Newton step, which may overshoot), half the way.
     ``noise`` is the relative rounding error of the objective.
     """
-    point, taken = start, step(start)
-    points, residuals = [point], [taken.after - point]
-    if _finished(taken, residuals[-1]):
-        return Solution(taken.after, True, 1)
-    candidate, halvings = taken.after, 0
-    for iteration in range(2, most + 1):
+    point = candidate = start
+    taken, halvings = Step(start, -np.inf, np.empty(0), 0.0), 0
+    points: list[Floats] = []
+    residuals: list[Floats] = []
+    for iteration in range(1, most + 1):
         tried = step(candidate)
-        if not tried.objective >= taken.objective - noise * abs(taken.objective):
+        if points and not tried.objective >= taken.objective - noise * abs(taken.objective):
             halvings += 1
             candidate = point + 0.5**halvings * (taken.after - point)
             points, residuals = points[-1:], residuals[-1:]
@@ -257,15 +240,14 @@ def fixed_point(step: Callable[[Floats], Step], start: Floats, most: int, noise:
         point, taken = candidate, tried
         points = [*points[-MEMORY:], point]
         residuals = [*residuals[-MEMORY:], taken.after - point]
-        if _finished(taken, residuals[-1]):
+        if float(np.max(np.abs(residuals[-1]) * taken.precision)) < TOLERANCE * (1 - taken.rate):
             return Solution(taken.after, True, iteration)
+        if len(points) == 1:
+            candidate = taken.after
+            continue
         # An accelerated candidate counts as minus one halving: the first thing to fall back on is the whole EM step.
         candidate, halvings = _combine(points, residuals, taken.precision), -1
     return Solution(taken.after, False, most)
-
-
-def _finished(taken: Step, residual: Floats) -> bool:
-    return float(np.max(np.abs(residual) * taken.precision)) < TOLERANCE * (1 - taken.rate)
 
 
 def _combine(points: list[Floats], residuals: list[Floats], precision: Floats) -> Floats:
@@ -273,8 +255,6 @@ def _combine(points: list[Floats], residuals: list[Floats], precision: Floats) -
 
     No parameter moves by more than 1, or by more than EM itself would move it: far jumps land where nothing is known.
     """
-    if len(points) < 2:
-        return points[-1] + residuals[-1]
     steps = np.diff(np.array(residuals), axis=0)
     moves = np.diff(np.array(points), axis=0)
     scaled = steps * precision
@@ -287,30 +267,26 @@ def _combine(points: list[Floats], residuals: list[Floats], precision: Floats) -
     return combined
 
 
-def _upright(problem: Problem, point: Floats) -> Floats:
-    """Turn the scale round if most items discriminate negatively on it: without anchors its sign is arbitrary."""
-    items, ability = problem.unpack(point)
-    if problem.anchored or items.slope.sum() >= 0:
-        return point
-    return problem.pack(items._replace(slope=-items.slope), ability)
-
-
 def _estimates(problem: Problem, point: Floats, errors: bool) -> Estimates:
+    model, answers, free = problem.model, problem.answers, problem.free[1]
     items, ability = problem.unpack(point)
+    if model.slope == "item" and not problem.anchored and items.slope.sum() < 0:
+        # Without anchors the sign of the scale is arbitrary: turn it so that most items discriminate positively.
+        items = items._replace(slope=-items.slope)
     seen = items.for_population(*ability)
-    n, free = items.slope.size, problem.free_items
-    exact = errors and exact_is_cheap(problem.answers.n_subjects, int(free.sum()))
-    expectation = expect(problem.model, problem.answers.precisely(), seen, with_weights=exact)
-    a_se, b_se, g_se = (np.full(n, 0.0 if errors else np.nan) for _ in range(3))
+    exact = errors and answers.n_subjects * (2 * int(free.sum())) ** 2 * KNOTS.size <= EXACT_WORK
+    expectation = expect(model, replace(answers, dtype=np.float64), seen, with_weights=exact)
+    a_se, b_se, g_se = (np.full(free.size, 0.0 if errors else np.nan) for _ in range(3))
     if errors:
         chance = problem.free[2]
-        about = covariance(problem.model, problem.answers, seen, expectation, problem.priors, problem.free, exact)
-        b, a = seen.difficulty[free], seen.slope[free]
+        about = covariance(model, answers, seen, expectation, problem.priors, problem.free, exact)
+        b, a, g = seen.difficulty[free], seen.slope[free], items.guessing[chance]
         variance = (about.intercept + 2 * b * about.both + b**2 * about.slope) / a**2
-        a_se[free] = _root(about.slope) / ability.sd
-        b_se[free] = _root(variance) * ability.sd
-        g = items.guessing[chance]
-        g_se[chance] = g * (1 - g) * _root(about.guessing[chance[free]])
+        # A negative variance, where there is no maximum to measure the curvature of, has the root NaN.
+        with np.errstate(invalid="ignore"):
+            a_se[free] = np.sqrt(about.slope) / ability.sd
+            b_se[free] = np.sqrt(variance) * ability.sd
+            g_se[chance] = g * (1 - g) * np.sqrt(about.guessing[chance[free]])
     of_the_scale = 2 if problem.anchored else int(problem.one_free_slope)
     return Estimates(
         items.difficulty,
@@ -325,8 +301,3 @@ def _estimates(problem: Problem, point: Floats, errors: bool) -> Estimates:
         0,
         *ability,
     )
-
-
-def _root(variance: Floats) -> Floats:
-    """Standard error, or NaN where there is no maximum to measure the curvature of."""
-    return np.sqrt(np.where(variance >= 0, variance, np.nan))

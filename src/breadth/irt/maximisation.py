@@ -23,9 +23,6 @@ LEAST_INFORMATION = 1e-9
 #: Times that a step with guessing is halved before it is given up.
 HALVINGS = 6
 
-#: Multiplications up to which the whole information matrix is computed.
-EXACT_WORK = 5e9
-
 #: Numbers in each table of subjects x parameters x knots held at once meanwhile.
 BATCH_NUMBERS = 2_000_000
 
@@ -38,7 +35,16 @@ class Improved(NamedTuple):
 
 
 def improve(model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Improved:
-    """Take the M step of a model for its free items; ``free`` [3, J] says which of their parameters are."""
+    """Take the M step of a model for its free items; ``free`` [3, J] says which parameters of all items are."""
+    some = free[1]
+    if not some.all():
+        counts, at = expectation.counts, expectation.curves
+        expectation = expectation._replace(
+            counts=counts if counts.shape[0] == 1 else counts[some],
+            right=expectation.right[some],
+            curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
+        )
+        items, free = items.part(some), free[:, some]
     if model.guessing:
         return _improve_guessing(items, expectation, priors, free)
     if model.slope == "item":
@@ -50,14 +56,14 @@ def _improve_intercepts(items: Parameters, expectation: Expectation, priors: Pri
     """Intercepts only; a common slope is the spread of ability."""
     right = expectation.right[:, 0]
     logistic = expectation.curves.logistic
-    information = np.empty(0)
+    precision, information = priors.strength.intercept, np.empty(0)
     for repeat in range(NEWTON_STEPS):
         if repeat:
             logistic = curves(items).logistic
         first = knot_sums(expectation.counts, logistic)[:, 0]
         spread = first - knot_sums(expectation.counts, logistic**2)[:, 0]
-        information = np.maximum(spread, LEAST_INFORMATION) + priors.intercept_precision
-        gradient = right - first - priors.intercept_precision * items.intercept
+        information = np.maximum(spread, LEAST_INFORMATION) + precision
+        gradient = right - first - precision * items.intercept
         items = items._replace(intercept=items.intercept + _limited((gradient / information)[None])[0])
     unused = np.zeros(information.size)
     return Improved(items, Parameters(unused, information, unused))
@@ -66,17 +72,17 @@ def _improve_intercepts(items: Parameters, expectation: Expectation, priors: Pri
 def _improve_slopes(items: Parameters, expectation: Expectation, priors: Priors) -> Improved:
     """Slope and intercept of every item, a concave problem in two variables."""
     logistic = expectation.curves.logistic
-    aa = dd = np.empty(0)
+    prior, aa, dd = priors.strength, np.empty(0), np.empty(0)
     for repeat in range(NEWTON_STEPS):
         if repeat:
             logistic = curves(items).logistic
         variance = logistic * (1 - logistic)
         expected = knot_sums(expectation.counts, logistic, logistic)
         dd, ad, aa = knot_sums(expectation.counts, variance, variance, variance).T
-        dd = np.maximum(dd, LEAST_INFORMATION) + priors.intercept_precision
-        aa = np.maximum(aa, LEAST_INFORMATION) + priors.slope_precision
-        to_a = expectation.right[:, 0] - expected[:, 1] - priors.slope_precision * (items.slope - priors.slope_mean)
-        to_d = expectation.right[:, 1] - expected[:, 0] - priors.intercept_precision * items.intercept
+        dd = np.maximum(dd, LEAST_INFORMATION) + prior.intercept
+        aa = np.maximum(aa, LEAST_INFORMATION) + prior.slope
+        to_a = expectation.right[:, 0] - expected[:, 1] - prior.slope * (items.slope - priors.slope_mean)
+        to_d = expectation.right[:, 1] - expected[:, 0] - prior.intercept * items.intercept
         determinant = np.maximum(aa * dd - ad**2, 1e-12 * aa * dd)
         move = _limited(np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant)
         items = items._replace(slope=items.slope + move[0], intercept=items.intercept + move[1])
@@ -160,8 +166,9 @@ def ability_scale(
     stretch does to them is counted here, so that the fixed point is the maximum of the posterior. ``log_spread`` is the
     log of the spread of ability so far, where it is estimated; without ``stretches`` the standard deviation stays 1.
     """
-    precision = priors.intercept_precision
-    pull, stiffness = precision * (items.slope @ items.intercept), precision * (items.slope @ items.slope)
+    prior = priors.strength
+    slope, pull = items.slope, prior.intercept * (items.slope @ items.intercept)
+    stiffness = prior.intercept * (slope @ slope)
     # Starting from no change at all, a solution that is already reached stays where it is.
     mean, log_sd = 0.0, 0.0
     for _ in range(4):
@@ -169,31 +176,18 @@ def ability_scale(
         mean = float((inverse * expectation.mean - pull) / (inverse + stiffness))
         variance = expectation.square - 2 * mean * expectation.mean + mean**2
         for _ in range(3 * stretches):
-            gradient, curvature = _stretch(model, log_sd, weight, variance, items.slope, priors, log_spread)
+            # First and negative second derivative of the expanded model's objective by log_sd.
+            spread = weight * variance * np.exp(-2 * log_sd)
+            gradient, curvature = spread - weight, 2 * spread
+            if log_spread is not None:
+                gradient -= prior.spread * (log_spread + log_sd)
+                curvature += prior.spread
+            if model.slope == "item":
+                stretched = slope * np.exp(log_sd)
+                gradient -= prior.slope * float(stretched @ (stretched - priors.slope_mean))
+                curvature += prior.slope * float(stretched @ stretched)
             log_sd += float(np.clip(gradient / curvature, -0.5, 0.5))
     return mean, float(np.exp(log_sd))
-
-
-def _stretch(
-    model: Model,
-    log_sd: float,
-    weight: float,
-    variance: float,
-    slope: Floats,
-    priors: Priors,
-    log_spread: float | None,
-) -> tuple[float, float]:
-    """First and negative second derivative by log_sd of the expanded model's objective."""
-    spread = weight * variance * np.exp(-2 * log_sd)
-    gradient, curvature = spread - weight, 2 * spread
-    if log_spread is not None:
-        gradient -= priors.spread_precision * (log_spread + log_sd)
-        curvature += priors.spread_precision
-    if model.slope == "item":
-        stretched = slope * np.exp(log_sd)
-        gradient -= priors.slope_precision * float(stretched @ (stretched - priors.slope_mean))
-        curvature += priors.slope_precision * float(stretched @ stretched)
-    return float(gradient), float(curvature)
 
 
 class Covariance(NamedTuple):
@@ -206,17 +200,16 @@ class Covariance(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """The free items' scores on the knots, expected counts, complete-data information [F, p, p], priors [F, p]."""
+    """The free items' scores on the knots, expected counts, complete-data information [F, p, p], priors [F, p].
+
+    ``one_free_slope``: whether all items share a slope that is estimated; beside fixed items it is theirs.
+    """
 
     at: Scores
     counts: Floats
     complete: Floats
     priors: Floats
-
-
-def exact_is_cheap(n_subjects: int, n_free: int) -> bool:
-    """Whether the whole information matrix of so many subjects and free items takes a fraction of a second."""
-    return n_subjects * (2 * n_free) ** 2 * KNOTS.size <= EXACT_WORK
+    one_free_slope: bool
 
 
 def covariance(
@@ -243,26 +236,22 @@ def covariance(
     Both take the model to be true, subjects independent, ability normal and fixed items exact. With near-copies among
     the subjects the errors are too small: weight or drop the copies.
     """
-    pieces = _pieces(model, items, expectation, priors, free)
+    chosen = free[1]
+    some, own = items.part(chosen), free[:, chosen]
+    at = scores(some, model.guessing)
+    counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
+    prior = priors.curvature(some, own)[:, : at.direction.shape[0]]
+    if model.guessing:
+        at.direction[2] *= own[2][:, None]
+        prior[:, 2] += 1e-9 * own[2]
+    complete = np.einsum("jk,pjk,qjk->jpq", counts * at.variance, at.direction, at.direction, optimize=True)
+    pieces = _Pieces(at, counts, complete, prior, model.slope == "common" and bool(chosen.all()))
     if exact:
-        whole = _exact(model, answers, expectation, pieces, free[1])
+        whole = _exact(model, answers, expectation, pieces, chosen)
         # With very few answers the likelihood need not be curved downwards everywhere; the other way always is.
         if (whole.slope >= 0).all() and (whole.intercept > 0).all() and (whole.guessing >= 0).all():
             return whole
-    return _narrow(model, items, expectation, pieces, free[1])
-
-
-def _pieces(model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> _Pieces:
-    chosen = free[1]
-    some, free = items.part(chosen), free[:, chosen]
-    at = scores(some, model.guessing)
-    counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
-    prior = priors.curvature(some, free)[:, : at.direction.shape[0]]
-    if model.guessing:
-        at.direction[2] *= free[2][:, None]
-        prior[:, 2] += 1e-9 * free[2]
-    complete = np.einsum("jk,pjk,qjk->jpq", counts * at.variance, at.direction, at.direction, optimize=True)
-    return _Pieces(at, counts, complete, prior)
+    return _narrow(model, items, expectation, pieces, chosen)
 
 
 def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
@@ -290,7 +279,7 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
     if model.slope != "item":
         intercept = 1 / blocks[:, 1, 1] + slope**2 * shift
         none = np.zeros_like(intercept)
-        return Covariance(slope**2 * stretch * _one_free_slope(model, free), intercept, none, none)
+        return Covariance(slope**2 * stretch * pieces.one_free_slope, intercept, none, none)
     # The answer itself, not only its expectation, moves the score of a slope with ability: theta (r - P).
     blocks[:, 0, 0] -= (weight * np.square(at.ratio)) @ width
     full: Floats = np.linalg.inv(blocks).astype(np.float64)
@@ -327,7 +316,7 @@ def _exact(model: Model, answers: Answers, expectation: Expectation, pieces: _Pi
     information += (means * answers.weights[:, None]).T @ means
     information[np.diag_indices_from(information)] += pieces.priors.T.ravel()
     if model.slope != "item":
-        common = _one_free_slope(model, free)
+        common = pieces.one_free_slope
         chosen = np.zeros((p * n_free, n_free + int(common)))
         chosen[n_free:, :n_free] = np.eye(n_free)
         if common:
@@ -340,11 +329,6 @@ def _exact(model: Model, answers: Answers, expectation: Expectation, pieces: _Pi
         return Covariance(np.full(n_free, own[-1, -1]), intercept, own[-1, :-1], zero)
     inverse: Floats = np.linalg.inv(information).astype(np.float64).reshape(p, n_free, p, n_free)
     return _read(inverse[:, each, :, each])
-
-
-def _one_free_slope(model: Model, free: Bools) -> bool:
-    """Whether all items share a slope that is estimated: beside fixed items it is theirs."""
-    return model.slope == "common" and bool(free.all())
 
 
 def _read(full: Floats) -> Covariance:

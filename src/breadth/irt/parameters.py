@@ -116,30 +116,23 @@ class Parameters(NamedTuple):
 
     def pack(self, free: Bools) -> Floats:
         """The free parameters in one vector: intercepts, slopes, logits of guessing."""
-        return np.concatenate([self.intercept[free[1]], self.slope[free[0]], _logit(self.guessing[free[2]])])
+        guessing = self.guessing[free[2]]
+        logit = np.log(guessing) - np.log1p(-guessing)
+        return np.concatenate([self.intercept[free[1]], self.slope[free[0]], logit])
 
     def unpack(self, free: Bools, vector: Floats) -> Parameters:
         """Replace the free parameters by those in a vector made by :meth:`pack`."""
         slope, intercept, guessing = (array.copy() for array in self)
         sizes = np.cumsum([free[1].sum(), free[0].sum(), free[2].sum()])
         intercept[free[1]], slope[free[0]], logit, _ = np.split(vector, sizes)
-        guessing[free[2]] = _expit(logit)
+        guessing[free[2]] = 1 / (1 + np.exp(-np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT)))
         return Parameters(slope, intercept, guessing)
 
     def moved(self, move: Floats, free_guessing: Bools) -> Parameters:
         """Add a step [3, J] in slope, intercept and logit of guessing."""
-        logit = _logit(np.where(free_guessing, self.guessing, 0.5)) + move[2]
-        guessing = np.where(free_guessing, _expit(logit), self.guessing)
-        return Parameters(self.slope + move[0], self.intercept + move[1], guessing)
-
-
-def _logit(share: Floats) -> Floats:
-    return np.log(share) - np.log1p(-share)
-
-
-def _expit(logit: Floats) -> Floats:
-    share: Floats = 1 / (1 + np.exp(-np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT)))
-    return share
+        every = np.ones_like(free_guessing)
+        free = np.stack([every, every, free_guessing])
+        return self.unpack(free, self.pack(free) + np.concatenate([move[1], move[0], move[2][free_guessing]]))
 
 
 class Curves(NamedTuple):
@@ -204,6 +197,16 @@ def peak_information(items: Parameters, at: Curves) -> float:
     return float(((items.slope**2) @ (at.logistic * (1 - at.logistic))).max())
 
 
+class Strength(NamedTuple):
+    """Inverse variances of priors (``spread``: of the log of the spread of ability), and answers that guessing adds."""
+
+    slope: float
+    intercept: float
+    spread: float
+    guessed_right: float
+    guessed_wrong: float
+
+
 class Priors(NamedTuple):
     """Weak prior distributions of item parameters, on the scale where ability is N(0, 1).
 
@@ -236,40 +239,28 @@ class Priors(NamedTuple):
         return cls(None, 1.0, None, None, None)
 
     @property
-    def intercept_precision(self) -> float:
-        """Inverse variance of the intercept, 0 without a prior."""
-        return _precision(self.intercept_sd)
-
-    @property
-    def slope_precision(self) -> float:
-        """Inverse variance of a slope, 0 without a prior."""
-        return _precision(self.slope_sd)
-
-    @property
-    def spread_precision(self) -> float:
-        """Inverse variance of the log of the spread of ability, 0 without a prior."""
-        return _precision(self.spread_log_sd)
-
-    @property
-    def guessing_counts(self) -> tuple[float, float]:
-        """Right and wrong answers by guessing that the prior adds."""
-        return (0.0, 0.0) if self.guessing_right is None else (self.guessing_right - 1, self.guessing_wrong - 1)
+    def strength(self) -> Strength:
+        """What the priors weigh, 0 where there is none."""
+        sds = (self.slope_sd, self.intercept_sd, self.spread_log_sd)
+        slope, intercept, spread = (0.0 if sd is None else float(1 / np.square(sd)) for sd in sds)
+        guessed = (0.0, 0.0) if self.guessing_right is None else (self.guessing_right - 1, self.guessing_wrong - 1)
+        return Strength(slope, intercept, spread, *guessed)
 
     def log_density(self, items: Parameters, free: Bools) -> Floats:
         """Log density of every item's free parameters [J], up to a constant."""
-        right, wrong = self.guessing_counts
+        slope, intercept, _, right, wrong = self.strength
         inside = np.where(free[2], items.guessing, 0.5)
-        density: Floats = -(free[0] * self.slope_precision * (items.slope - self.slope_mean) ** 2) / 2
-        density -= free[1] * self.intercept_precision * items.intercept**2 / 2
+        density: Floats = -(free[0] * slope * (items.slope - self.slope_mean) ** 2) / 2
+        density -= free[1] * intercept * items.intercept**2 / 2
         density += free[2] * (right * np.log(inside) + wrong * np.log1p(-inside))
         return density
 
     def gradient(self, items: Parameters, free: Bools) -> Floats:
         """Derivative of the log density by slope, intercept and logit of guessing [J, 3]."""
-        right, wrong = self.guessing_counts
-        by_slope = -self.slope_precision * (items.slope - self.slope_mean)
+        slope, intercept, _, right, wrong = self.strength
+        by_slope = -slope * (items.slope - self.slope_mean)
         by_logit = right * (1 - items.guessing) - wrong * items.guessing
-        gradient: Floats = np.stack([by_slope, -self.intercept_precision * items.intercept, by_logit])
+        gradient: Floats = np.stack([by_slope, -intercept * items.intercept, by_logit])
         return (gradient * free).T
 
     def curvature(self, items: Parameters, free: Bools) -> Floats:
@@ -277,14 +268,10 @@ class Priors(NamedTuple):
 
         Fixed guessing gets an information of 1, which keeps matrices invertible.
         """
-        by_logit = sum(self.guessing_counts) * items.guessing * (1 - items.guessing)
+        slope, intercept, _, right, wrong = self.strength
+        by_logit = (right + wrong) * items.guessing * (1 - items.guessing)
         flat = np.ones(items.slope.size)
-        rows = [free[0] * self.slope_precision, self.intercept_precision * flat, np.where(free[2], by_logit, 1.0)]
-        return np.stack(rows).T
-
-
-def _precision(sd: float | None) -> float:
-    return 0.0 if sd is None else float(1 / np.square(sd))
+        return np.stack([free[0] * slope, intercept * flat, np.where(free[2], by_logit, 1.0)]).T
 
 
 class Anchors(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 from rich.table import Table
@@ -209,8 +209,10 @@ def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
     table = make_table(title, ["item", "note"], numbers, width)
     for row in shown.iter_rows(named=True):
         cells = [row["item"], row["note"] or "", str(row["n"]), share_text(row["p_correct"])]
-        cells += [signed_text(row["difficulty"]), *_decimals(row, "difficulty_se", "discrimination", "outfit")]
-        table.add_row(*map(Text, [*cells, _level_range(row)]))
+        decimals = (number_text(row[name], 2) for name in ("difficulty_se", "discrimination", "outfit"))
+        low, level, high = row["level_low"], row["level"], row["level_high"]
+        levels = "-" if level is None else str(level) if low == high else f"{level} ({low}-{high})"
+        table.add_row(*map(Text, [*cells, signed_text(row["difficulty"]), *decimals, levels]))
     return table
 
 
@@ -221,7 +223,7 @@ def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
     table = make_table(title, ["subject", "note"], ["n", "ability", "se", "outfit"], width)
     for row in shown.iter_rows(named=True):
         cells = [row["subject"], row["note"] or "", str(row["n"]), signed_text(row["ability"])]
-        table.add_row(*map(Text, [*cells, *_decimals(row, "ability_se", "outfit")]))
+        table.add_row(*map(Text, [*cells, *(number_text(row[name], 2) for name in ("ability_se", "outfit"))]))
     return table
 
 
@@ -256,14 +258,3 @@ def stability_table(stability: pl.DataFrame, width: int = WIDTH) -> Table:
         shares = (share_text(row[name]) for name in ("same_level", "within_one"))
         table.add_row(f"{row['subjects']:,}", *shares, number_text(row["rank_correlation"], 3))
     return table
-
-
-def _decimals(row: dict[str, Any], *names: str) -> list[str]:
-    return [number_text(row[name], 2) for name in names]
-
-
-def _level_range(row: dict[str, Any]) -> str:
-    low, level, high = row["level_low"], row["level"], row["level_high"]
-    if level is None:
-        return "-"
-    return str(level) if low == high else f"{level} ({low}-{high})"

@@ -6,7 +6,7 @@ this one; it imports none of them.
 
 from breadth.errors import InputError
 from breadth.records.files import LocalStore, Store, atomic_write, checksum
-from breadth.records.importers import Importer, open_study, read_answers, register, unregister
+from breadth.records.importers import Importer, open_study, read_answers, register_importer, unregister_importer
 from breadth.records.runs import RunRecord
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
 from breadth.records.store import RunStore, StudyStore, is_study, open_store
@@ -40,7 +40,7 @@ __all__ = [
     "read_answers",
     "read_table",
     "read_trajectories",
-    "register",
-    "unregister",
+    "register_importer",
+    "unregister_importer",
     "write_table",
 ]

@@ -1,6 +1,6 @@
 """Ways in for answers: one class per format, in a registry. Whatever comes in becomes a :class:`Study`.
 
-To add a format, write one class and :func:`register` it: registered importers are asked before the built-in ones.
+To add a format, write one class and pass it to :func:`register_importer`: it is tried before the built-in ones.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Importer(ABC):
         """Read the answers; ``keys`` are columns that tell subjects apart besides the usual ones."""
 
 
-def register(importer: Importer) -> None:
+def register_importer(importer: Importer) -> None:
     """Add a format; one of the same name is replaced."""
-    unregister(importer.name)
+    unregister_importer(importer.name)
     IMPORTERS.insert(0, importer)
 
 
-def unregister(name: str) -> None:
+def unregister_importer(name: str) -> None:
     """Remove a format."""
     IMPORTERS[:] = [importer for importer in IMPORTERS if importer.name != name]
 

@@ -17,7 +17,6 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -38,23 +37,14 @@ _PART_SCHEMA = {
 }
 
 
-@dataclass
 class RunStore:
     """One run: what determines it, and a file of answers per checkpoint."""
 
-    store: LocalStore
-    name: str
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def key(self) -> str:
-        """Where the run's files are in the store."""
-        return f"runs/{self.name}"
-
-    @property
-    def folder(self) -> Path:
-        """The run's directory."""
-        return self.store.path(self.key)
+    def __init__(self, store: LocalStore, name: str) -> None:
+        self.store, self.name = store, name
+        self.key = f"runs/{name}"
+        self.folder = store.path(self.key)
+        self.warnings: list[str] = []
 
     def record(self) -> RunRecord:
         """What determines the run, as it was written when the run began."""
@@ -131,13 +121,9 @@ class StudyStore:
     """A study's directory, which need not exist yet."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.store = LocalStore(Path(folder))
+        self.folder = Path(folder)
+        self.store = LocalStore(self.folder)
         self.warnings: list[str] = []
-
-    @property
-    def folder(self) -> Path:
-        """The study's directory."""
-        return self.store.root
 
     def run(self, name: str) -> RunStore:
         """The store of one run; it need not exist yet."""

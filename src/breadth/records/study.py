@@ -18,9 +18,10 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.records.matrices import MISSING
 from breadth.records.runs import SUBJECT_KEYS, RunRecord
 from breadth.records.schemas import SHIFTS, SUBJECTS
-from breadth.records.store import DAMAGED, RunStore, StudyStore, open_store
+from breadth.records.store import DAMAGED, StudyStore, open_store
 
 Floats = npt.NDArray[np.float64]
+Reals = npt.NDArray[np.float32]
 
 #: Columns of the subjects of a study's directory.
 SUBJECT_TYPES: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
@@ -40,7 +41,7 @@ class Study:
     subjects: pl.DataFrame
     items: pl.DataFrame
     matrix: npt.NDArray[Any]
-    margin: npt.NDArray[np.float32] | None = None
+    margin: Reals | None = None
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     folder: Path | None = None
     warnings: tuple[str, ...] = ()
@@ -242,21 +243,22 @@ def read_study_directory(source: str | os.PathLike[str]) -> Study:
     columns = _Columns()
     records: dict[str, RunRecord] = {}
     subjects: list[dict[str, Any]] = []
-    rows: list[tuple[npt.NDArray[np.intp], pl.DataFrame]] = []
+    rows: list[tuple[npt.NDArray[np.intp], Reals, Reals]] = []
     warnings: list[str] = []
     parts: list[tuple[str, Path]] = []
     for run in store.runs():
         record = records[run.name] = run.record()
         for step, name in run.parts().items():
-            answers = _read_part(run, name)
-            if answers is None:
+            content = run.read_sound(name)
+            if content is None:
                 path = run.folder.relative_to(store.folder) / name
                 warnings.append(f"{path}: {DAMAGED} and is left out; `breadth run` evaluates the checkpoint again")
                 continue
+            answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
             subject = f"{run.name}/{step}"
             described = {key: getattr(record, key) for key in SUBJECT_KEYS}
             subjects.append({"subject": subject, "run": run.name, "step": step, **described})
-            rows.append((columns.place(answers), answers))
+            rows.append((columns.place(answers), _reals(answers["correct"]), _reals(answers["margin"])))
             parts.append((subject, run.folder / name))
     if not rows:
         lost = f" ({len(warnings)} damaged files were left out)" if warnings else ""
@@ -264,8 +266,8 @@ def read_study_directory(source: str | os.PathLike[str]) -> Study:
             f"{store.folder}: no checkpoint has been evaluated yet{lost}; start or continue with `breadth run`"
         )
     correct, margin = (np.full((len(rows), len(columns.names)), np.nan, np.float32) for _ in range(2))
-    for index, (place, answers) in enumerate(rows):
-        correct[index, place], margin[index, place] = (_reals(answers[name]) for name in ("correct", "margin"))
+    for index, (place, right, log_odds) in enumerate(rows):
+        correct[index, place], margin[index, place] = right, log_odds
     return Study(
         name=str(source),
         subjects=pl.DataFrame(subjects, schema=SUBJECT_TYPES, orient="row"),
@@ -326,13 +328,7 @@ class _Columns:
         return self._last[1]
 
 
-def _read_part(run: RunStore, name: str) -> pl.DataFrame | None:
-    content = run.read_sound(name)
-    wanted = ["testset", "item", "correct", "margin"]
-    return None if content is None else pl.read_parquet(io.BytesIO(content), columns=wanted)
-
-
-def _reals(values: pl.Series) -> npt.NDArray[np.float32]:
+def _reals(values: pl.Series) -> Reals:
     return values.cast(pl.Float32).fill_null(float("nan")).to_numpy()
 
 

@@ -16,8 +16,8 @@ from breadth.datasets.suite.templates import DAYS, TOWNS, Draw, Family, Pool, Te
 class Side(NamedTuple):
     """A statement about somebody, and a paraphrase."""
 
-    told: str
-    again: str
+    statement: str
+    paraphrase: str
 
 
 class Contrast(NamedTuple):
@@ -103,7 +103,7 @@ sat next to the stove | was near the fire | sat far away from the stove | was no
 entered the shop | went in | walked out of the shop | went out
 rode through the desert | was in a hot and dry place | rode through deep snow | was in a cold place
 """)
-THINGS_TOLD = _contrasts("""
+THINGS = _contrasts("""
 has a car that is brand new | owns a new car | has a car that is fifty years old | owns an old car
 carried a suitcase full of bricks | carried something heavy | carried a bag of feathers | carried something light
 drank a cup of boiling tea | had a hot drink | drank a glass of iced water | had a cold drink
@@ -124,14 +124,16 @@ did a sum that a child can do | did something easy | did a sum that had puzzled 
 FOLLOWING, OPPOSED = (70, 20, 10), (65, 15, 20)
 
 
-def _hypothesis(draw: Draw, who: str, told: Side, other: Side, follows: bool) -> str:
+def _hypothesis(draw: Draw, who: str, true: Side, false: Side, follows: bool) -> str:
     """Affirm the statement in one of three ways, or contradict it in one of three."""
     place = draw.below(100)
     shares = FOLLOWING if follows else OPPOSED
     kind = 0 if place < shares[0] else 1 if place < shares[0] + shares[1] else 2
     if follows:
-        return (f"{who} {told.told}", f"{who} {told.again}", f"It is not true that {who} {other.told}")[kind]
-    return (f"It is not true that {who} {told.told}", f"{who} {other.told}", f"{who} {other.again}")[kind]
+        kinds = (f"{who} {true.statement}", f"{who} {true.paraphrase}", f"It is not true that {who} {false.statement}")
+    else:
+        kinds = (f"It is not true that {who} {true.statement}", f"{who} {false.statement}", f"{who} {false.paraphrase}")
+    return kinds[kind]
 
 
 def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
@@ -139,13 +141,14 @@ def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
         """State one side of a contrast and ask about it."""
         who, contrast = person(draw), draw.word(contrasts)
         town, day = draw.word(TOWNS), draw.one(DAYS)
-        told, other = contrast if draw.flip() else (contrast.second, contrast.first)
+        true, false = contrast if draw.flip() else (contrast.second, contrast.first)
+        fact = f"{who} {true.statement}"
         scenes = (
-            (f"{who}, who comes from {town}, {told.told}", f"People in {town} say that {who} {told.told}")
+            (f"{who}, who comes from {town}, {true.statement}", f"People in {town} say that {fact}")
             if now
-            else (f"last {day} in {town}, {who} {told.told}", f"{who} {told.told} last {day}, as we heard in {town}")
+            else (f"last {day} in {town}, {fact}", f"{fact} last {day}, as we heard in {town}")
         )
-        return texts(sentence(draw.one(scenes)), sentence(_hypothesis(draw, who, told, other, follows)))
+        return texts(sentence(draw.one(scenes)), sentence(_hypothesis(draw, who, true, false, follows)))
 
     return Family(name, write)
 
@@ -156,5 +159,5 @@ FAMILIES = (
     _family("habit", HABITS, now=True),
     _family("step", CHANGES),
     _family("place", PLACES),
-    _family("thing", THINGS_TOLD, now=True),
+    _family("thing", THINGS, now=True),
 )
