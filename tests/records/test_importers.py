@@ -89,6 +89,8 @@ def test_items_that_look_like_models_are_warned_about():
         (LONG.with_columns(item=pl.lit(None, dtype=pl.String)), "subject, test set or item is empty"),
         (pl.DataFrame({"model": ["m"], "name": ["x"]}), "no column holds answers"),
         (pl.concat([WIDE, WIDE]), "subject 'm1' occurs more than once"),
+        (pl.concat([WIDE, WIDE]).with_columns(step=pl.lit(1)), "looks like scores of checkpoints.*breadth correlate"),
+        (LONG.drop("item"), r"no column 'item' \(which item"),
         (WIDE.with_columns(a=pl.Series(["1", "wrong"])), "row 2, column 'a': 'wrong' is not a number"),
     ],
 )

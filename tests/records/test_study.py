@@ -51,6 +51,17 @@ def test_a_long_table_of_the_same_answers_is_the_same_study(study):
     np.testing.assert_allclose(by_run[0].halves, by_run[1].halves, atol=1e-12)
 
 
+def test_trajectories_are_a_table_that_correlate_reads(study):
+    table = study.trajectories
+    assert table.columns[:3] == ["subject", "run", "model"]
+    assert table.columns[-8:] == study.testsets
+    options = {"control": "plain", "by": "run", "order": "step"}
+    here, there = (breadth.correlate(source, **options).pairs for source in (study, table))
+    assert here.select("run", "a", "b", "r", "ci_low", "ci_high").equals(
+        there.select("run", "a", "b", "r", "ci_low", "ci_high")
+    )
+
+
 def test_split_halves_follow_the_seed(study):
     again, other = (read_trajectories(study, "plain", by="run", order="step", seed=seed).halves for seed in (0, 1))
     first = read_trajectories(study, "plain", by="run", order="step").halves

@@ -317,6 +317,11 @@ def _from_wide(table: Table) -> Study:
     items = [name for name in frame.columns if name not in keys]
     if not items:
         raise InputError(f"{table.name}: no column holds answers. Columns: {listed(frame.columns, 40)}")
+    if subject and "step" in frame.columns and frame[subject].is_duplicated().any():
+        raise InputError(
+            f"{table.name}: has several rows per {subject}, so it looks like scores of checkpoints; answers have a row "
+            "per subject and a column per item, or columns subject, item, correct. `breadth correlate` reads scores"
+        )
     matrix = np.column_stack([table.numbers(name).to_numpy() for name in items]).astype(np.float64)
     subjects = frame[subject].cast(pl.String).fill_null("") if subject else map(str, range(frame.height))
     return _matrix_study(table.name, matrix, list(subjects), items)

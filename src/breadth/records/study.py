@@ -123,6 +123,20 @@ class Study:
         total, count = self._sums(np.ones((self.items.height, 1)))
         return _mean(total, count)[:, :, 0], count[:, :, 0].astype(np.int64)
 
+    @property
+    def trajectories(self) -> pl.DataFrame:
+        """A row per subject: what is known about it, and its accuracy on every test set that any subject answered."""
+        clash = [name for name in self.testsets if name in self.subjects.columns]
+        if clash:
+            raise InputError(f"{self.name}: test set {listed(clash)} has the name of a column; rename one")
+        known = [name for name in self.subjects.columns if self.subjects[name].null_count() < self.subjects.height]
+        scores = [
+            pl.Series(name, values, nan_to_null=True)
+            for name, values in zip(self.testsets, self.scores[0].T, strict=True)
+            if not np.isnan(values).all()
+        ]
+        return self.subjects.select(known).hstack(scores)
+
     def halves(self, splits: int = 10, seed: int = 0) -> Floats:
         """Half the difference between random halves of every test set [subjects, test sets, splits].
 

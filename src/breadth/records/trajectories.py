@@ -56,8 +56,7 @@ def read_trajectories(
     """
     opened = _open(source, by, order)
     study = opened if isinstance(opened, Study) else None
-    table = _score_table(study) if study else opened
-    assert isinstance(table, Table)
+    table = Table(opened.trajectories, opened.name) if isinstance(opened, Study) else opened
     groups = _names(by, table.frame.columns)
     _refuse_unknown(table, groups, order)
     if study is None and set(table.frame.columns) >= {"testset", "score"}:
@@ -92,20 +91,6 @@ def _open(source: Any, by: str | Sequence[str] | None, order: str | None) -> Stu
     groups = _names(by, table.frame.columns)
     _refuse_unknown(table, groups, order)
     return open_study(table, keys=[*groups, *([order] if order else [])])
-
-
-def _score_table(study: Study) -> Table:
-    """A row per subject, a column per test set that any of them answered, beside what is known about the subject."""
-    clash = [name for name in study.testsets if name in study.subjects.columns]
-    if clash:
-        raise InputError(f"{study.name}: test set {listed(clash)} has the name of a column; rename one")
-    known = [name for name in study.subjects.columns if study.subjects[name].null_count() < study.subjects.height]
-    scores = [
-        pl.Series(name, values, nan_to_null=True)
-        for name, values in zip(study.testsets, study.scores[0].T, strict=True)
-        if not np.isnan(values).all()
-    ]
-    return Table(study.subjects.select(known).hstack(scores), study.name)
 
 
 def _refuse_unknown(table: Table, groups: Sequence[str], order: str | None) -> None:

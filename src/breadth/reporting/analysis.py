@@ -34,7 +34,7 @@ TRANSFER_TABLES = {
 MOST_PROFILED = 12
 
 
-class CarryOver(Section):
+class Correlations(Section):
     """Correlations between test sets over checkpoints, agreement of models, windows over training."""
 
     key, title = "carry_over", "Do results carry over?"

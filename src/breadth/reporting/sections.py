@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.records import atomic_write, check_target, open_study
-from breadth.reporting.analysis import CarryOver, Difficulty
+from breadth.reporting.analysis import Correlations, Difficulty
 from breadth.reporting.data import ReportData, Section
 from breadth.reporting.items import Items
 from breadth.reporting.methods import Methods
@@ -19,7 +19,7 @@ Format = Literal["html", "md", "json"]
 RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
 
 #: Sections in the order of the page.
-SECTIONS: list[Section] = [Overview(), Training(), CarryOver(), Difficulty(), Items(), Methods()]
+SECTIONS: list[Section] = [Overview(), Training(), Correlations(), Difficulty(), Items(), Methods()]
 
 
 def register_section(section: Section, before: str | None = None) -> None:
