@@ -107,9 +107,9 @@ def main() -> None:
         work = time_harness if job.pop("who") == "harness" else time_breadth
         Path(chosen.job[1]).write_text(json.dumps(work(**job)))
         return
-    from breadth.lm import fetch
+    from breadth.lm import fetch_model
 
-    folder, prompts = str(fetch("smollm2-135m")), make_prompts()
+    folder, prompts = str(fetch_model("smollm2-135m")), make_prompts()
     common = {"folder": folder, "prompts": prompts}
     tried = {
         batch: in_process(

@@ -80,11 +80,11 @@ def main() -> None:
 
     from breadth.cli.progress import TerminalEvents
     from breadth.execute import Events, estimated_seconds, execute_plan, measure_pace, plan_study
-    from breadth.lm import fetch
+    from breadth.lm import fetch_model
     from breadth.study import read_study_file
 
     torch.set_num_threads(1)
-    fetch("smollm2-135m")
+    fetch_model("smollm2-135m")
     with tempfile.TemporaryDirectory() as name:
         path, into = Path(name, "study.yaml"), Path(name, "s")
         path.write_text(STUDY)

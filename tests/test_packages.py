@@ -1,8 +1,11 @@
 """The packages: who may import whom, how large modules are, and what stays light."""
 
 import ast
+import importlib
+import pkgutil
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,16 @@ def test_help_loads_nothing_heavy():
     code = "import sys, breadth.cli; print(*sorted({'torch', 'numpy', 'polars', 'altair', 'scipy'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("package", [path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()])
+def test_no_public_name_is_hidden_by_a_module(package):
+    """A name that is loaded when first used must not be that of a module: importing the module would replace it."""
+    public = importlib.import_module(f"breadth.{package}")
+    for info in pkgutil.iter_modules(public.__path__):
+        importlib.import_module(f"breadth.{package}.{info.name}")
+    names = getattr(public, "__all__", [])
+    assert [name for name in names if isinstance(getattr(public, name), types.ModuleType)] == []
 
 
 def test_python_surface_is_lazy_and_complete():

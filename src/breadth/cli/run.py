@@ -110,8 +110,7 @@ def print_estimate(plan: Plan, fetch: bool) -> None:
     from breadth.cli.progress import duration
     from breadth.cli.terminal import print_notes, print_text, print_warnings, stage_progress
     from breadth.execute import Events, Pace, estimated_seconds, measurable, measure_pace
-    from breadth.lm import BUILT_IN
-    from breadth.lm import fetch as fetch_model
+    from breadth.lm import BUILT_IN, fetch_model
 
     paces: dict[str, Pace] = {}
     for unit in plan.units:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from breadth.lm.evaluation import keep_frozen_states as keep_frozen_states
     from breadth.lm.extra import require_lm as require_lm
     from breadth.lm.fetch import Stage as Stage
-    from breadth.lm.fetch import fetch as fetch
+    from breadth.lm.fetch import fetch_model as fetch_model
     from breadth.lm.layers import attach_lora as attach_lora
     from breadth.lm.layers import unfreeze as unfreeze
     from breadth.lm.loading import LanguageModel as LanguageModel
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "evaluation": ("EncodedTestSet", "encode_testset", "evaluate", "keep_frozen_states"),
     "extra": ("require_lm",),
-    "fetch": ("Stage", "fetch"),
+    "fetch": ("Stage", "fetch_model"),
     "layers": ("attach_lora", "unfreeze"),
     "loading": ("LanguageModel", "load_model", "locate"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),

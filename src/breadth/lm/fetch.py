@@ -49,7 +49,7 @@ class Stage(StrEnum):
 Progress = Callable[[Stage, int, int], None]
 
 
-def fetch(name: str, *, progress: Progress | None = None, warn: Callable[[str], None] | None = None) -> Path:
+def fetch_model(name: str, *, progress: Progress | None = None, warn: Callable[[str], None] | None = None) -> Path:
     """Make sure that a built-in model is in the user's cache, and return its directory.
 
     Parameters

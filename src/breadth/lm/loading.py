@@ -12,7 +12,7 @@ from typing import Any
 
 from breadth.errors import InputError, listed
 from breadth.lm.extra import first_line, quiet, require_lm
-from breadth.lm.fetch import Progress, fetch
+from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.placement import Placement, place
 
@@ -92,7 +92,7 @@ def load_model(
     source, origin = locate(name)
     local_only = True
     if name in BUILT_IN:
-        source = str(fetch(name, progress=progress, warn=warn))
+        source = str(fetch_model(name, progress=progress, warn=warn))
         origin = f"{name}: built-in model, in the cache"
     elif Path(source).is_dir():
         _check_directory(Path(source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 10
 
 
-class Result:
+class Result(ABC):
     """Base of what an analysis returns: tidy polars frames, a summary in words, warnings, a figure."""
 
     warnings: tuple[str, ...]
 
+    @abstractmethod
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Every frame by name, the main one first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def summary(self) -> str:
         """The answer in plain language."""
-        raise NotImplementedError
 
     def table(self, name: str | None = None) -> pl.DataFrame:
         """One frame by name; the main one by default."""
