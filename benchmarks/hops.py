@@ -33,6 +33,9 @@ def crossed(arguments: list[str]) -> list[str]:
         code = frame.f_code
         if event != "call" or code in codes or not code.co_filename.startswith(SOURCE):
             return
+        # Templates are compiled to functions too, but read as pages.
+        if not code.co_filename.endswith(".py"):
+            return
         # Comprehensions and lambdas are read with the function that holds them; bodies of classes have no fast locals.
         if code.co_name[0] != "<" and code.co_flags & CO_NEWLOCALS and not importing(frame):
             codes[code] = None

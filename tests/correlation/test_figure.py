@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.correlation import similarity_figure
+from breadth.correlation import agreement_figure, similarity_figure
 from breadth.datasets import simulate_scores
 from breadth.errors import InputError
 from breadth.results import as_chart, write_figure
@@ -59,6 +59,19 @@ def test_many_runs_leave_no_room_for_numbers(tmp_path):
     picture = write_figure(chart, tmp_path / "f.svg", "x").read_text()
     assert "undefined" not in picture
     assert ">.50<" not in picture
+
+
+@pytest.mark.parametrize("name", ["it's", 'a "b"', 'it\'s "b"', "back\\slash", "line\nbreak"])
+def test_any_name_can_be_drawn(name, tmp_path):
+    table = pl.DataFrame({"run_1": [name], "run_2": ["other"], "similarity": 0.5, "difference": 0.1, "p": 0.01})
+    chart = as_chart(similarity_figure(["other", name]), tables={"similarity": table})
+    assert ">.50<" in write_figure(chart, tmp_path / "similarity.svg", "x").read_text()
+    columns = ["r_mean", "predict_low", "predict_high", "i2", "sign_agreement", "p_differ"]
+    pairs = pl.DataFrame({"a": [name], "b": ["other"], **dict.fromkeys(columns, 0.1)})
+    means = pairs.select("a", "b", kind=pl.lit("partial"), run=pl.lit(None), model=pl.lit("m"), k=1, r=0.4)
+    means = means.with_columns(ci_low=pl.lit(0.2), ci_high=pl.lit(0.6))
+    chart = as_chart(agreement_figure(pairs, ["m"]), tables={"heterogeneity": pairs, "correlations": means})
+    assert "mean: 0.10; a new run, from: 0.10" in write_figure(chart, tmp_path / "agreement.svg", "x").read_text()
 
 
 def test_many_groups_are_averaged():

@@ -6,7 +6,6 @@ from scipy import stats
 
 from breadth.correlation import Panel, Settings, partial_correlations
 from breadth.correlation.intervals import (
-    autocorrelation,
     block_counts,
     block_length,
     dependent_interval,
@@ -51,52 +50,54 @@ def test_fewer_effective_rows_mean_wider_intervals():
     assert widths == sorted(widths)
 
 
-def test_autocorrelation_equals_its_definition():
-    series = np.random.default_rng(0).standard_normal((2, 21, 3))
-    result = autocorrelation(series, np.ones((2, 21), dtype=bool))
-    assert result.shape == (2, 5, 3)
-    for lag in range(1, 6):
-        expected = (series[:, lag:] * series[:, :-lag]).sum(axis=1) / (series**2).sum(axis=1)
-        assert np.allclose(result[:, lag - 1], expected)
+ALL = np.ones((2, 21), dtype=bool)
 
 
-def test_missing_rows_are_stepped_over():
+def test_inflation_equals_its_definition():
+    series = np.random.default_rng(0).standard_normal((2, 21, 3)).cumsum(axis=1)
+    series -= series.mean(axis=1, keepdims=True)
+    result = inflation(series, ALL)
+    lags = np.arange(1, 6)
+    for f, a, b in np.ndindex(2, 3, 3):
+        p, q = (np.array([y[lag:] @ y[:-lag] for lag in lags]) / (y @ y) for y in (series[f, :, a], series[f, :, b]))
+        bartlett = 1 + 2 * ((1 - lags / 21) * p * q).sum()
+        product = np.clip(p[0] * q[0], -0.99, 0.99)
+        assert result[f, a, b] == pytest.approx(max((1 + product) / (1 - product), bartlett, 1))
+
+
+def test_missing_rows_are_skipped():
     generator = np.random.default_rng(1)
-    long = autoregressive(generator, 1, 4000, np.eye(1), 0.8)
-    rows = generator.random((1, 4000)) < 0.7
-    result = autocorrelation(long * rows[:, :, None], rows)
-    assert result[0, 0, 0] == pytest.approx(0.8, abs=0.04)
-    assert result[0, 1, 0] == pytest.approx(0.64, abs=0.06)
+    long = autoregressive(generator, 1, 40_000, np.eye(2), 0.8)
+    rows = generator.random((1, 40_000)) < 0.7
+    result = inflation(long * rows[:, :, None], rows)
+    assert result[0, 0, 1] == pytest.approx((1 + 0.64) / (1 - 0.64), rel=0.06)
 
 
 def test_each_entry_has_its_own_longest_lag():
     rows = np.ones((2, 40), dtype=bool)
     rows[1, 12:] = False
-    series = np.random.default_rng(2).standard_normal((2, 40, 1)) * rows[:, :, None]
-    result = autocorrelation(series, rows)
-    assert np.all(result[0] != 0)
-    assert np.all(result[1, 3:] == 0)
+    series = np.random.default_rng(2).standard_normal((2, 40, 2)).cumsum(axis=1) * rows[:, :, None]
+    alone = inflation(series[1:, :12], rows[1:, :12])
+    assert np.allclose(inflation(series, rows)[1:], alone)
+    assert alone.min() > 1
 
 
-def test_constant_and_empty_series_have_none():
-    assert not autocorrelation(np.zeros((1, 9, 2)), np.ones((1, 9), dtype=bool)).any()
-    assert not autocorrelation(np.zeros((1, 9, 2)), np.zeros((1, 9), dtype=bool)).any()
+def test_constant_and_empty_series_are_not_inflated():
+    assert np.all(inflation(np.zeros((2, 21, 2)), ALL) == 1)
+    assert np.all(inflation(np.zeros((2, 21, 2)), ~ALL) == 1)
 
 
 def test_inflation_is_right_for_long_autoregressions():
     series = autoregressive(np.random.default_rng(3), 1, 100_000, np.eye(2), 0.7)
-    result = inflation(autocorrelation(series, np.ones((1, 100_000), dtype=bool)), np.array([100_000.0]))
+    result = inflation(series, np.ones((1, 100_000), dtype=bool))
     assert result[0, 0, 1] == pytest.approx((1 + 0.49) / (1 - 0.49), rel=0.05)
 
 
-@given(st.floats(-0.9, 0.9), st.floats(-0.9, 0.9))
-def test_inflation_is_at_least_one_and_symmetric(p, q):
-    lags = np.arange(1, 6)
-    correlations = np.stack([p**lags, q**lags], axis=1)[None]
-    result = inflation(correlations, np.array([24.0]))
+@given(st.integers(0, 1000), st.floats(0, 0.95))
+def test_inflation_is_at_least_one_and_symmetric(seed, rho):
+    result = inflation(autoregressive(np.random.default_rng(seed), 2, 21, np.eye(3), rho), ALL)
     assert np.all(result >= 1)
-    assert result[0, 0, 1] == result[0, 1, 0]
-    assert result[0, 0, 1] >= (1 + p * q) / (1 - p * q) - 1e-12
+    assert np.allclose(result, result.transpose(0, 2, 1))
 
 
 def test_blocks_are_consecutive_and_as_many_as_rows():

@@ -46,12 +46,12 @@ def test_products_are_those_of_the_dense_matrix(monkeypatch: pytest.MonkeyPatch,
     per_item, per_subject = rng.normal(3, 1, size=(23, 4)), rng.normal(3, 1, size=(40, 4))
     right, seen = (matrix == 1).astype(float), (matrix >= 0).astype(float)
     close = {"rtol": 1e-5, "atol": 1e-5} if in_blocks else {"rtol": 1e-12, "atol": 1e-12}
-    np.testing.assert_allclose(read.right_sums(per_item), right @ per_item, **close)
-    np.testing.assert_allclose(read.seen_sums(per_item), seen @ per_item, **close)
-    np.testing.assert_allclose(read.right_sums(per_subject, axis=0), right.T @ per_subject, **close)
-    np.testing.assert_allclose(read.seen_sums(per_subject, axis=0), seen.T @ per_subject, **close)
-    blocks = np.concatenate([block.copy() for _, block, _ in read.blocks()])
-    np.testing.assert_array_equal(blocks, right)
+    np.testing.assert_allclose(read.sums(per_item), right @ per_item, **close)
+    np.testing.assert_allclose(read.sums(per_item, seen=True), seen @ per_item, **close)
+    np.testing.assert_allclose(read.sums(per_subject, axis=0), right.T @ per_subject, **close)
+    np.testing.assert_allclose(read.sums(per_subject, axis=0, seen=True), seen.T @ per_subject, **close)
+    for cells, dense in ((read.right, right), (read.seen, seen)):
+        np.testing.assert_array_equal(np.concatenate([block.copy() for _, block in read.blocks(cells)]), dense)
 
 
 def test_single_precision_keeps_the_digits_that_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_single_precision_keeps_the_digits_that_are_reported(monkeypatch: pytest
     monkeypatch.setattr(module, "DOUBLE_CELLS", 0)
     single = Answers.of(matrix)
     assert single.dtype is np.float32
-    np.testing.assert_allclose(single.right_sums(slopes), exact, atol=1e-3)
+    np.testing.assert_allclose(single.sums(slopes), exact, atol=1e-3)
 
 
 def test_part_keeps_what_was_asked_for_and_notices_that_it_is_complete() -> None:
@@ -70,6 +70,25 @@ def test_part_keeps_what_was_asked_for_and_notices_that_it_is_complete() -> None
     part = Answers.of(matrix).part(np.ones(3, dtype=bool), np.array([True, True, False]))
     assert part.complete
     np.testing.assert_array_equal(part.item_sums, [2, 2])
+
+
+def test_weights_count_subjects_more_or_less_than_once() -> None:
+    matrix, weights = matrix_with_gaps(), np.random.default_rng(1).random(40)
+    read = Answers.of(matrix, weights=weights)
+    np.testing.assert_allclose(read.weighted_item_sums, weights @ (matrix == 1))
+    np.testing.assert_array_equal(read.item_sums, (matrix == 1).sum(axis=0))
+    rows = np.arange(40) < 30
+    part = read.part(rows, np.ones(23, dtype=bool))
+    np.testing.assert_allclose(part.weighted_item_sums, weights[rows] @ (matrix[rows] == 1))
+
+
+def test_a_mask_that_is_spelled_out_changes_no_sum() -> None:
+    read = Answers.of(np.abs(matrix_with_gaps()))
+    masked, table = read.with_mask(), np.random.default_rng(1).normal(size=(23, 2))
+    assert masked.seen is not None
+    assert not masked.complete
+    np.testing.assert_allclose(masked.sums(table, seen=True), read.sums(table, seen=True))
+    np.testing.assert_array_equal(masked.sums(table), read.sums(table))
 
 
 def test_shares_are_kept() -> None:

@@ -7,7 +7,7 @@ from scipy import integrate
 from breadth.datasets import simulate_answers as simulate
 from breadth.irt import MODELS, Answers, Parameters
 from breadth.irt.expectation import expect, from_scores, from_table, grid_for
-from breadth.irt.parameters import KNOTS, curves, peak_information
+from breadth.irt.parameters import KNOTS, curves
 
 
 @pytest.mark.parametrize("j", [3, 30, 300, 3000])
@@ -16,7 +16,7 @@ def test_the_short_sum_around_the_mode_equals_the_sum_over_the_whole_grid(j: int
     slope = truth.discrimination
     items = Parameters.of(truth.difficulty, slope)
     at = curves(items)
-    grid = grid_for(peak_information(items, at))
+    grid = grid_for(float((slope**2 @ (at.logistic * (1 - at.logistic))).max()))
     score, ones = truth.matrix @ slope, np.ones(60)
     short = from_scores(score, at.log_one_plus.sum(axis=0), grid, ones)
     whole = from_table(np.tile(-at.log_one_plus.sum(axis=0), (60, 1)), grid, ones, score)
@@ -34,7 +34,7 @@ def test_subjects_with_all_right_or_all_wrong_lose_little_to_the_ends_of_the_gri
     slope, ones = truth.discrimination, np.ones(2)
     items = Parameters.of(truth.difficulty, slope)
     at = curves(items)
-    grid = grid_for(peak_information(items, at))
+    grid = grid_for(float((slope**2 @ (at.logistic * (1 - at.logistic))).max()))
     score = np.array([0.0, slope.sum()])
     short = from_scores(score, at.log_one_plus.sum(axis=0), grid, ones)
     whole = from_table(np.tile(-at.log_one_plus.sum(axis=0), (2, 1)), grid, ones, score)

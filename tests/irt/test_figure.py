@@ -3,14 +3,7 @@ import pytest
 
 import breadth
 from breadth.datasets import simulate_answers
-from breadth.irt import (
-    ItemFlag,
-    accuracy_by_level_figure,
-    evenly,
-    item_curves_figure,
-    scale_map,
-    scale_map_figure,
-)
+from breadth.irt import ItemFlag, accuracy_by_level_figure, evenly, item_curves_figure, scale_map
 from breadth.results import as_chart, write_figure
 from breadth.results.figures import MODEL_COLOURS
 
@@ -78,7 +71,6 @@ def test_curves_without_responses_have_no_dots(result):
     alone = item_curves_figure(lines, dots.clear())
     assert len(alone.spec["layer"]) == 1
     assert alone.caption == "Lines: the model."
-    assert scale_map_figure("other").spec["data"] == {"name": "other"}
 
 
 def test_names_are_picked_evenly():

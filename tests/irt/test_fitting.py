@@ -59,7 +59,7 @@ def test_noise_is_not_called_a_wrong_key():
     assert ItemFlag.WRONG_KEY not in flags
 
 
-def test_subjects_that_are_all_alike_doubt_no_key():
+def test_subjects_that_are_all_alike_doubt_no_key(tmp_path):
     """Two kinds of subjects that are good at different items: whoever leads, the others' items run against it."""
     chance = np.random.default_rng(1)
     kind = chance.integers(0, 2, 60)
@@ -69,6 +69,9 @@ def test_subjects_that_are_all_alike_doubt_no_key():
     assert found.fit["reliability"][0] < 0.5
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
     assert "too alike to be told apart (reliability 0." in " ".join(found.warnings)
+    assert found.warnings[-1] == found.reliability_warning
+    found.save(tmp_path / "c.parquet")
+    assert breadth.Calibration.load(tmp_path / "c.parquet").reliability_warning == found.reliability_warning
 
 
 def test_pure_likelihood_lets_extreme_items_go(truth):

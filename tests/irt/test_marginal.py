@@ -17,9 +17,8 @@ def test_the_fixed_point_is_a_maximum_of_the_objective_priors_included(model: st
     if anchored:
         nan = np.full(5, np.nan)
         fixed = Anchors(np.append(np.zeros(3), nan), np.append(np.ones(3), nan), np.append(np.zeros(3), nan))
-    every = np.ones(8, dtype=np.bool_)
-    problem = make_problem(MODELS[model], Answers.of(matrix), Priors(), fixed and fixed.checked(8), every)
-    found = fixed_point(problem.step, problem.start(), 2000, 1e-13)
+    problem = make_problem(MODELS[model], Answers.of(matrix), Priors(), fixed)
+    found = fixed_point(problem.step, problem.start, 2000, 1e-13)
     gradient = np.empty(found.point.size)
     for i in range(found.point.size):
         nudge = np.zeros(found.point.size)

@@ -10,17 +10,19 @@ from breadth.errors import InputError
 from breadth.irt import Anchors, Parameters, Priors
 from breadth.irt.parameters import KNOTS, curves, log_answers, scores
 
-ITEMS = Parameters.of(np.array([-1.0, 0.5, 2.0]), np.array([0.7, 1.5, -0.4]), np.array([0.0, 0.2, 0.3]))
+DIFFICULTY = np.array([-1.0, 0.5, 2.0])
+ITEMS = Parameters.of(DIFFICULTY, np.array([0.7, 1.5, -0.4]), np.array([0.0, 0.2, 0.3]))
 
 
 def test_probability_and_information() -> None:
     theta = np.linspace(-4, 4, 9)
-    by_hand = ITEMS.guessing + (1 - ITEMS.guessing) / (1 + np.exp(-ITEMS.slope * (theta[:, None] - ITEMS.difficulty)))
+    by_hand = ITEMS.guessing + (1 - ITEMS.guessing) / (1 + np.exp(-ITEMS.slope * (theta[:, None] - DIFFICULTY)))
     np.testing.assert_allclose(ITEMS.probability(theta), by_hand, rtol=1e-12)
     step = 1e-5
     slope = (ITEMS.probability(theta + step) - ITEMS.probability(theta - step)) / (2 * step)
     np.testing.assert_allclose(ITEMS.information(theta), slope**2 / (by_hand * (1 - by_hand)), rtol=1e-5)
-    assert ITEMS.in_single().probability(theta.astype(np.float32)).dtype == np.float32
+    single = Parameters(*(array.astype(np.float32) for array in ITEMS))
+    assert single.probability(theta.astype(np.float32)).dtype == np.float32
 
 
 def test_tables_on_the_knots_follow_from_the_probability() -> None:
@@ -69,13 +71,17 @@ def test_prior_derivatives() -> None:
     priors, free = Priors(), np.array([[True] * 3, [True] * 3, [False, True, True]])
 
     def density(move: np.ndarray) -> float:
-        return float(priors.log_density(ITEMS.moved(move.reshape(3, 3), free[2]), free).sum())
+        return float(priors.at(ITEMS.moved(move.reshape(3, 3), free[2]), free).log_density.sum())
 
     gradient = optimize.approx_fprime(np.zeros(9), density, 1e-6).reshape(3, 3)
-    np.testing.assert_allclose(priors.gradient(ITEMS, free).T, gradient, atol=1e-4)
-    assert priors.curvature(ITEMS, free)[0, 2] == 1
-    assert not Priors.none().gradient(ITEMS, free).any()
-    assert Priors.none().log_density(ITEMS, free).tolist() == [0, 0, 0]
+    np.testing.assert_allclose(priors.at(ITEMS, free).gradient.T, gradient, atol=1e-4)
+    curvature = priors.at(ITEMS, free).curvature
+    np.testing.assert_allclose(curvature[:, :2], [[0.25, 0.04]] * 3)
+    assert curvature[0, 2] == 1
+    nothing = Priors.none().at(ITEMS, free)
+    assert not nothing.gradient.any()
+    assert nothing.log_density.tolist() == [0, 0, 0]
+    assert not any(nothing.strength[1:])
 
 
 def test_lengths_must_agree() -> None:

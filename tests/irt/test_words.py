@@ -1,23 +1,32 @@
 import io
 
+import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
 
-from breadth.irt import ItemFlag, items_table, levels_table, stability_table, subjects_table
-from breadth.irt.words import Checks, Rule, calibration_findings, flagged
+from breadth.irt import Dimension, ItemFlag, Patterns, items_table, levels_table, stability_table, subjects_table
+from breadth.irt.words import Rule, calibration_findings, flagged
 
 
 def test_findings_follow_the_checks(result):
     def text(**checks):
-        return calibration_findings(result.items, result.subjects, result.fit, Checks(**checks))
+        return calibration_findings(result.items, result.subjects, result.fit, **checks)
 
-    assert "one ability describes" in text(residual_share=0.01, residual_ratio=1.2)
-    assert "something besides one ability" in text(residual_share=0.1, residual_ratio=3.0)
-    assert "no near-copies among them" in text(distinct=300, copies=0, groups=300)
-    assert "12 pairs are near-copies, which leaves 290 groups" in text(distinct=299, copies=12, groups=290)
+    def copies(distinct, pairs, groups):
+        none = np.empty(0)
+        return Patterns(distinct, np.zeros((pairs, 2), int), none, none, np.arange(groups), none)
+
+    few, many = (Dimension(share, 0.03, ratio, np.empty(0)) for share, ratio in ((0.01, 1.2), (0.1, 3.0)))
+    assert "holds 1.0% of the residual variance, 1.2 times" in text(dimension=few)
+    assert "one ability describes" in text(dimension=few)
+    assert "something besides one ability" in text(dimension=many)
+    assert "300 distinct answer patterns, and there are no near-copies among them" in text(copies=copies(300, 0, 300))
+    assert "12 pairs are near-copies, which leaves 290 groups" in text(copies=copies(299, 12, 290))
+    assert "residual" not in text()
+    assert "patterns" not in text()
     hard = result.items.with_columns(pl.col("difficulty") + 3)
-    assert "too hard for the typical subject" in calibration_findings(hard, result.subjects, result.fit, Checks())
+    assert "too hard for the typical subject" in calibration_findings(hard, result.subjects, result.fit)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +39,7 @@ def test_findings_follow_the_checks(result):
 )
 def test_flags_are_counted(result, flags, says):
     items = result.items.with_columns(flag=pl.Series([*flags, *[None] * (40 - len(flags))], dtype=pl.String))
-    assert says in calibration_findings(items, result.subjects, result.fit, Checks())
+    assert says in calibration_findings(items, result.subjects, result.fit)
 
 
 def test_the_first_rule_that_applies_gives_flag_and_note():

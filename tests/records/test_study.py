@@ -139,10 +139,8 @@ def test_parts_with_other_items_shares_and_missing_answers(tmp_path):
 
 
 def test_no_study(tmp_path):
-    from breadth.records import open_store
-
     with pytest.raises(InputError, match="is not the directory of a study"):
-        open_store(tmp_path)
+        open_study(tmp_path)
     for name in ("runs", "items"):
         (tmp_path / name).mkdir()
     with pytest.raises(InputError, match="no checkpoint has been evaluated"):

@@ -5,7 +5,7 @@ import pytest
 import breadth
 from breadth.records import RunRecord, StudyStore, open_study
 from breadth.reporting import ReportData
-from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, item_rest, item_table, shown_items
+from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, Items, item_rest, item_table
 
 
 def test_item_rest_is_the_plain_correlation(simulated_study):
@@ -41,16 +41,17 @@ def test_a_doubt_has_a_code_and_a_sentence(simulated_study):
     assert len(wrong) >= 0.5 * len(simulated_study.wrong_labels)
 
 
-def test_a_large_table_is_sampled_with_its_doubts():
-    items = pl.DataFrame(
-        {"item": [str(i) for i in range(1000)], "doubt": ["why" if i % 100 == 0 else None for i in range(1000)]}
-    )
-    sample = shown_items(items, most=50)
-    assert sample.height == 50
-    assert sample["doubt"].drop_nulls().len() == 10
-    assert sample["item"].cast(pl.Int64).is_sorted()
-    assert shown_items(items, most=50).equals(sample)
-    assert shown_items(items, most=1000).equals(items)
+def test_a_large_table_is_sampled_with_its_doubts(simulated_study, monkeypatch):
+    data = ReportData(open_study(simulated_study.folder))
+    items = item_table(data)
+    assert Items().compute(data)["items"].equals(items)
+    doubted = items["doubt"].drop_nulls().len()
+    monkeypatch.setattr("breadth.reporting.items.MOST_ITEMS", doubted + 40)
+    sample = Items().compute(data)["items"]
+    assert sample.height == doubted + 40
+    assert sample["doubt"].drop_nulls().len() == doubted
+    assert sample.equals(items.join(sample.select("testset", "item"), on=["testset", "item"], maintain_order="left"))
+    assert Items().compute(data)["items"].equals(sample)
 
 
 def test_long_texts_are_cut(tmp_path):

@@ -1,3 +1,4 @@
+import html
 import json
 from dataclasses import replace
 
@@ -5,9 +6,10 @@ import polars as pl
 import pytest
 import vl_convert
 
+from breadth.records import open_study
 from breadth.reporting import ReportData, build_report
-from breadth.reporting.pages import asset, payload, render_html, render_json, render_markdown, script_json
-from breadth.results.figures import THEMES, config, themed
+from breadth.reporting.pages import ASSETS, payload, render_html, render_json, render_markdown, script_json
+from breadth.results.figures import CONFIGS, THEMES, themed
 
 EVIL = "</script><script>alert(1)</script>"
 
@@ -19,7 +21,7 @@ def data(levels_study):
 
 def filled(spec, tables, theme):
     """A figure as the page draws it: tokens and tables filled in."""
-    spec = {**themed(spec, THEMES[theme]), "config": config(THEMES[theme])}
+    spec = {**themed(spec, THEMES[theme]), "config": CONFIGS[theme]}
     names = {name for name in tables if f'"name": "{name}"' in json.dumps(spec)}
     return {**spec, "datasets": {name: tables[name] for name in names}}
 
@@ -38,6 +40,18 @@ def test_every_figure_is_a_valid_specification(data, theme):
         assert picture.count("<path") > 5, figure.key
 
 
+def test_any_name_of_a_test_set_can_be_a_label(simulated_study):
+    study = open_study(simulated_study.folder).select(testset="plain")
+    name = """it's a "test" \\ set"""
+    named = replace(study, items=study.items.with_columns(testset=pl.lit(name), shift=pl.lit("don't know")), _parts=())
+    data = build_report(named)
+    figure = next(figure for content in data.contents.values() for figure in content.figures if figure.key == "profile")
+    picture = vl_convert.vegalite_to_svg(filled(figure.spec, json.loads(render_json(data))["tables"], "light"))
+    shown = html.unescape(picture)
+    assert name in shown
+    assert "don't know" in shown
+
+
 def test_tables_reach_the_page_whole(data):
     tables = payload(data)["tables"]
     pairs, table = tables["pairs"], data.table("pairs")
@@ -54,7 +68,7 @@ def test_json_is_whole_and_has_no_nan(data):
     assert list(report["findings"]) == ["overview", "training", "carry_over", "difficulty", "items", "methods"]
 
 
-def test_text_is_escaped_everywhere(data, monkeypatch):
+def test_text_is_escaped_everywhere(data):
     items = data.table("items").with_columns(
         text=pl.lit(EVIL), label=pl.lit(EVIL), item=EVIL + pl.col("item"), doubt=pl.lit(EVIL)
     )
@@ -63,9 +77,7 @@ def test_text_is_escaped_everywhere(data, monkeypatch):
         for section, content in data.contents.items()
     }
     evil = ReportData(replace(data.study, warnings=(EVIL,)), {**data.tables, "items": items}, contents)
-    monkeypatch.setattr(ReportData, "headings", (EVIL, EVIL))
-    monkeypatch.setattr(ReportData, "study_file", EVIL)
-    monkeypatch.setattr(ReportData, "environments", [{"runs": EVIL}])
+    evil.headings, evil.study_file, evil.environments = (EVIL, EVIL), EVIL, [{"runs": EVIL}]
     page = render_html(evil)
     assert EVIL not in page
     assert page.count("</script>") == render_html(data).count("</script>")
@@ -81,5 +93,6 @@ def test_nothing_is_fetched(data):
     assert "connect-src 'none'" in page
     assert "unsafe-eval" not in page.split("<body>")[0]
     for name in ("figures.js", "items.js", "page.js", "report.css"):
-        assert "http" not in asset(name)
-        assert asset(name) in page
+        asset = (ASSETS / name).read_text()
+        assert "http" not in asset
+        assert asset in page

@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import breadth
 from breadth.errors import InputError
 from breadth.records import StudyStore
-from breadth.reporting import ReportData, build_report
+from breadth.reporting import build_report
 from breadth.reporting.data import MOST_MODELS
 
 
@@ -68,7 +69,7 @@ def test_few_checkpoints_still_give_a_report(simulated_study, tmp_path):
     for run in StudyStore(folder).runs():
         remove(run, {0, 16, 32})
     data = build_report(folder)
-    assert not data.has("correlations")
+    assert not data.table("correlations").height
     assert content(data, "carry_over").finding.startswith("Undecided")
     assert any("too few checkpoints" in reason for reason in content(data, "carry_over").absent)
     assert "4 runs are not finished" in content(data, "overview").details[0]
@@ -163,11 +164,12 @@ def test_damaged_parts_are_named_on_the_page(simulated_study, tmp_path):
 
 def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypatch):
     assert not content(data, "difficulty").finding.startswith("Undecided")
-    monkeypatch.setattr("breadth.irt.calibration.LEAST_RELIABILITY", 1.1)
+    monkeypatch.setattr("breadth.irt.fitting.LEAST_RELIABILITY", 1.1)
     stored = content(build_report(simulated_study.folder), "difficulty").finding
     assert not stored.startswith("Undecided"), "its items come with their levels"
-    monkeypatch.setattr(ReportData, "levels_stored", False)
-    finding = content(build_report(simulated_study.folder), "difficulty").finding
+    study = breadth.open(simulated_study.folder)
+    without = replace(study, items=study.items.drop("level"))
+    finding = content(build_report(without), "difficulty").finding
     assert finding.startswith("Undecided: the subjects are too alike to be told apart")
 
 

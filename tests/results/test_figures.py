@@ -1,7 +1,7 @@
 import polars as pl
 
 from breadth.results import Control, Figure, as_chart, write_figure
-from breadth.results.figures import MODEL_COLOURS, THEMES, model_panels, model_scale, quoted
+from breadth.results.figures import MODEL_COLOURS, THEMES, model_colour, model_panels
 
 TABLES = {"points": pl.DataFrame({"x": [1, 2, 3], "y": [3, 1, 2], "kind": ["a", "b", "a"]}), "unused": pl.DataFrame()}
 SPEC = {
@@ -38,7 +38,7 @@ def test_several_figures_stand_below_each_other(tmp_path):
 
 
 def test_colours_belong_to_models():
-    scale = model_scale([f"m{k}" for k in range(10)])
+    scale = model_colour([f"m{k}" for k in range(10)])["scale"]
     assert scale["range"][0] == scale["range"][MODEL_COLOURS]
     assert len(set(scale["range"])) == MODEL_COLOURS
     for theme in THEMES.values():
@@ -51,7 +51,3 @@ def test_panels_name_what_differs():
     assert model_panels(frame).number == 3
     assert model_panels(frame[::2]).transform["calculate"] == "datum.model"
     assert model_panels(frame.drop("train_set").with_columns(examples=pl.Series([8, 9, 8]))).number == 3
-
-
-def test_text_in_expressions_is_quoted():
-    assert quoted(r"it's a \ ") == r"'it\'s a \\ '"

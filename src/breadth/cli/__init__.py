@@ -58,17 +58,11 @@ for _panel, _verbs in _VERBS.items():
 app.add_typer(ls_app, name="ls", rich_help_panel="Manage")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Show the version.")) -> None:
+    if version:
         typer.echo(f"breadth {__version__}")
         raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
-) -> None:
-    pass
 
 
 def main() -> None:

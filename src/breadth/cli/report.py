@@ -26,9 +26,9 @@ def report_command(
     * `breadth report studies/mnli --format md`
     """
     from breadth import report
-    from breadth.cli.terminal import print_written
+    from breadth.cli.terminal import print_line
 
-    print_written(report(directory, **given(out=out, format=format)))
+    print_line(f"wrote {report(directory, **given(out=out, format=format))}")
 
 
 def view_command(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from breadth.correlation.intervals import spare_rows, to_z
+from breadth.correlation.intervals import to_z
 from breadth.correlation.panel import Bools, Floats
 from breadth.correlation.smooth import Adjust, Basis, Fit, raw_columns
 from breadth.inference import LEVEL
@@ -91,13 +91,27 @@ def correct(
     noise variances as known. NaN where less than a fifth of a residual's or the control's variance is signal, or where
     the estimate leaves [-1, 1].
     """
-    factors = fit.factors
-    n = rows.sum(axis=1).astype(np.float64)
+    n, q = np.maximum(rows.sum(axis=1), 1).astype(np.float64)[:, None, None], controls.shape[2]
+    factors, inside = fit.factors, rows[:, :, None]
     added = factors.sum(axis=1)[:, :, None] + factors.sum(axis=1)[:, None, :]
-    free = np.maximum(n[:, None, None] - added + factors.transpose(0, 2, 1) @ factors, 1.0)
-    observed = fit.residuals.transpose(0, 2, 1) @ fit.residuals / free
-    leak, control_reliability = _leak(noise, controls, rows, basis, fit, adjust)
-    signal = observed - leak
+    free = np.maximum(n - added + factors.transpose(0, 2, 1) @ factors, 1.0)
+    signal = observed = fit.residuals.transpose(0, 2, 1) @ fit.residuals / free
+    control_reliability = np.ones(len(rows))
+    if adjust != "none" and q:
+        # Subtract the covariance that noise in the controls puts between residuals.
+        values = np.where(inside, controls, 0.0)
+        centred = (values - values.sum(axis=1, keepdims=True) / n) * inside
+        spread = centred.transpose(0, 2, 1) @ centred / np.maximum(n - 1, 1)
+        each = np.diagonal(spread, axis1=1, axis2=2)
+        share = 1 - noise.controls / np.where(each > 0, each, np.nan)
+        control_reliability = np.where(np.isnan(share), -np.inf, share).min(axis=1)
+        solvable = (control_reliability >= LEAST_RELIABILITY)[:, None, None]
+        clean = np.where(solvable, spread - np.eye(q) * noise.controls[:, None, :], np.eye(q))
+        excess = spread @ np.linalg.solve(clean + 1e-12 * each.mean() * np.eye(q), spread) - spread
+        fitted = factors * fit.loadings
+        slopes = [raw_columns(controls, rows, adjust, slope_of=j) @ basis.rotation @ fitted for j in range(q)]
+        slope = np.stack(slopes, axis=3)
+        signal = observed - np.einsum("fnai,fij,fnbj->fab", slope, excess, slope, optimize=True) / n
     total = np.diagonal(observed, axis1=1, axis2=2)
     own = np.diagonal(signal, axis1=1, axis2=2) - noise.testsets
     reliability = own / np.where(total > 0, total, np.nan)
@@ -112,34 +126,8 @@ def correct(
         + r**2 / 2 * ((s / y) ** 2 + (t / w) ** 2)
         + r**2 * observed**2 / (y * w)
         - 2 * r * observed / np.sqrt(y * w) * (s / y + t / w)
-    ) / spare_rows(n_eff, spent)
+    ) / np.maximum(n_eff - 3 - spent, 1.0)
     quantile = special.stdtrit(np.maximum(n_eff - 2 - spent, 1.0), (1 + LEVEL) / 2)
     half = quantile * np.sqrt(np.maximum(variance, 0)) / (1 - r**2)
     z = to_z(r)
     return Corrected(r, np.tanh(z - half), np.tanh(z + half), reliability, control_reliability)
-
-
-def _leak(noise: Noise, controls: Floats, rows: Bools, basis: Basis, fit: Fit, adjust: Adjust) -> tuple[Floats, Floats]:
-    """Covariance [F, m, m] that noise in the controls puts between residuals, and the least reliable control."""
-    entries, m = fit.edf.shape
-    q = controls.shape[2]
-    if adjust == "none" or q == 0:
-        return np.zeros((entries, m, m)), np.ones(entries)
-    inside = rows[:, :, None]
-    n = np.maximum(rows.sum(axis=1), 1).astype(np.float64)[:, None, None]
-    values = np.where(inside, controls, 0.0)
-    centred = (values - values.sum(axis=1, keepdims=True) / n) * inside
-    variance = centred.transpose(0, 2, 1) @ centred / np.maximum(n - 1, 1)
-    own = np.diagonal(variance, axis1=1, axis2=2)
-    reliability = 1 - noise.controls / np.where(own > 0, own, np.nan)
-    clean = variance - np.eye(q) * noise.controls[:, None, :]
-    solvable: Bools = np.logical_and.reduce(reliability >= LEAST_RELIABILITY, axis=1)
-    clean = np.where(solvable[:, None, None], clean, np.eye(q))
-    excess = variance @ np.linalg.solve(clean + 1e-12 * own.mean() * np.eye(q), variance) - variance
-    fitted = fit.factors * fit.loadings
-    slopes = np.stack(
-        [raw_columns(controls, rows, adjust, slope_of=j) @ basis.rotation @ fitted for j in range(q)],
-        axis=3,
-    )
-    leak = np.einsum("fnai,fij,fnbj->fab", slopes, excess, slopes, optimize=True) / n
-    return leak, np.where(np.isnan(reliability), -np.inf, reliability).min(axis=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -75,41 +74,63 @@ def carry_over(study: Study) -> CarryOver:
     about = about.with_columns(pl.col("model").fill_null("?")).unique("run", maintain_order=True)
     tables = {name: getattr(result, name) for name in ("pairs", "heterogeneity", "similarity")}
     tables["correlations"] = pl.concat(_correlations(part, about, len(parts) > 1) for part in parts.values())
+    models, testsets = about["model"].unique(maintain_order=True).to_list(), result.trajectories.testsets
+    figures = [
+        correlations_figure(tables["correlations"], testsets, models),
+        agreement_figure(tables["heterogeneity"], models),
+    ]
+    runs = about.filter(pl.col("run").is_in(tables["pairs"]["run"].unique().to_list())).sort("model", "run")["run"]
+    if tables["similarity"]["similarity"].is_not_null().any() and runs.len() <= MOST_RUNS:
+        figures.append(similarity_figure(runs.to_list()))
     if windows:
-        tables["windows"] = result.windows
-        tables["window_means"] = pl.concat(_window_means(part, about) for part in parts.values())
+        pooled = []
+        for part in parts.values():
+            named = part.windows.join(about, on="run", maintain_order="left")
+            mean = pool(named, ["train_set", "model", "window", "a", "b"], ("from", "to"))
+            mean.insert_column(1, pl.lit(joined(part.trajectories.controls)).alias("control"))
+            pooled.append(mean)
+        tables |= {"windows": result.windows, "window_means": pl.concat(pooled)}
+        figures.append(windows_figure(tables["window_means"], testsets))
     else:
         reasons.append(f"windows over training need runs with at least {TWO_WINDOWS} checkpoints")
-    return CarryOver(
-        _finding(tables["correlations"]),
-        tables,
-        tuple(result.summary().split("\n\n")),
-        _figures(tables, result.trajectories.testsets, about),
-        tuple(reasons),
+    means = tables["correlations"].filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
+    counts = verdicts(means)
+    finding = (
+        f"After controlling for in-domain accuracy, {counts.positive} of {count(counts.known, 'correlation')} between "
+        f"test sets (mean over a model's runs) {'is' if counts.positive == 1 else 'are'} positive, {counts.negative} "
+        f"negative and {counts.undecided} undecided."
     )
+    if means["model"].n_unique() > 1:
+        up, down = (pl.col("ci_low") > 0).any(), (pl.col("ci_high") < 0).any()
+        split = means.group_by("train_set", "a", "b", maintain_order=True).agg(both=up & down).filter("both")
+        names = [f"{a} and {b}" for a, b in split.select("a", "b").iter_rows()]
+        finding += (
+            f" Models contradict each other on {count(split.height, 'pair')} ({joined(names, 3)}): what carries over "
+            "depends on the model."
+            if names
+            else " No two models contradict each other on a pair."
+        )
+    paragraphs = tuple(result.summary().split("\n\n"))
+    return CarryOver(finding, tables, paragraphs, tuple(figures), tuple(reasons))
 
 
 def _correlations(part: Correlation, about: pl.DataFrame, several: bool) -> pl.DataFrame:
     """Correlations of the runs of one training set, and their means per model."""
     raw = correlate(part.trajectories, adjust="none")
     runs = part._labels.join(about, on="run", how="left", maintain_order="left")
-    always = {"train_set": runs["train_set"][0], "control": joined(part.trajectories.controls)}
-    kinds = {"partial": part.pairs, "corrected": None, "raw": raw.pairs}
+    kinds = {"partial": part.pairs, "raw": raw.pairs}
     if CORRECTED_COLUMNS[0] in part.pairs.columns:
         plain = dict(zip(CORRECTED_COLUMNS, ("r", "ci_low", "ci_high"), strict=False))
         kinds["corrected"] = part.pairs.drop("q", *plain.values()).rename(plain)
-    models = runs.select("run", "model", panel="run")
+    names = runs.select("run", "model", panel="run")
     frames = [
-        _rows(pairs.join(models, on="run", maintain_order="left"), kind=kind, k=1, **always)
-        for kind in ("partial", "raw", "corrected")
-        if (pairs := kinds[kind]) is not None
+        pairs.join(names, on="run", maintain_order="left").with_columns(kind=pl.lit(kind), k=pl.lit(1))
+        for kind, pairs in kinds.items()
     ]
     for model in runs["model"].unique(maintain_order=True):
         own = (runs["model"] == model).to_numpy()
-        for kind, pairs in kinds.items():
-            if pairs is None:
-                continue
-            mine = pairs.filter(np.repeat(own, pairs.height // len(own))).with_columns(k=pl.lit(1))
+        for kind in (name for name in ("partial", "corrected", "raw") if name in kinds):
+            mine = kinds[kind].filter(np.repeat(own, kinds[kind].height // len(own))).with_columns(k=pl.lit(1))
             if kind == "corrected":
                 mine = pool(mine, ["a", "b"])
             elif own.sum() > 1:
@@ -117,26 +138,17 @@ def _correlations(part: Correlation, about: pl.DataFrame, several: bool) -> pl.D
                 runs_only = Partial(*(values[own] for values in whole._partial[:-1]), correction=None)  # type: ignore
                 mine = replace(whole, _partial=runs_only).heterogeneity.rename({"r_mean": "r"})
             means = mine.select("a", "b", "k", "r", "ci_low", "ci_high")
-            frames.append(_rows(means, kind=kind, model=model, panel=model, **always))
-    panel = pl.format("{} · {}", "panel", "train_set") if several else pl.col("panel")
-    return pl.concat(frames).with_columns(panel.alias("panel"))
-
-
-def _rows(frame: pl.DataFrame, **values: Any) -> pl.DataFrame:
-    """Rows of the table ``correlations``; columns that are neither in the frame nor given are null."""
-    named = frame.with_columns(pl.lit(value).alias(name) for name, value in values.items())
-    return named.select(
-        (pl.col(name) if name in named.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in COLUMNS.items()
+            frames.append(means.with_columns(kind=pl.lit(kind), model=pl.lit(model), panel=pl.lit(model)))
+    train_set, panel = pl.lit(runs["train_set"][0]), pl.col("panel")
+    return (
+        pl.concat(frames, how="diagonal_relaxed")
+        .with_columns(
+            train_set=train_set,
+            control=pl.lit(joined(part.trajectories.controls)),
+            panel=pl.format("{} · {}", panel, train_set) if several else panel,
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in COLUMNS.items())
     )
-
-
-def _window_means(part: Correlation, about: pl.DataFrame) -> pl.DataFrame:
-    """Mean over a model's runs of the correlations in every window."""
-    named = part.windows.join(about, on="run", maintain_order="left")
-    control = pl.lit(joined(part.trajectories.controls)).alias("control")
-    means = pool(named, ["train_set", "model", "window", "a", "b"], ("from", "to"))
-    return means.select("train_set", control, pl.exclude("train_set"))
 
 
 def pool(frame: pl.DataFrame, by: Sequence[str], keep: Sequence[str] = ()) -> pl.DataFrame:
@@ -159,41 +171,3 @@ def pool(frame: pl.DataFrame, by: Sequence[str], keep: Sequence[str] = ()) -> pl
         pl.Series("k", means.k),
         *(pl.Series(name, np.where(np.isfinite(values), values, np.nan), nan_to_null=True) for name, values in numbers),
     )
-
-
-def _finding(correlations: pl.DataFrame) -> str:
-    means = correlations.filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
-    counts = verdicts(means)
-    text = (
-        f"After controlling for in-domain accuracy, {counts.positive} of {count(counts.known, 'correlation')} between "
-        f"test sets (mean over a model's runs) {'is' if counts.positive == 1 else 'are'} positive, {counts.negative} "
-        f"negative and {counts.undecided} undecided."
-    )
-    if means["model"].n_unique() == 1:
-        return text
-    split = (
-        means.group_by("train_set", "a", "b", maintain_order=True)
-        .agg(up=(pl.col("ci_low") > 0).any(), down=(pl.col("ci_high") < 0).any())
-        .filter("up", "down")
-    )
-    if not split.height:
-        return f"{text} No two models contradict each other on a pair."
-    names = [f"{a} and {b}" for a, b in split.select("a", "b").iter_rows()]
-    return (
-        f"{text} Models contradict each other on {count(split.height, 'pair')} ({joined(names, 3)}): what carries over "
-        "depends on the model."
-    )
-
-
-def _figures(tables: Mapping[str, pl.DataFrame], testsets: Sequence[str], about: pl.DataFrame) -> tuple[Figure, ...]:
-    models = about["model"].unique(maintain_order=True).to_list()
-    figures = [
-        correlations_figure(tables["correlations"], testsets, models),
-        agreement_figure(tables["heterogeneity"], models),
-    ]
-    runs = about.filter(pl.col("run").is_in(tables["pairs"]["run"].unique().to_list())).sort("model", "run")["run"]
-    if tables["similarity"]["similarity"].is_not_null().any() and runs.len() <= MOST_RUNS:
-        figures.append(similarity_figure(runs.to_list()))
-    if "window_means" in tables:
-        figures.append(windows_figure(tables["window_means"], testsets))
-    return tuple(figures)

@@ -19,7 +19,6 @@ from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
 from breadth.records import Study, Trajectories, is_study, open_study, read_trajectories
 from breadth.results.words import count as counted
-from breadth.results.words import unfinished_warning
 
 Method = Literal["pearson", "spearman"]
 Names = str | Sequence[str] | None
@@ -140,7 +139,20 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
     panel, labels = make_panel(trajectories)
     partial = partial_correlations(panel, settings, options.progress)
     pairs = pairs_frame(partial, labels, trajectories, settings)
-    windows = pairs.clear() if options.windows is None else _windows(trajectories, settings, options.windows)
+    windows = pairs.clear()
+    if options.windows is not None:
+        # Consecutive parts of every group on their own; ``from`` and ``to`` are the ends of a part.
+        if options.windows < 2:
+            raise InputError(f"--windows is {options.windows}; a comparison needs at least 2 parts")
+        position = pl.int_range(pl.len()) * options.windows // pl.len() + 1
+        keys = [*trajectories.by, "window"]
+        frame = trajectories.frame.with_columns(window=position.over(trajectories.by) if trajectories.by else position)
+        parts, names = make_panel(trajectories, frame.select(keys))
+        windows = pairs_frame(partial_correlations(parts, settings), names, trajectories, settings)
+        place = pl.col(str(order))
+        ends = frame.group_by(keys, maintain_order=True).agg(place.first().alias("from"), place.last().alias("to"))
+        windows = windows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        windows = windows.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
     warnings = list(trajectories.warnings)
     if trajectories.by and labels.height == trajectories.frame.height:
         warnings.append(
@@ -177,22 +189,6 @@ def _counts(trajectories: Trajectories, options: Options) -> tuple[Any, Any]:
     return np.array([float(given.get(name, np.nan)) for name in columns]), np.array(scale)
 
 
-def _windows(trajectories: Trajectories, settings: Settings, windows: int) -> pl.DataFrame:
-    """Analyse consecutive parts of every group on their own; ``from`` and ``to`` are the ends of a part."""
-    if windows < 2:
-        raise InputError(f"--windows is {windows}; a comparison needs at least 2 parts")
-    position = pl.int_range(pl.len()) * windows // pl.len() + 1
-    part = (position.over(trajectories.by) if trajectories.by else position).alias("window")
-    frame = trajectories.frame.with_columns(part)
-    keys = [*trajectories.by, "window"]
-    panel, labels = make_panel(trajectories, frame.select(keys))
-    pairs = pairs_frame(partial_correlations(panel, settings), labels, trajectories, settings)
-    order = pl.col(str(trajectories.order))
-    ends = frame.group_by(keys, maintain_order=True).agg(order.first().alias("from"), order.last().alias("to"))
-    named = pairs.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    return named.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
-
-
 def _correlate_study(
     study: Study, control: Names, testsets: Names, by: Names, order: str, options: Options
 ) -> Correlation:
@@ -207,26 +203,43 @@ def _correlate_study(
             f"{study.name}: no run was trained and evaluated at two or more checkpoints, so nothing can be correlated "
             f"over checkpoints (runs: {listed(others, 4)})"
         )
-    warnings = [*unfinished_warning(trained), *_too_few(trained, control, options.adjust)]
-    if others.len():
-        runs = counted(others.len(), "run")
-        warnings.append(f"{runs} without training or with a single checkpoint left out: {listed(others, 4)}")
     parts: dict[str, Correlation] = {}
-    failures: list[InputError] = []
+    failures: dict[str, InputError] = {}
     if control or options.adjust == "none":
         parts[""] = _analyse(read_trajectories(trained, control, testsets, by, order, seed=options.seed), options)
     else:
         for name in trained.subjects["train_set"].unique().sort():
             try:
-                part = trained.select(pl.col("train_set") == name)
-                scores = _with_own_control(part, name, testsets, by, order, options.seed)
+                scores = _with_own_control(trained, name, testsets, by, order, options.seed)
                 parts[name] = _analyse(scores, options)
             except InputError as error:
-                failures.append(error)
-                reason = str(error).removeprefix(f"{study.name}: ")
-                warnings.append(f"runs trained on {name} are left out: {reason}")
+                failures[name] = error
     if not parts:
-        raise failures[0]
+        raise next(iter(failures.values()))
+    warnings = []
+    unfinished = [f"{run} at step {step} of {planned}" for run, (step, planned) in trained.unfinished.items()]
+    if unfinished:
+        verb, them = ("is", "it") if len(unfinished) == 1 else ("are", "them")
+        runs = counted(len(unfinished), "run")
+        warnings.append(f"{runs} {verb} not finished: {listed(unfinished, 3)}; `breadth run` resumes {them}")
+    # How many checkpoints there are and how many are needed, where there are too few.
+    controls = max(1, len(next(iter(parts.values())).trajectories.controls))
+    needed, fewer = rows_needed(options.adjust, controls), rows_needed("linear", controls)
+    checkpoints = trained.ends["checkpoints"]
+    short = checkpoints.filter(checkpoints < needed).to_list()
+    if short:
+        which = "every run has" if len(short) == checkpoints.len() else f"{len(short)} of {checkpoints.len()} runs have"
+        other = f" (--adjust linear needs {fewer})" if options.adjust == "gam" and max(short) >= fewer else ""
+        warnings.append(
+            f"{which} too few checkpoints: at most {max(short)}, and --adjust {options.adjust} needs {needed}{other}; "
+            "evaluate more often or train for longer"
+        )
+    if others.len():
+        runs = counted(others.len(), "run")
+        warnings.append(f"{runs} without training or with a single checkpoint left out: {listed(others, 4)}")
+    for name, failure in failures.items():
+        reason = str(failure).removeprefix(f"{study.name}: ")
+        warnings.append(f"runs trained on {name} are left out: {reason}")
     warnings = list(dict.fromkeys([*warnings, *(line for part in parts.values() for line in part.warnings)]))
     if len(parts) > 1:
         return _combined(parts, study, tuple(warnings))
@@ -235,6 +248,7 @@ def _correlate_study(
 
 def _with_own_control(study: Study, train_set: str, testsets: Names, by: Names, order: str, seed: int) -> Trajectories:
     """Trajectories of the runs of one training set; its in-domain set is the control and not one of the test sets."""
+    study = study.select(pl.col("train_set") == train_set)
     evaluated = [name for name, items in zip(study.testsets, study.scores[1].sum(axis=0), strict=True) if items]
     control = study.in_domain(train_set)
     if control not in evaluated:
@@ -245,28 +259,13 @@ def _with_own_control(study: Study, train_set: str, testsets: Names, by: Names, 
     chosen: list[str] | None = None
     if testsets is not None:
         chosen = []
-        for pattern in _split(testsets):
+        names = testsets if isinstance(testsets, str) else ",".join(testsets)
+        for pattern in filter(None, map(str.strip, names.split(","))):
             matches = fnmatch.filter(evaluated, pattern)
             if not matches:
                 raise unknown_column(pattern, evaluated, study.name, "test set")
             chosen += [name for name in matches if name != control]
     return read_trajectories(study, control, chosen, by, order, seed=seed)
-
-
-def _too_few(study: Study, control: Names, adjust: Adjust) -> list[str]:
-    """How many checkpoints there are and how many are needed, where there are too few."""
-    controls = max(1, len(_split(control)))
-    needed, fewer = rows_needed(adjust, controls), rows_needed("linear", controls)
-    checkpoints = study.ends["checkpoints"]
-    short = checkpoints.filter(checkpoints < needed).to_list()
-    if not short:
-        return []
-    which = "every run has" if len(short) == checkpoints.len() else f"{len(short)} of {checkpoints.len()} runs have"
-    other = f" (--adjust linear needs {fewer})" if adjust == "gam" and max(short) >= fewer else ""
-    return [
-        f"{which} too few checkpoints: at most {max(short)}, and --adjust {adjust} needs {needed}{other}; "
-        "evaluate more often or train for longer"
-    ]
 
 
 def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, ...]) -> CorrelationByTrainSet:
@@ -301,8 +300,3 @@ def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, 
         first._labels,
         parts,
     )
-
-
-def _split(names: Names) -> list[str]:
-    entries = [names] if isinstance(names, str) else names or []
-    return [part.strip() for entry in entries for part in entry.split(",") if part.strip()]

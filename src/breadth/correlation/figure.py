@@ -34,6 +34,9 @@ TIPS = (
     ("k", "runs", "d"), ("p", "p", ".2g"), ("q", "q", ".2g"), ("note", "note"),
 )  # fmt: skip
 
+#: Tooltips of a mean over a model's runs.
+MEAN_TIPS = (("r", "r", ".2f"), ("ci_low", "from", ".2f"), ("ci_high", "to", ".2f"), ("k", "runs", "d"))
+
 #: What a cell needs besides r: whether its interval excludes 0, whether it is bold, its text.
 CELL: tuple[Spec, ...] = (
     {"calculate": sure(), "as": "sure"},
@@ -133,7 +136,8 @@ def heatmap(
 
 def correlations_figure(correlations: pl.DataFrame, testsets: Sequence[str], models: Sequence[str]) -> Figure:
     """Heatmaps of a study: raw, partial or corrected; the mean over a model's runs, or single runs."""
-    kinds = [kind for kind in ("partial", "raw", "corrected") if _known(correlations, kind)]
+    known = set(correlations.filter(pl.col("r").is_not_null())["kind"])
+    kinds = [kind for kind in ("partial", "raw", "corrected") if kind in known]
     there = set(correlations["model"])
     single = ((name, f"single runs of {name}") for name in models if name in there)
     caption = (
@@ -167,7 +171,8 @@ def agreement_figure(heterogeneity: pl.DataFrame, models: Sequence[str]) -> Figu
     chosen = heterogeneity.sort("p_differ", nulls_last=True).select("a", "b").unique(maintain_order=True)
     chosen = chosen.head(MOST_PAIRS)
     order = [f"{a} – {b}" for a, b in pairs.join(chosen, on=["a", "b"], how="semi", maintain_order="left").iter_rows()]
-    keep = f"indexof({_list(order)}, datum.pair) >= 0"
+    # Python writes a list of texts as Vega's expressions do.
+    keep = f"indexof({order}, datum.pair) >= 0"
     params: list[Spec] = []
     controls: tuple[Control, ...] = ()
     if "train_set" in heterogeneity.columns:
@@ -176,74 +181,60 @@ def agreement_figure(heterogeneity: pl.DataFrame, models: Sequence[str]) -> Figu
         controls = (Control("trained", "Training set", tuple((name, name) for name in sets), "select"),)
         keep += " && datum.train_set == trained"
     transform = [{"calculate": "datum.a + ' – ' + datum.b", "as": "pair"}, {"filter": keep}]
-    spec: Spec = {
-        "usermeta": {"most": 860},
-        "width": "container",
-        "height": {"step": max(20, 7 * len(models)), "for": "position"},
-        "params": params,
-        "layer": _agreement_layers(transform, order, models),
-    }
-    caption = (
-        "Dot: mean over the model's runs; line: its 95% interval. Grey bar: where a new run's correlation is expected "
-        "(95% prediction interval). Dots on both sides of 0 mean that models disagree."
-    )
-    if pairs.height > chosen.height:
-        more = pairs.height - chosen.height
-        caption += f" Shown: the {chosen.height} pairs on which runs differ most; {more} more are in the table."
-    return Figure("agreement", "Do models agree?", caption, spec, "heterogeneity", controls, DRILL)
-
-
-def _agreement_layers(transform: Sequence[Spec], order: Sequence[str], models: Sequence[str]) -> list[Spec]:
-    """Prediction intervals, the line at 0, and the means of models with their intervals."""
     x = {
         "type": "quantitative",
         "scale": {"domain": [-1, 1]},
         "axis": {"title": "partial correlation given in-domain accuracy", "tickCount": 5, "format": ".1f"},
     }
     y = nominal("pair", order, labelLimit=190)
-    band = {
+    prediction_tips = tooltip(
+        ("pair", "pair"), ("r_mean", "mean", ".2f"), ("predict_low", "a new run, from", ".2f"),
+        ("predict_high", "to", ".2f"), ("i2", "I2", ".0%"), ("sign_agreement", "same sign", ".0%"),
+        ("p_differ", "p (runs differ)", ".2g"),
+    )  # fmt: skip
+    prediction = {
         "data": {"name": "heterogeneity"},
         "transform": [*transform, {"filter": "isValid(datum.predict_low)"}],
         "mark": {"type": "bar", "color": "@grid", "height": 10},
         "encoding": {
-            "y": y,
-            "x": x | {"field": "predict_low"},
-            "x2": {"field": "predict_high"},
-            "tooltip": tooltip(
-                ("pair", "pair"),
-                ("r_mean", "mean", ".2f"),
-                ("predict_low", "a new run, from", ".2f"),
-                ("predict_high", "to", ".2f"),
-                ("i2", "I2", ".0%"),
-                ("sign_agreement", "same sign", ".0%"),
-                ("p_differ", "p (runs differ)", ".2g"),
-            ),
+            "y": y, "x": x | {"field": "predict_low"}, "x2": {"field": "predict_high"}, "tooltip": prediction_tips,
         },
-    }
+    }  # fmt: skip
     zero = {
         "data": {"values": [{"zero": 0}]},
         "mark": {"type": "rule", "color": "@muted"},
         "encoding": {"x": x | {"field": "zero"}},
     }
+    line = {"type": "rule", "strokeWidth": 1.5}
     dot = {"type": "point", "filled": True, "size": 42, "opacity": 1, "cursor": "pointer"}
-    per_model = {
+    means = {
         "data": {"name": "correlations"},
         "transform": [{"filter": "datum.kind == 'partial' && !isValid(datum.run)"}, *transform],
         "encoding": {
             "y": y,
             "yOffset": {"field": "model", "sort": list(models)},
             "color": model_colour(models),
-            "tooltip": _mean_tips(),
+            "tooltip": tooltip(("pair", "pair"), ("model", "model"), *MEAN_TIPS),
         },
         "layer": [
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5},
-                "encoding": {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}},
-            },
+            {"mark": line, "encoding": {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}}},
             {"mark": dot, "encoding": {"x": x | {"field": "r"}}},
         ],
     }
-    return [band, zero, per_model]
+    spec: Spec = {
+        "usermeta": {"most": 860},
+        "width": "container",
+        "height": {"step": max(20, 7 * len(models)), "for": "position"},
+        "params": params,
+        "layer": [prediction, zero, means],
+    }
+    caption = (
+        "Dot: mean over the model's runs; line: its 95% interval. Grey bar: where a new run's correlation is expected "
+        "(95% prediction interval). Dots on both sides of 0 mean that models disagree."
+    )
+    if more := pairs.height - chosen.height:
+        caption += f" Shown: the {chosen.height} pairs on which runs differ most; {more} more are in the table."
+    return Figure("agreement", "Do models agree?", caption, spec, "heterogeneity", controls, DRILL)
 
 
 def similarity_figure(runs: Sequence[str]) -> Figure:
@@ -260,7 +251,7 @@ def similarity_figure(runs: Sequence[str]) -> Figure:
         ("p", "p", ".2g"),
     )
     # Runs of one model are neighbours, whichever of the two the table names first.
-    straight = f"indexof({_list(runs)}, datum.run_1) < indexof({_list(runs)}, datum.run_2)"
+    straight = f"indexof({list(runs)}, datum.run_1) < indexof({list(runs)}, datum.run_2)"
     spec = {
         "data": {"name": "similarity"},
         "transform": [
@@ -289,6 +280,7 @@ def windows_figure(window_means: pl.DataFrame, testsets: Sequence[str]) -> Figur
     order = [f"{a} – {b}" for i, a in enumerate(testsets) for b in testsets[i + 1 :]]
     apart = window_means["train_set"].n_unique() > 1
     panel = "datum.model + ' · ' + datum.train_set" if apart else "datum.model"
+    tips = tooltip(("pair", "pair"), ("model", "model"), ("steps", "steps"), *MEAN_TIPS)
     spec = {
         "data": {"name": "window_means"},
         "usermeta": {
@@ -314,7 +306,7 @@ def windows_figure(window_means: pl.DataFrame, testsets: Sequence[str]) -> Figur
                 },
                 "y": nominal("pair", order, labelLimit=190),
             },
-            "layer": heat_layers("r", "text", _mean_tips(("steps", "steps")), 1.0, "r", ".0f"),
+            "layer": heat_layers("r", "text", tips, 1.0, "r", ".0f"),
         },
         "resolve": {"axis": {"x": "independent", "y": "independent"}},
     }
@@ -323,18 +315,3 @@ def windows_figure(window_means: pl.DataFrame, testsets: Sequence[str]) -> Figur
         "checkpoints, so intervals are wide: strong colour only where they exclude 0."
     )
     return Figure("windows", "Does it change through training?", caption, spec, "window_means", (), DRILL)
-
-
-def _mean_tips(*more: tuple[str, str]) -> list[Spec]:
-    numbers = (("r", "r", ".2f"), ("ci_low", "from", ".2f"), ("ci_high", "to", ".2f"), ("k", "runs", "d"))
-    return tooltip(("pair", "pair"), ("model", "model"), *more, *numbers)
-
-
-def _known(correlations: pl.DataFrame, kind: str) -> bool:
-    return bool(correlations.filter(pl.col("kind") == kind)["r"].is_not_null().any())
-
-
-def _list(names: Sequence[str]) -> str:
-    """Names as a list in a Vega expression."""
-    escaped = (name.replace("\\", "\\\\").replace("'", "\\'") for name in names)
-    return "[" + ", ".join(f"'{name}'" for name in escaped) + "]"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from breadth.correlation.panel import Bools, Floats, Ints
+from breadth.correlation.panel import Floats, Ints
 from breadth.inference import LEVEL
 
 #: Relabellings to draw where there are too many to try all of them.
@@ -161,63 +161,49 @@ def compare_groups(r: Floats, z: Floats, m: int, seed: int = 0) -> Similarity:
     remain. A similarity near 0 does not mean that the groups contradict each other: that is near -1.
     """
     first, second = np.triu_indices(len(r), 1)
-    usable = np.array([_complete_testsets(~np.isnan(row), m) for row in r], dtype=bool).reshape(len(r), m)
+    a, b = np.triu_indices(m, 1)
+    # A group's test sets with most missing pairs are dropped one by one until no pair is missing.
+    usable = np.ones((len(r), m), dtype=bool)
+    for keep, values in zip(usable, r, strict=True):
+        lacking = np.zeros((m, m), dtype=bool)
+        lacking[a, b] = lacking[b, a] = np.isnan(values)
+        while (missing := (lacking & keep[:, None] & keep).sum(axis=1)).any():
+            keep[missing.argmax()] = False
     shared = usable[first] & usable[second]
     similarity, difference, p = (np.full(len(first), np.nan) for _ in range(3))
     generator = np.random.default_rng(seed)
     patterns, which = np.unique(shared, axis=0, return_inverse=True)
     for index, keep in enumerate(patterns):
-        members = np.flatnonzero(which.reshape(-1) == index)
         size = int(keep.sum())
         if size < FEWEST_TESTSETS:
             continue
-        a, b = np.triu_indices(m, 1)
+        members = np.flatnonzero(which.reshape(-1) == index)
         inside = keep[a] & keep[b]
         groups, place = np.unique(np.concatenate([first[members], second[members]]), return_inverse=True)
         left, right = np.split(place.reshape(-1), 2)
-        vectors = _standardised(z[groups][:, inside])
-        observed = (vectors[left] * vectors[right]).sum(axis=1)
-        similarity[members] = observed
-        p[members] = _mantel(vectors, left, right, observed, size, generator)
         values = r[groups][:, inside]
         difference[members] = np.abs(values[left] - values[right]).mean(axis=1)
+        # Rows centred and of length 1, so that products are correlations; NaN where constant.
+        vectors = z[groups][:, inside]
+        vectors = vectors - vectors.mean(axis=1, keepdims=True)
+        length = np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+        vectors = vectors / np.where(length > 1e-12, length, np.nan)
+        observed = (vectors[left] * vectors[right]).sum(axis=1)
+        similarity[members] = observed
+        # Mantel's test. The observed labelling is one of all relabellings, and is added to random ones.
+        exact = math.factorial(size) <= 5040
+        orders = (
+            np.array(list(itertools.permutations(range(size))), dtype=np.intp)
+            if exact
+            else generator.permuted(np.tile(np.arange(size), (PERMUTATIONS, 1)), axis=1)
+        )
+        row, column = np.triu_indices(size, 1)
+        position = np.zeros((size, size), dtype=np.intp)
+        position[row, column] = position[column, row] = np.arange(len(row))
+        at_least = np.full(len(observed), 0.0 if exact else 1.0)
+        for order in orders:
+            alike = vectors @ vectors[:, position[order[row], order[column]]].T
+            at_least += alike[left, right] >= observed - 1e-12
+        share = at_least / (len(orders) + (0 if exact else 1))
+        p[members] = np.where(np.isnan(observed), np.nan, share)
     return Similarity(first, second, shared.sum(axis=1).astype(np.intp), similarity, difference, p)
-
-
-def _complete_testsets(present: Bools, m: int) -> Bools:
-    """Test sets that remain when those with most missing pairs are dropped one by one until no pair is missing."""
-    a, b = np.triu_indices(m, 1)
-    matrix = np.ones((m, m), dtype=bool)
-    matrix[a, b] = matrix[b, a] = present
-    keep = np.ones(m, dtype=bool)
-    while (missing := (~matrix & keep[:, None] & keep[None, :]).sum(axis=1)).any():
-        keep[int(missing.argmax())] = False
-    return keep
-
-
-def _standardised(vectors: Floats) -> Floats:
-    """Centre every row and scale it to length 1, so that products are correlations; NaN where constant."""
-    centred: Floats = vectors - vectors.mean(axis=1, keepdims=True)
-    length = np.sqrt((centred**2).sum(axis=1, keepdims=True))
-    return centred / np.where(length > 1e-12, length, np.nan)
-
-
-def _mantel(
-    vectors: Floats, left: Ints, right: Ints, observed: Floats, size: int, generator: np.random.Generator
-) -> Floats:
-    a, b = np.triu_indices(size, 1)
-    position = np.zeros((size, size), dtype=np.intp)
-    position[a, b] = position[b, a] = np.arange(len(a))
-    exact = math.factorial(size) <= 5040
-    orders = (
-        np.array(list(itertools.permutations(range(size))), dtype=np.intp)
-        if exact
-        else generator.permuted(np.tile(np.arange(size), (PERMUTATIONS, 1)), axis=1)
-    )
-    at_least = np.zeros(len(observed)) if exact else np.ones(len(observed))
-    for order in orders:
-        relabelled = vectors[:, position[order[a], order[b]]]
-        alike = vectors @ relabelled.T
-        at_least += alike[left, right] >= observed - 1e-12
-    share: Floats = at_least / (len(orders) + (0 if exact else 1))
-    return np.where(np.isnan(observed), np.nan, share)

@@ -37,11 +37,6 @@ def to_z(r: Floats) -> Floats:
     return z
 
 
-def spare_rows(n_eff: Floats, spent: Floats) -> Floats:
-    """Inverse variance of z: rows minus 3 minus those spent on the control, at least one."""
-    return np.maximum(n_eff - 3 - spent, 1.0)
-
-
 def independent_interval(r: Floats, n: Floats, spent: Floats, rank: bool = False) -> Interval:
     """Fisher's interval and the t-test of a partial correlation of independent rows.
 
@@ -56,7 +51,7 @@ def independent_interval(r: Floats, n: Floats, spent: Floats, rank: bool = False
     True
     """
     widen = 1 + r**2 / 2 if rank else np.ones_like(r)
-    half = special.ndtri((1 + LEVEL) / 2) * np.sqrt(widen / spare_rows(n, spent))
+    half = special.ndtri((1 + LEVEL) / 2) * np.sqrt(widen / np.maximum(n - 3 - spent, 1.0))
     df = np.maximum(n - 2 - spent, 1.0)
     t = np.abs(r) * np.sqrt(df / np.maximum(1 - r**2, SAME))
     z = to_z(r)
@@ -70,36 +65,15 @@ def dependent_interval(r: Floats, n_eff: Floats, spent: Floats, rank: bool = Fal
     number of effective rows is itself an estimate. The interval excludes 0 exactly when p < 0.05.
     """
     widen = 1 + r**2 / 2 if rank else np.ones_like(r)
-    error = np.sqrt(widen / spare_rows(n_eff, spent))
+    error = np.sqrt(widen / np.maximum(n_eff - 3 - spent, 1.0))
     df = np.maximum(n_eff - 2 - spent, 1.0)
     half = special.stdtrit(df, (1 + LEVEL) / 2) * error
     z = to_z(r)
     return Interval(np.tanh(z - half), np.tanh(z + half), 2 * special.stdtr(df, -np.abs(z) / error))
 
 
-def autocorrelation(residuals: Floats, rows: Bools) -> Floats:
-    """Return the autocorrelations [F, L, m] of residuals [F, n, m] at lags 1 to L = n // 4 of the longest entry.
-
-    Missing rows are skipped: a lag uses the pairs of rows that are both present. Lags beyond a quarter of an entry's
-    own rows are set to zero. Sums of products at all lags come from the fast Fourier transform.
-    """
-    length = residuals.shape[1]
-    lags = max(length // 4, 1)
-    size = fft.next_fast_len(length + lags, real=True)
-    products, pairs = (
-        fft.irfft(spectrum.real**2 + spectrum.imag**2, size, axis=1)[:, 1 : lags + 1]
-        for spectrum in (fft.rfft(values, size, axis=1) for values in (residuals, rows[:, :, None].astype(np.float64)))
-    )
-    n = rows.sum(axis=1)[:, None, None]
-    lag = np.arange(1, lags + 1)[None, :, None]
-    power = np.einsum("fnm,fnm->fm", residuals, residuals)[:, None, :]
-    usable = (np.rint(pairs) > 0) & (lag <= np.maximum(n // 4, 1)) & (power > 0)
-    scale = np.maximum(n - lag, 0) / np.where(usable, pairs, 1.0)
-    return np.where(usable, products * scale / np.where(power > 0, power, 1.0), 0.0)
-
-
-def inflation(correlations: Floats, n: Floats) -> Floats:
-    """By how much dependence inflates the variance of a correlation, for every two series: [F, m, m].
+def inflation(residuals: Floats, rows: Bools) -> Floats:
+    """By how much dependence inflates the variance of a correlation, for every two series of an entry: [F, m, m].
 
     Question: two series of n rows each are autocorrelated; how many independent rows would tell as much about their
     correlation? The effective number of rows is n / inflation.
@@ -113,13 +87,31 @@ def inflation(correlations: Floats, n: Floats) -> Floats:
 
     Negative dependence is not credited: the result is at least 1. Do not use it for periodic series, nor for fewer
     than about ten rows, where autocorrelation cannot be estimated.
+
+    ``residuals`` [F, n, m] are zero outside ``rows`` [F, n]. Missing rows are skipped: a lag uses the pairs of rows
+    that are both present.
     """
+    # Autocorrelations [F, lags, m], zero beyond a quarter of an entry's own rows. The fast Fourier transform gives the
+    # sums of products at all lags at once.
+    length = residuals.shape[1]
+    lags = max(length // 4, 1)
+    size = fft.next_fast_len(length + lags, real=True)
+    products, pairs = (
+        fft.irfft(spectrum.real**2 + spectrum.imag**2, size, axis=1)[:, 1 : lags + 1]
+        for spectrum in (fft.rfft(values, size, axis=1) for values in (residuals, rows[:, :, None].astype(np.float64)))
+    )
+    n = rows.sum(axis=1)[:, None, None]
+    lag = np.arange(1, lags + 1)[None, :, None]
+    power = np.einsum("fnm,fnm->fm", residuals, residuals)[:, None, :]
+    usable = (np.rint(pairs) > 0) & (lag <= np.maximum(n // 4, 1)) & (power > 0)
+    scale = np.maximum(n - lag, 0) / np.where(usable, pairs, 1.0)
+    correlations = np.where(usable, products * scale / np.where(power > 0, power, 1.0), 0.0)
+    # The two estimates.
     first = correlations[:, 0, :]
     product = np.clip(first[:, :, None] * first[:, None, :], -0.99, 0.99)
     autoregressive = (1 + product) / (1 - product)
-    lag = np.arange(1, correlations.shape[1] + 1)
-    weight = np.clip(1 - lag[None, :] / np.maximum(n, 1)[:, None], 0, None)
-    summed = 1 + 2 * (correlations * weight[:, :, None]).transpose(0, 2, 1) @ correlations
+    weight = np.clip(1 - lag / np.maximum(n, 1), 0, None)
+    summed = 1 + 2 * (correlations * weight).transpose(0, 2, 1) @ correlations
     result: Floats = np.maximum(np.maximum(autoregressive, summed), 1.0)
     return result
 

@@ -115,17 +115,6 @@ def prepare(scores: Floats, controls: Floats, rows: Bools, rank: bool) -> Prepar
     return Prepared(filled, np.where(inside, controls, 0.0), (filled - mean) * inside, rows)
 
 
-def is_constant(values: Floats, rows: Bools) -> Bools:
-    """Which columns [F, m] do not vary over the rows, except by rounding."""
-    inside = rows[:, :, None]
-    high = np.where(inside, values, -np.inf).max(axis=1, initial=-np.inf)
-    low = np.where(inside, values, np.inf).min(axis=1, initial=np.inf)
-    largest = np.maximum(np.abs(high), np.abs(low))
-    varies = (high > low) & (high - low > 1e-12 * largest)
-    constant: Bools = ~varies
-    return constant
-
-
 def _ranks(values: Floats, rows: Bools) -> Floats:
     """Ranks within an entry's rows, ties averaged; other rows are ranked last and blanked later."""
     if not values.shape[2]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum, auto
@@ -17,14 +17,13 @@ from breadth.correlation.attenuation import correct, noise_from_counts, noise_fr
 from breadth.correlation.intervals import (
     SAME,
     IntervalMethod,
-    autocorrelation,
     block_errors,
     dependent_interval,
     independent_interval,
     inflation,
     row_cost,
 )
-from breadth.correlation.panel import Bools, Entries, Floats, Panel, Prepared, is_constant, make_entries, prepare
+from breadth.correlation.panel import Bools, Entries, Floats, Panel, Prepared, make_entries, prepare
 from breadth.correlation.smooth import Adjust, Basis, Fit, make_basis, remove_control
 from breadth.threads import one_blas_thread
 
@@ -133,25 +132,45 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
     ready = prepare(panel.scores[group], panel.controls[group], rows, settings.rank)
     basis = make_basis(ready.controls, rows, settings.adjust)
     fit = remove_control(basis, ready.centred, rows)
-    (r_raw, before), (r, after) = _correlations(ready.centred), _correlations(fit.residuals)
     worth = _worth(basis, ready, fit, settings, [seeds[batch][index] for index in group])
     pairs = (of_pair, a, b)
     n, n_eff, spent = rows.sum(axis=1).astype(np.float64)[of_pair], worth.rows[pairs], worth.spent[pairs]
-    flag = _flag_pairs(entries, ready, before, after, r[pairs], settings.adjust)
+    # Correlations [G, P] and sums of squares [F, m], before and after adjustment.
+    correlations, squares = [], []
+    for series in (ready.centred, fit.residuals):
+        products = series.transpose(0, 2, 1) @ series
+        squares.append(np.diagonal(products, axis1=1, axis2=2))
+        size = np.sqrt(np.maximum(squares[-1], 1e-300))
+        correlations.append(np.clip(products / size[:, :, None] / size[:, None, :], -1, 1)[pairs])
+    r_raw, r = correlations
+    flag = _flag_pairs(entries, ready, squares, r, settings.adjust)
     if settings.ci == "iid":
-        interval = independent_interval(r[pairs], n, spent, settings.rank)
+        interval = independent_interval(r, n, spent, settings.rank)
     else:
-        interval = dependent_interval(r[pairs], n_eff, spent, settings.rank)
+        interval = dependent_interval(r, n_eff, spent, settings.rank)
         flag[(flag == 0) & (n_eff - 3 - spent < 1)] = CODES[Flag.FEW_EFFECTIVE_ROWS]
-    correction = None
-    if settings.counts is not None or (panel.halves is not None and not settings.rank):
-        correction = _correction(panel, entries, ready, basis, fit, worth, settings, flag <= HAS_INTERVAL)
     known = flag <= HAS_INTERVAL
+    noise = None
+    if settings.counts is not None and settings.scale is not None:
+        noise = noise_from_counts(ready.scores, ready.controls, rows, settings.counts, settings.scale)
+    elif panel.halves is not None and not settings.rank:
+        noise = noise_from_halves(panel.halves[group], basis, fit, rows)
+    correction = None
+    if noise is not None:
+        result = correct(noise, ready.controls, rows, basis, fit, worth.rows, worth.spent, settings.adjust)
+        correction = Correction(
+            np.where(known, result.r[pairs], np.nan),
+            np.where(known, result.low[pairs], np.nan),
+            np.where(known, result.high[pairs], np.nan),
+            result.reliability[of_pair, a],
+            result.reliability[of_pair, b],
+            result.control_reliability[of_pair],
+        )
     return Partial(
         n,
         np.where(known, n_eff, np.nan),
-        np.where(flag <= HAS_RAW, r_raw[pairs], np.nan),
-        np.where(flag <= HAS_R, r[pairs], np.nan),
+        np.where(flag <= HAS_RAW, r_raw, np.nan),
+        np.where(flag <= HAS_R, r, np.nan),
         np.where(known, interval.low, np.nan),
         np.where(known, interval.high, np.nan),
         np.where(known, interval.p, np.nan),
@@ -159,14 +178,6 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
         flag,
         correction,
     )
-
-
-def _correlations(series: Floats) -> tuple[Floats, Floats]:
-    """Correlations [F, m, m] of centred series, and their sums of squares [F, m]."""
-    products = series.transpose(0, 2, 1) @ series
-    power = np.diagonal(products, axis1=1, axis2=2)
-    size = np.sqrt(np.maximum(power, 1e-300))
-    return np.clip(products / size[:, :, None] / size[:, None, :], -1, 1), power
 
 
 class _Worth(NamedTuple):
@@ -183,7 +194,7 @@ def _worth(basis: Basis, ready: Prepared, fit: Fit, settings: Settings, seeds: l
     whole = np.broadcast_to(n[:, None, None], spent.shape)
     if settings.ci == "iid":
         return _Worth(whole, spent)
-    growth = inflation(autocorrelation(fit.residuals, rows), n)
+    growth = inflation(fit.residuals, rows)
     if settings.ci == "ar":
         effective = np.maximum(whole / growth, 1)
         return _Worth(effective, row_cost(basis.phi, fit.factors, effective / np.maximum(whole, 1)))
@@ -200,18 +211,23 @@ def rows_needed(adjust: Adjust, controls: int) -> int:
 
 
 def _flag_pairs(
-    entries: Entries, ready: Prepared, before: Floats, after: Floats, r: Floats, adjust: Adjust
+    entries: Entries, ready: Prepared, squares: Sequence[Floats], r: Floats, adjust: Adjust
 ) -> npt.NDArray[np.int8]:
     """Flag every pair [G, P].
 
-    ``before`` and ``after`` [F, m] are the sums of squares of every series before and after adjustment, ``r`` [G, P]
-    the partial correlations.
+    ``squares`` are the sums of squares [F, m] of every series before and after adjustment, ``r`` [G, P] the partial
+    correlations.
     """
     _, rows, of_pair, a, b = entries
+    before, after = squares
     # What a smooth leaves of a curve without noise is its own error of approximation, not a residual.
     explained = after <= (1e-6 if adjust == "gam" else 1e-12) * before
-    constant = is_constant(ready.scores, rows)
-    no_control: Bools = np.logical_or.reduce(is_constant(ready.controls, rows), axis=1) & (adjust != "none")
+    # A constant varies by no more than rounding.
+    values, inside = np.concatenate([ready.scores, ready.controls], axis=2), rows[:, :, None]
+    high = np.where(inside, values, -np.inf).max(axis=1, initial=-np.inf)
+    low = np.where(inside, values, np.inf).min(axis=1, initial=np.inf)
+    constant = ~((high > low) & (high - low > 1e-12 * np.maximum(np.abs(high), np.abs(low))))
+    no_control: Bools = np.logical_or.reduce(constant[:, ready.scores.shape[2] :], axis=1) & (adjust != "none")
     too_few: Bools = rows.sum(axis=1) < rows_needed(adjust, ready.controls.shape[2])
     flag = np.zeros(r.shape, dtype=np.int8)
     for name, flagged in (
@@ -225,35 +241,6 @@ def _flag_pairs(
     ):
         flag[flagged] = CODES[name]
     return flag
-
-
-def _correction(
-    panel: Panel,
-    entries: Entries,
-    ready: Prepared,
-    basis: Basis,
-    fit: Fit,
-    worth: _Worth,
-    settings: Settings,
-    known: Bools,
-) -> Correction:
-    group, rows, of_pair, a, b = entries
-    if settings.counts is not None and settings.scale is not None:
-        noise = noise_from_counts(ready.scores, ready.controls, rows, settings.counts, settings.scale)
-    else:
-        assert panel.halves is not None
-        noise = noise_from_halves(panel.halves[group], basis, fit, rows)
-    result = correct(noise, ready.controls, rows, basis, fit, worth.rows, worth.spent, settings.adjust)
-    estimates = (result.r, result.low, result.high)
-    r, low, high = (np.where(known, values[of_pair, a, b], np.nan) for values in estimates)
-    return Correction(
-        r,
-        low,
-        high,
-        result.reliability[of_pair, a],
-        result.reliability[of_pair, b],
-        result.control_reliability[of_pair],
-    )
 
 
 def residual_series(panel: Panel, adjust: Adjust, rank: bool) -> Floats:

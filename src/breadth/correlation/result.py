@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ import polars as pl
 from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
 from breadth.correlation.groups import FEWEST_TESTSETS, compare_groups, summarise
-from breadth.correlation.intervals import spare_rows, to_z
+from breadth.correlation.intervals import to_z
 from breadth.correlation.panel import Ints, make_panel
 from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
 from breadth.correlation.words import correlation_summary
@@ -28,9 +28,6 @@ CORRECTED_COLUMNS = ("r_corrected", "ci_low_corrected", "ci_high_corrected", "re
 
 #: Above this many groups, a table of every two of them is too long to read.
 MOST_COMPARED = 256
-
-#: A condition on a row of pairs, its flag, and the sentence.
-Reason = tuple[pl.Expr, Flag, pl.Expr]
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,9 @@ class Correlation(Result):
         """Per pair over groups: the mean correlation and how much groups differ; empty without ``by``."""
         partial, testsets = self._partial, self.trajectories.testsets
         z = np.where(np.isnan(partial.p), np.nan, to_z(np.nan_to_num(partial.r)))
-        summary = summarise(z.T, 1 / spare_rows(np.nan_to_num(partial.n_eff), partial.spent).T)
+        # Fisher's variance of z.
+        variance = 1 / np.maximum(np.nan_to_num(partial.n_eff) - 3 - partial.spent, 1.0)
+        summary = summarise(z.T, variance.T)
         names = pl.Series(testsets, dtype=pl.String)
         a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
         frame = pl.DataFrame({"a": a, "b": b, **summary._asdict()}, nan_to_null=True)
@@ -69,7 +68,7 @@ class Correlation(Result):
     def similarity(self) -> pl.DataFrame:
         """For every two groups: how alike their correlation matrices are; empty for more than 256 groups."""
         labels, r, m = self._labels, self._partial.r, len(self.trajectories.testsets)
-        if labels.height > MOST_COMPARED or not self.by:
+        if labels.height > MOST_COMPARED or not self.trajectories.by:
             r = r[:0]
         result = compare_groups(r, np.where(np.isnan(r), np.nan, to_z(r)), m, self.settings.seed)
         groups = {f"{name}_1": labels[name].gather(result.first) for name in labels.columns}
@@ -180,24 +179,11 @@ def _explained(
     frame: pl.DataFrame, rows: Ints, partial: Partial, trajectories: Trajectories, settings: Settings
 ) -> pl.DataFrame:
     """Fill in ``flag`` and ``note`` of the rows that need them: the first reason that applies."""
+    controls, correction = trajectories.controls, partial.correction
     named = frame[rows].with_columns(pl.Series("code", partial.flag.reshape(-1)[rows]))
-    reasons = _reasons(trajectories.controls, rows_needed(settings.adjust, len(trajectories.controls)))
-    if partial.correction is not None:
-        control = pl.Series("reliability_control", partial.correction.reliability_control.reshape(-1)[rows])
-        named = named.with_columns(control)
-        columns = (*trajectories.testsets, *trajectories.controls)
-        counts = np.zeros(len(columns)) if settings.counts is None else settings.counts
-        unknown = [name for name, count in zip(columns, counts, strict=True) if np.isnan(count)]
-        reasons += _correction_reasons(trajectories.controls, unknown)
-    flags = pl.coalesce(pl.when(applies).then(pl.lit(str(flag))) for applies, flag, _ in reasons)
-    notes = pl.coalesce(pl.when(applies).then(words) for applies, _, words in reasons)
-    filled = named.select(flags.alias("flag"), notes.alias("note"))
-    return frame.with_columns(frame[name].scatter(rows, filled[name]) for name in ("flag", "note"))
-
-
-def _reasons(controls: Sequence[str], needed: int) -> list[Reason]:
-    """Why a pair has no number or a poor one: a condition on its row, the flag, and the sentence."""
+    # Why a pair has no number or a poor one.
     control = pl.lit(" or ".join(controls))
+    needed = pl.lit(rows_needed(settings.adjust, len(controls)))
     words = {
         Flag.FEW_EFFECTIVE_ROWS: pl.format("only {} effective rows: the interval is wide", pl.col("n_eff").round(1)),
         Flag.IDENTICAL_RESIDUALS: pl.lit("the residuals of the two are identical up to scale: no interval"),
@@ -206,22 +192,29 @@ def _reasons(controls: Sequence[str], needed: int) -> list[Reason]:
         Flag.CONSTANT_CONTROL: pl.format("control {} is constant", control),
         Flag.CONSTANT_A: pl.format("{} is constant", "a"),
         Flag.CONSTANT_B: pl.format("{} is constant", "b"),
-        Flag.TOO_FEW_ROWS: pl.format("{} complete rows; {} are needed", "n", pl.lit(needed)),
+        Flag.TOO_FEW_ROWS: pl.format("{} complete rows; {} are needed", "n", needed),
     }
-    return [(pl.col("code") == CODES[flag], flag, sentence) for flag, sentence in words.items()]
-
-
-def _correction_reasons(controls: Sequence[str], unknown: Sequence[str]) -> list[Reason]:
-    """Why a pair has no corrected correlation; ``unknown`` are the columns whose number of items is not known."""
-    uncounted = [name for name in controls if name in unknown]
-    no_count, low = "not corrected: no item count for {}", "not corrected: reliability of {} is only {}"
-    reasons: list[Reason] = [
-        (pl.lit(bool(uncounted)), Flag.NO_ITEM_COUNT, pl.lit(no_count.format(", ".join(uncounted)))),
-        *((pl.col(side).is_in(list(unknown)), Flag.NO_ITEM_COUNT, pl.format(no_count, side)) for side in ("a", "b")),
-    ]
-    sides = (("reliability_control", pl.lit("control " + " or ".join(controls))), ("reliability_a", "a"))
-    for column, name in (*sides, ("reliability_b", "b")):
-        weak = pl.col(column) < LEAST_RELIABILITY
-        reasons.append((weak, Flag.LOW_RELIABILITY, pl.format(low, name, pl.col(column).round(2))))
-    words = "not corrected: the corrected value is not a valid correlation, because reliability is too low"
-    return [*reasons, (pl.lit(True), Flag.NO_VALID_CORRECTION, pl.lit(words))]
+    reasons = [(pl.col("code") == CODES[flag], flag, sentence) for flag, sentence in words.items()]
+    if correction is not None:
+        # Why a pair has no corrected correlation.
+        named = named.with_columns(pl.Series("reliability_control", correction.reliability_control.reshape(-1)[rows]))
+        columns = (*trajectories.testsets, *controls)
+        counts = np.zeros(len(columns)) if settings.counts is None else settings.counts
+        uncounted = [name for name, count in zip(columns, counts, strict=True) if np.isnan(count)]
+        without = [name for name in controls if name in uncounted]
+        no_count, low = "not corrected: no item count for {}", "not corrected: reliability of {} is only {}"
+        reasons.append((pl.lit(bool(without)), Flag.NO_ITEM_COUNT, pl.lit(no_count.format(", ".join(without)))))
+        reasons += [
+            (pl.col(side).is_in(uncounted), Flag.NO_ITEM_COUNT, pl.format(no_count, side)) for side in ("a", "b")
+        ]
+        sides = {"control": pl.format("control {}", control), "a": pl.col("a"), "b": pl.col("b")}
+        for side, name in sides.items():
+            reliability = pl.col(f"reliability_{side}")
+            sentence = pl.format(low, name, reliability.round(2))
+            reasons.append((reliability < LEAST_RELIABILITY, Flag.LOW_RELIABILITY, sentence))
+        invalid = "not corrected: the corrected value is not a valid correlation, because reliability is too low"
+        reasons.append((pl.lit(True), Flag.NO_VALID_CORRECTION, pl.lit(invalid)))
+    flags = pl.coalesce(pl.when(applies).then(pl.lit(str(flag))) for applies, flag, _ in reasons)
+    notes = pl.coalesce(pl.when(applies).then(sentence) for applies, _, sentence in reasons)
+    filled = named.select(flags.alias("flag"), notes.alias("note"))
+    return frame.with_columns(frame[name].scatter(rows, filled[name]) for name in ("flag", "note"))

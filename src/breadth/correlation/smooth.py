@@ -73,12 +73,27 @@ def raw_columns(controls: Floats, rows: Bools, adjust: Adjust, slope_of: int | N
     width = np.where(high > low, high - low, 1.0)
     unit = np.where(inside, (controls - low) / width, 0.0)
     if adjust == "gam":
+        # A cubic B-spline has four pieces, each a polynomial in the place t within the piece.
+        x = unit * (SPLINES - 3)
+        piece = np.minimum(x.astype(np.intp), SPLINES - 4)
+        t = x - piece
+        if slope_of is None:
+            scale = 1 / 6
+            pieces = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
+        else:
+            scale = float(SPLINES - 3)
+            pieces = [-((1 - t) ** 2) / 2, (3 * t**2 - 4 * t) / 2, (-3 * t**2 + 2 * t + 1) / 2, t**2 / 2]
         parts = []
         for j in range(controls.shape[2]):
-            splines = _splines(unit[:, :, j], derivative=slope_of == j) * inside
-            if slope_of is not None:
-                splines = splines / width[:, :, j : j + 1] if slope_of == j else np.zeros_like(splines)
-            elif j:  # every further smooth is centred: the constant belongs to the first
+            splines = np.zeros((*rows.shape, SPLINES))
+            if slope_of in (None, j):
+                for offset, value in enumerate(pieces):
+                    place = piece[:, :, j : j + 1] + offset
+                    np.put_along_axis(splines, place, scale * value[:, :, j : j + 1], axis=-1)
+            splines *= inside
+            if slope_of == j:
+                splines /= width[:, :, j : j + 1]
+            elif j and slope_of is None:  # every further smooth is centred: the constant belongs to the first
                 splines = (splines - splines.sum(1, keepdims=True) / n) * inside
             parts.append(splines[:, :, 1:] if j else splines)
         return np.concatenate(parts, axis=2)
@@ -110,24 +125,6 @@ def diagonalise(gram: Floats, penalty: Floats) -> tuple[Floats, Floats]:
     scale = np.where(known, 1 / np.sqrt(np.where(known, ease, 1.0)), 0.0)
     rotation: Floats = inverse.transpose(0, 2, 1) @ (turn * scale[:, None, :])
     return rotation, ease
-
-
-def _splines(unit: Floats, derivative: bool) -> Floats:
-    """Evaluate the cubic B-splines (or their derivative) at ``unit`` [F, n] in [0, 1]; [F, n, SPLINES]."""
-    pieces = SPLINES - 3
-    x = unit * pieces
-    piece = np.minimum(x.astype(np.intp), pieces - 1)
-    t = x - piece
-    if derivative:
-        scale = float(pieces)
-        values = [-((1 - t) ** 2) / 2, (3 * t**2 - 4 * t) / 2, (-3 * t**2 + 2 * t + 1) / 2, t**2 / 2]
-    else:
-        scale = 1 / 6
-        values = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
-    out = np.zeros((*unit.shape, SPLINES))
-    for offset, value in enumerate(values):
-        np.put_along_axis(out, (piece + offset)[..., None], scale * value[..., None], axis=-1)
-    return out
 
 
 class Fit(NamedTuple):

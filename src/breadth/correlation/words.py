@@ -57,14 +57,16 @@ def verdicts(frame: pl.DataFrame) -> Verdicts:
 
 def correlation_summary(result: Correlation) -> str:
     """The answer in one paragraph: how many pairs go together, how much groups differ, and what that means."""
-    counts, control = verdicts(result.pairs), " and ".join(result.trajectories.controls)
+    pairs, windows, by = result.pairs, result.windows, result.trajectories.by
+    counts, control = verdicts(pairs), " and ".join(result.trajectories.controls)
+    # Why pairs have no interval, the commonest reason first.
+    flags = pairs.filter(pl.col("ci_low").is_null())["flag"].replace_strict(REASONS, default=None).drop_nulls()
+    numbers = flags.value_counts().sort(["count", "flag"], descending=[True, False])
+    reasons = ", ".join(f"{reason} ({number:,})" for reason, number in numbers.iter_rows())
     if not counts.known:
-        return (
-            f"No partial correlation could be computed: {_reasons(result.pairs)}. Column note gives the reason for "
-            "every pair."
-        )
+        return f"No partial correlation could be computed: {reasons}. Column note gives the reason for every pair."
     given = f"after controlling for {control}" if control else "without a control"
-    remain = verdicts(result.pairs.filter(pl.col("q") < 0.05))
+    remain = verdicts(pairs.filter(pl.col("q") < 0.05))
     text = (
         f"Of {count(counts.known, 'correlation')} between test sets {given}, {counts.positive} "
         f"{'is' if counts.positive == 1 else 'are'} positive, {counts.negative} negative and {counts.undecided} "
@@ -72,11 +74,32 @@ def correlation_summary(result: Correlation) -> str:
         f"and {remain.negative} negative remain."
     )
     if counts.unknown:
-        text += f" {count(counts.unknown, 'pair')} could not be computed: {_reasons(result.pairs)}."
-    if result.by:
-        text += _between_groups(result.heterogeneity)
-    if result.windows.height:
-        text += _through_the_run(result.windows, result.by)
+        text += f" {count(counts.unknown, 'pair')} could not be computed: {reasons}."
+    # How much groups differ.
+    if by and (several := result.heterogeneity.filter(pl.col("k") > 1)).height:
+        agree, i2 = (several.select(pl.col(name).median().fill_null(0)).item() for name in ("sign_agreement", "i2"))
+        text += (
+            f" In the median pair, {agree:.0%} of groups share the sign of the mean, and {i2:.0%} of the variation "
+            f"between groups exceeds sampling error (I2). {int((several['p_differ'] < 0.05).sum())} of "
+            f"{several.height} pairs differ between groups (Cochran's test at 5%)."
+        )
+        predicted = several.drop_nulls("predict_low")
+        if predicted.height:
+            same = int(((predicted["predict_low"] > 0) | (predicted["predict_high"] < 0)).sum())
+            text += f" The sign in a new group can be predicted for {same} of {predicted.height} pairs."
+    # The first window against the last one.
+    if windows.height:
+        keys = [*by, "a", "b"]
+        first, last = (windows.filter(pl.col("window") == edge) for edge in (1, windows["window"].max()))
+        both = first.join(last, on=keys, suffix="_last", nulls_equal=True).drop_nulls(["ci_low", "ci_low_last"])
+        apart = (both["ci_low"] > both["ci_high_last"]) | (both["ci_high"] < both["ci_low_last"])
+        text += (
+            f" From the first to the last window, {int(apart.sum())} of {count(both.height, 'correlation')} changed "
+            "beyond their intervals."
+            if both.height
+            else " The first and the last window have too few rows to compare them."
+        )
+    # What it means.
     beyond = f" beyond what {control} explains" if control else ""
     positive, negative, undecided = (value / counts.known for value in counts[:3])
     if positive >= 0.9:
@@ -90,47 +113,6 @@ def correlation_summary(result: Correlation) -> str:
         f"{text} A gain on one test set goes with a gain on another in {positive:.0%} of pairs and with a loss in "
         f"{negative:.0%}; {undecided:.0%} are undecided. Measure the test sets you care about."
     )
-
-
-def _between_groups(heterogeneity: pl.DataFrame) -> str:
-    several = heterogeneity.filter(pl.col("k") > 1)
-    if not several.height:
-        return ""
-    agree, i2 = (several.select(pl.col(name).median().fill_null(0)).item() for name in ("sign_agreement", "i2"))
-    text = (
-        f" In the median pair, {agree:.0%} of groups share the sign of the mean, and {i2:.0%} of the variation between "
-        f"groups exceeds sampling error (I2). {int((several['p_differ'] < 0.05).sum())} of {several.height} pairs "
-        "differ between groups (Cochran's test at 5%)."
-    )
-    predicted = several.drop_nulls("predict_low")
-    if predicted.height:
-        same = int(((predicted["predict_low"] > 0) | (predicted["predict_high"] < 0)).sum())
-        text += f" The sign in a new group can be predicted for {same} of {predicted.height} pairs."
-    return text
-
-
-def _through_the_run(windows: pl.DataFrame, by: Sequence[str]) -> str:
-    """Compare the first window with the last one."""
-    keys = [*by, "a", "b"]
-    ends = [
-        windows.filter(pl.col("window") == edge).select([*keys, "ci_low", "ci_high"])
-        for edge in (1, windows["window"].max())
-    ]
-    both = ends[0].join(ends[1], on=keys, suffix="_last", nulls_equal=True).drop_nulls(["ci_low", "ci_low_last"])
-    if not both.height:
-        return " The first and the last window have too few rows to compare them."
-    apart = (both["ci_low"] > both["ci_high_last"]) | (both["ci_high"] < both["ci_low_last"])
-    return (
-        f" From the first to the last window, {int(apart.sum())} of {count(both.height, 'correlation')} changed beyond "
-        "their intervals."
-    )
-
-
-def _reasons(pairs: pl.DataFrame) -> str:
-    """Why pairs have no interval, the commonest reason first."""
-    flags = pairs.filter(pl.col("ci_low").is_null())["flag"].replace_strict(REASONS, default=None).drop_nulls()
-    counts = flags.value_counts().sort(["count", "flag"], descending=[True, False])
-    return ", ".join(f"{reason} ({number:,})" for reason, number in counts.iter_rows())
 
 
 def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:

@@ -75,14 +75,16 @@ class Profile(Result):
 class Scale(NamedTuple):
     """Level of every item (NaN: none), ability of every subject, chance of a right answer, and subjects to choose from.
 
-    Without a calibration nothing is expected of a subject: ``probability`` is None.
+    Without a calibration nothing is expected of a subject: ``probability`` is None. ``used`` are the items that are not
+    left out, and ``have`` says in what they differ from the others.
     """
 
     level: Floats
     ability: Floats
     probability: Callable[[Floats], Floats] | None
     ranked: pl.Series
-    warnings: list[str]
+    used: npt.NDArray[np.bool_]
+    have: str
 
 
 def profile(
@@ -122,13 +124,22 @@ def profile(
     """
     study = open_study(responses)
     scale = _stored_levels(study) if calibration is None else _calibrated(study, calibration, levels)
+    # Names are given one by one or joined by commas; a subject whose name holds a comma is taken as it is.
+    names: list[str] = []
+    for entry in [subjects] if isinstance(subjects, str) else subjects or ():
+        whole = entry in study.subject_names
+        names += [entry] if whole else [part.strip() for part in entry.split(",") if part.strip()]
     if study.runs:
-        chosen = choose_checkpoints(study, subjects)
+        chosen = choose_checkpoints(study, None if subjects is None else names)
     else:
-        chosen = evenly(scale.ranked) if subjects is None else _chosen(study, subjects)
+        chosen = evenly(scale.ranked) if subjects is None else _chosen(study, names)
     frame = accuracy_by_level(study, scale.level, subjects=chosen, ability=scale.ability, probability=scale.probability)
     compared = chosen[::-1] if study.runs else chosen
-    return Profile(frame, _differences(study, scale.level, compared), (*study.warnings, *scale.warnings))
+    warnings = study.warnings
+    if not scale.used.all():
+        sizes = f"{scale.used.sum():,} of {scale.used.size:,} items"
+        warnings += (f"{sizes} {scale.have}; the others are left out",)
+    return Profile(frame, _differences(study, scale.level, compared), warnings)
 
 
 def _stored_levels(study: Study) -> Scale:
@@ -143,7 +154,7 @@ def _stored_levels(study: Study) -> Scale:
             "one)"
         )
     ranked = pl.Series(study.subject_names, dtype=pl.String)
-    return Scale(level, np.empty(0), None, ranked, _left_out(~np.isnan(level), "have a level"))
+    return Scale(level, np.empty(0), None, ranked, ~np.isnan(level), "have a level")
 
 
 def _calibrated(study: Study, calibration: str | os.PathLike[str] | Calibration, levels: int) -> Scale:
@@ -155,62 +166,49 @@ def _calibrated(study: Study, calibration: str | os.PathLike[str] | Calibration,
     level = np.where(column >= 0, numbers(known.levels(levels), "level")[column], np.nan)
 
     def probability(ability: Floats) -> Floats:
-        return np.where(column >= 0, known.probability(ability)[:, column], np.nan)
+        return np.where(column >= 0, known.parameters.probability(ability)[:, column], np.nan)
 
     ranked = abilities.filter(pl.col("n") > 0).sort("ability")["subject"]
-    return Scale(
-        level, numbers(abilities, "ability"), probability, ranked, _left_out(column >= 0, "are in the calibration")
-    )
+    ability = numbers(abilities, "ability")
+    return Scale(level, ability, probability, ranked, column >= 0, "are in the calibration")
 
 
-def _left_out(kept: npt.NDArray[np.bool_], verb: str) -> list[str]:
-    return [] if kept.all() else [f"{kept.sum():,} of {len(kept):,} items {verb}; the others are left out"]
-
-
-def choose_checkpoints(study: Study, wanted: str | Sequence[str] | None) -> list[str]:
+def choose_checkpoints(study: Study, patterns: Sequence[str] | None) -> list[str]:
     """Subjects of a study by run, model or step, in order; by default the first and last checkpoint of every run.
 
     A pattern (with wildcards) that matches runs or models means their first and last checkpoint; RUN/STEP or
     MODEL/STEP, where STEP is a number, ``first``, ``last`` or ``*``, means those checkpoints.
     """
-    step = pl.col("step")
-    rows = study.subjects.with_columns(first=step.min().over("run"), last=step.max().over("run"))
-    rows = rows.sort("run", "step", maintain_order=True)
-    ends = rows.filter((step == pl.col("first")) | (step == pl.col("last")))
-    if wanted is None:
+    run, model, step = pl.col("run"), pl.col("model"), pl.col("step")
+    rows = study.subjects.with_columns(first=step == step.min().over("run"), last=step == step.max().over("run"))
+    rows = rows.sort("run", "step", maintain_order=True).with_columns(step.cast(pl.String))
+    ends = rows.filter(pl.col("first") | pl.col("last"))
+    if patterns is None:
         return ends["subject"].to_list()
+    words = {"first", "last", *rows["run"], *rows["model"].drop_nulls(), *rows["step"]}
     chosen: list[str] = []
-    for pattern in _names(wanted, study):
-        matches = _matching(rows, ends, pattern)
-        if not matches:
+    for pattern in patterns:
+        front, _, end = pattern.rpartition("/")
+        whole, fronts, steps = (
+            [word for word in words if word == part or fnmatch.fnmatchcase(word, part)]
+            for part in (pattern, front, end)
+        )
+        matches = ends.filter(run.is_in(whole) | model.is_in(whole))
+        if not matches.height:
+            at = pl.any_horizontal(step.is_in(steps), *({"first", "last"} & {*steps}))
+            matches = rows.filter(at & (run.is_in(fronts) | model.is_in(fronts)))
+        if not matches.height:
             runs = ends["run"].unique(maintain_order=True)
             near = did_you_mean([pattern], [*runs, *ends["model"].unique().drop_nulls().sort(), *study.subject_names])
             raise InputError(
                 f"{study.name}: no run, model or checkpoint matches {pattern!r}.{near} Runs: {listed(runs, 5)}; a "
                 "checkpoint is RUN/STEP, RUN/first or RUN/last"
             )
-        chosen += matches
+        chosen += matches["subject"].to_list()
     return list(dict.fromkeys(chosen))
 
 
-def _matching(rows: pl.DataFrame, ends: pl.DataFrame, pattern: str) -> list[str]:
-    def fits(text: str | None, against: str) -> bool:
-        return text is not None and (text == against or fnmatch.fnmatchcase(text, against))
-
-    named = [fits(run, pattern) or fits(model, pattern) for run, model in ends.select("run", "model").iter_rows()]
-    if any(named):
-        return ends.filter(named)["subject"].to_list()
-    front, _, step = pattern.rpartition("/")
-    matches = []
-    for row in rows.iter_rows(named=True):
-        steps = [str(row["step"]), *(end for end in ("first", "last") if row["step"] == row[end])]
-        if any(fits(one, step) for one in steps) and (fits(row["run"], front) or fits(row["model"], front)):
-            matches.append(row["subject"])
-    return matches
-
-
-def _chosen(study: Study, subjects: str | Sequence[str]) -> list[str]:
-    names = _names(subjects, study)
+def _chosen(study: Study, names: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in study.subject_names]
     if unknown:
         hint = did_you_mean(unknown, study.subject_names)
@@ -220,16 +218,11 @@ def _chosen(study: Study, subjects: str | Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _names(given: str | Sequence[str], study: Study) -> list[str]:
-    """Names given one by one or joined by commas; a subject whose name holds a comma is taken as it is."""
-    names: list[str] = []
-    for entry in [given] if isinstance(given, str) else given:
-        whole = entry in study.subject_names
-        names += [entry] if whole else [part.strip() for part in entry.split(",") if part.strip()]
-    return names
-
-
 def _differences(study: Study, level: Floats, subjects: Sequence[str]) -> pl.DataFrame:
+    """Mean difference of every two subjects, on all items and by level, with its t interval.
+
+    There is no interval for fewer than two items or without any variation.
+    """
     place = {name: index for index, name in enumerate(study.subject_names)}
     rows: list[dict[str, Any]] = []
     for first, second in itertools.combinations(subjects[:MOST_COMPARED], 2):
@@ -239,23 +232,18 @@ def _differences(study: Study, level: Floats, subjects: Sequence[str]) -> pl.Dat
         whole = float(gap[both].sum())
         for k in (None, *np.unique(level[both])):
             inside = gap[both] if k is None else gap[both & (level == k)]
-            share = float(inside.sum()) / whole if whole else None
-            where = None if k is None else int(k)
-            rows.append({"subject_1": first, "subject_2": second, "level": where, **_paired(inside), "share": share})
+            n = len(inside)
+            mean = float(inside.mean()) if n else None
+            se = float(inside.std(ddof=1) / np.sqrt(n)) if n > 1 else None
+            row: dict[str, Any] = {"subject_1": first, "subject_2": second, "level": None if k is None else int(k)}
+            row |= {"n": n, "difference": mean, "se": se, "share": float(inside.sum()) / whole if whole else None}
+            if mean is not None and se:
+                half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2)) * se
+                p = float(2 * special.stdtr(n - 1, -abs(mean) / se))
+                row |= {"ci_low": mean - half, "ci_high": mean + half, "p": p}
+            rows.append(row)
     schema = {"subject_1": pl.String, "subject_2": pl.String, "level": pl.Int64, "n": pl.Int64}
     names = ("difference", "se", "ci_low", "ci_high", "p", "share")
     frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(names, pl.Float64)})
     q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
     return frame.insert_column(frame.columns.index("share"), pl.Series("q", q, nan_to_null=True))
-
-
-def _paired(gap: Floats) -> dict[str, float | int | None]:
-    """Mean difference with its t interval; no interval for fewer than two items or without any variation."""
-    n = len(gap)
-    mean = float(gap.mean()) if n else None
-    se = float(gap.std(ddof=1) / np.sqrt(n)) if n > 1 else None
-    if mean is None or not se:
-        return {"n": n, "difference": mean, "se": se, "ci_low": None, "ci_high": None, "p": None}
-    half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2)) * se
-    p = float(2 * special.stdtr(n - 1, -abs(mean) / se))
-    return {"n": n, "difference": mean, "se": se, "ci_low": mean - half, "ci_high": mean + half, "p": p}

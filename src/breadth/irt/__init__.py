@@ -23,16 +23,15 @@ from breadth.irt.difficulty_levels import (
     Stability,
     assign_levels,
     cut_levels,
-    level_edges,
     level_stability,
 )
 from breadth.irt.figure import (
+    SCALE_MAP_FIGURE,
     accuracy_by_level,
     accuracy_by_level_figure,
     evenly,
     item_curves_figure,
     scale_map,
-    scale_map_figure,
 )
 from breadth.irt.fitting import ability, calibrate, levels
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
@@ -40,10 +39,10 @@ from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
 from breadth.irt.words import ItemFlag, SubjectFlag, items_table, levels_table, stability_table, subjects_table
 
 __all__ = [
-    "DEFAULT_LEVELS", "DEFAULT_MODEL", "MODELS", "Abilities", "Anchors", "Answers", "Calibration", "Copies",
-    "Dimension", "Estimates", "Fit", "ItemFlag", "Levels", "Method", "Misfit", "Model", "Parameters", "Patterns",
-    "Priors", "Stability", "SubjectFlag", "ability", "accuracy_by_level", "accuracy_by_level_figure", "assign_levels",
-    "calibrate", "cut_levels", "distinct_patterns", "evenly", "fit_statistics", "item_curves_figure", "items_table",
-    "level_edges", "level_stability", "levels", "levels_table", "numbers", "point_biserial", "reliability",
-    "residual_dimension", "scale_map", "scale_map_figure", "score", "stability_table", "subjects_table",
+    "DEFAULT_LEVELS", "DEFAULT_MODEL", "MODELS", "SCALE_MAP_FIGURE", "Abilities", "Anchors", "Answers", "Calibration",
+    "Copies", "Dimension", "Estimates", "Fit", "ItemFlag", "Levels", "Method", "Misfit", "Model", "Parameters",
+    "Patterns", "Priors", "Stability", "SubjectFlag", "ability", "accuracy_by_level", "accuracy_by_level_figure",
+    "assign_levels", "calibrate", "cut_levels", "distinct_patterns", "evenly", "fit_statistics", "item_curves_figure",
+    "items_table", "level_stability", "levels", "levels_table", "numbers", "point_biserial", "reliability",
+    "residual_dimension", "scale_map", "score", "stability_table", "subjects_table",
 ]  # fmt: skip

@@ -7,10 +7,10 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from breadth.errors import InputError, listed
-from breadth.irt.answers import Answers, Floats
-from breadth.irt.expectation import TABLE_CELLS, Grid, from_scores, from_table, grid_for
+from breadth.irt.answers import Answers, Bools, Floats
+from breadth.irt.expectation import TABLE_CELLS, grid_for, posterior
 from breadth.irt.models import Method
-from breadth.irt.parameters import Parameters, curves, log_answers, peak_information, scores
+from breadth.irt.parameters import Parameters, curves, log_answers, scores
 from breadth.threads import one_blas_thread
 
 
@@ -43,17 +43,25 @@ def score(answers: Answers, items: Parameters, method: Method = "eap", mean: flo
     >>> score(answers, Parameters.of(np.array([-1.0, 0.0, 1.0]), np.ones(3))).ability.round(2).tolist()
     [0.32, -0.32]
     """
-    items.check(answers)
+    if items.slope.size != answers.n_items:
+        raise InputError(f"There are answers to {answers.n_items} items but parameters of {items.slope.size}.")
     if method not in get_args(Method):
         raise InputError(f"method is {method!r}; choose {listed(get_args(Method))}")
     if sd <= 0:
         raise InputError(f"The standard deviation of ability must be above 0, not {sd:g}.")
-    usable = items.known
+    usable: Bools = np.all(np.isfinite(np.array(items)), axis=0)
     if not usable.any():
         raise InputError("No item has known parameters, so subjects cannot be scored.")
     answers = answers.part(np.ones(answers.n_subjects, dtype=np.bool_), usable)
-    measure = _posterior_mean if method == "eap" else _weighted_likelihood
-    measured = measure(answers, items.part(usable).for_population(mean, sd))
+    items = Parameters(*(array[usable] for array in items)).for_population(mean, sd)
+    if method == "wle":
+        measured = _weighted_likelihood(answers, items)
+    else:
+        total, constant = None, np.zeros(1)
+        if not (items.guessing > 0).any():
+            total, constant = answers.sums(np.column_stack([items.slope, items.intercept])).T
+        about = posterior(answers, items, curves(items), total)
+        measured = Abilities(about.mean, np.sqrt(about.variance), about.log_evidence + constant)
     answered = answers.subject_counts > 0
     return Abilities(
         np.where(answered, mean + sd * measured.ability, np.nan),
@@ -75,27 +83,14 @@ def reliability(abilities: Abilities) -> float:
     return signal / (signal + error)
 
 
-def _posterior_mean(answers: Answers, items: Parameters) -> Abilities:
-    at = curves(items)
-    grid = grid_for(peak_information(items, at))
-    if (items.guessing > 0).any():
-        posterior = from_table(_log_likelihood(answers, items), grid, answers.weights)
-        return Abilities(posterior.mean, np.sqrt(posterior.variance), posterior.log_evidence)
-    total, constant = answers.right_sums(np.column_stack([items.slope, items.intercept])).T
-    if answers.complete:
-        posterior = from_scores(total, at.log_one_plus.sum(axis=0), grid, answers.weights)
-    else:
-        posterior = from_table(-answers.seen_sums(at.log_one_plus), grid, answers.weights, total)
-    return Abilities(posterior.mean, np.sqrt(posterior.variance), posterior.log_evidence + constant)
-
-
 def _weighted_likelihood(answers: Answers, items: Parameters) -> Abilities:
     """Find Warm's estimate: the highest grid point, then the top of the parabola through it and its neighbours."""
-    table = _log_likelihood(answers, items)
+    log_odds, log_wrong = log_answers(items, curves(items))
+    table = answers.sums(log_odds) + answers.sums(log_wrong, seen=True)
     at = scores(items, with_guessing=bool((items.guessing > 0).any()))
     per_item = at.variance * (items.slope[:, None] * at.ratio) ** 2
     grid = grid_for(16 * float(per_item.sum(axis=0).max()))
-    information = answers.seen_sums(per_item)
+    information = answers.sums(per_item, seen=True)
     n = answers.n_subjects
     ability, error, value = np.empty(n), np.empty(n), np.empty(n)
     step = max(1, TABLE_CELLS // grid.points.size)
@@ -103,25 +98,13 @@ def _weighted_likelihood(answers: Answers, items: Parameters) -> Abilities:
         rows = slice(start, start + step)
         likelihood = table[rows] @ grid.spread.T
         known = np.maximum(information[rows] @ grid.spread.T, 1e-12)
-        top, place = _top(likelihood + np.log(known) / 2, grid)
-        ability[rows] = top
-        each = np.arange(likelihood.shape[0])
+        weighted = likelihood + np.log(known) / 2
+        each, place = np.arange(len(weighted)), weighted.argmax(axis=1)
+        middle = np.clip(place, 1, grid.points.size - 2)
+        left, centre, right = (weighted[each, middle + offset] for offset in (-1, 0, 1))
+        bend = np.minimum(left - 2 * centre + right, -1e-300)
+        offset = np.clip((left - right) / (2 * bend), -1, 1)
+        ability[rows] = grid.points[middle] + offset * (grid.points[1] - grid.points[0])
         error[rows] = 1 / np.sqrt(known[each, place])
         value[rows] = likelihood[each, place]
     return Abilities(ability, error, value)
-
-
-def _top(values: Floats, grid: Grid) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.intp]]]:
-    place = values.argmax(axis=1)
-    middle = np.clip(place, 1, grid.points.size - 2)
-    each = np.arange(values.shape[0])
-    left, centre, right = (values[each, middle + offset] for offset in (-1, 0, 1))
-    bend = np.minimum(left - 2 * centre + right, -1e-300)
-    offset = np.clip((left - right) / (2 * bend), -1, 1)
-    return grid.points[middle] + offset * (grid.points[1] - grid.points[0]), place
-
-
-def _log_likelihood(answers: Answers, items: Parameters) -> Floats:
-    """Log-likelihood of every subject at every knot [N, K]."""
-    log_odds, log_wrong = log_answers(items, curves(items))
-    return answers.right_sums(log_odds) + answers.seen_sums(log_wrong)

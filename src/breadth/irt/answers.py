@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ class Answers:
     subject_counts: Floats = field(repr=False)
     item_sums: Floats = field(repr=False)
     item_counts: Floats = field(repr=False)
+    weighted_item_sums: Floats = field(repr=False)
 
     @classmethod
     def of(cls, matrix: NDArray[Any], weights: Floats | None = None) -> Answers:
@@ -70,99 +71,118 @@ class Answers:
             raise InputError(f"Answers must be a matrix of subjects x items, not an array of {matrix.ndim} dimensions.")
         if matrix.size == 0:
             raise InputError(f"The answers are empty: {matrix.shape[0]} subjects and {matrix.shape[1]} items.")
-        right, seen, fractional = _read(matrix)
-        if seen is not None and bool(seen.all()):
-            seen = None
-        return cls._counted(right, seen, _checked_weights(weights, matrix.shape[0]), fractional)
+        right: Cells
+        seen, whole = None, True
+        if matrix.dtype.kind in "biu":
+            least, most = int(matrix.min()), int(matrix.max())
+            if least < -1 or most > 1:
+                raise InputError(
+                    f"Answers must be 1 (right), 0 (wrong) or -1 (missing), but they range from {least} to {most}."
+                )
+            in_bytes = matrix.dtype.itemsize == 1
+            right = np.ascontiguousarray(matrix).view(np.uint8) if in_bytes else matrix.astype(np.uint8)
+            if least < 0:
+                right, seen = right & (right < 2), (matrix >= 0).view(np.uint8)
+        elif matrix.dtype.kind == "f":
+            missing = np.isnan(matrix)
+            filled = np.where(missing, 0, matrix)
+            low, high = float(filled.min()), float(filled.max())
+            if low < 0 or high > 1:
+                raise InputError(
+                    f"Answers must lie between 0 and 1 (NaN: missing), but they range from {low:g} to {high:g}."
+                )
+            whole = bool(((filled == 0) | (filled == 1)).all())
+            right = filled.astype(np.uint8) if whole else filled.astype(np.float32)
+            seen = (~missing).view(np.uint8)
+        else:
+            raise InputError(f"Answers must be numbers, not {matrix.dtype}.")
+        answers = cls._counted(right, seen, not whole)
+        return answers if weights is None else answers.with_weights(weights)
 
     @classmethod
-    def _counted(cls, right: Cells, seen: NDArray[np.uint8] | None, weights: Floats, fractional: bool) -> Answers:
+    def _counted(cls, right: Cells, seen: NDArray[np.uint8] | None, fractional: bool) -> Answers:
+        """Answers of subjects that count once, with their sums; a mask without gaps is dropped."""
         n, j = right.shape
+        seen = None if seen is not None and bool(seen.all()) else seen
         dtype = np.float64 if right.size <= DOUBLE_CELLS else np.float32
         floats = None
         if right.size <= SMALL_CELLS:
             floats = tuple(cells.astype(np.float64) for cells in (right, seen) if cells is not None)
         # Sums and counts per subject, then per item; those of a mask are filled in only where there is one.
         sums = np.zeros(n), np.full(n, float(j)), np.zeros(j), np.full(j, float(n))
-        answers = cls(right, seen, weights, fractional, n, j, seen is None, dtype, floats, *sums)
+        answers = cls(right, seen, np.ones(n), fractional, n, j, seen is None, dtype, floats, *sums, sums[2])
         for cells, rows, columns in ((right, sums[0], sums[2]), (seen, sums[1], sums[3])):
             if cells is None:
                 continue
             columns[:] = 0
-            for part, block in answers._as_floats(cells):
+            for part, block in answers.blocks(cells):
                 # Sums of at most a million ones and zeros are exact in single precision.
                 rows[part] = block @ np.ones(j, dtype=dtype)
                 columns[:] += np.ones(block.shape[0], dtype=dtype) @ block
         return answers
 
-    @cached_property
-    def weighted_item_sums(self) -> Floats:
-        """Right answers per item, every subject counted by its weight."""
-        return self.right_sums(self.weights[:, None], axis=0)[:, 0]
-
     def with_mask(self) -> Answers:
         """Return the same answers with ``seen`` spelled out, so that the path for missing cells is taken."""
-        seen = np.ones(self.right.shape, dtype=np.uint8) if self.seen is None else self.seen
-        return self._counted(self.right, seen, self.weights, self.fractional)
+        if self.seen is not None:
+            return self
+        seen = np.ones(self.right.shape, dtype=np.uint8)
+        floats = None if self.floats is None else (*self.floats, seen.astype(np.float64))
+        return replace(self, seen=seen, complete=False, floats=floats)
 
     def with_weights(self, weights: Floats) -> Answers:
         """Return the same answers with other weights of the subjects."""
-        return replace(self, weights=_checked_weights(weights, self.n_subjects))
+        checked = np.asarray(weights, dtype=np.float64)
+        if checked.shape != (self.n_subjects,):
+            raise InputError(f"There are {self.n_subjects} subjects but {checked.size} weights.")
+        if not (np.isfinite(checked) & (checked >= 0)).all():
+            raise InputError("Weights of subjects must be finite and not negative.")
+        return replace(self, weights=checked, weighted_item_sums=self.sums(checked[:, None], axis=0)[:, 0])
 
     def part(self, subjects: Bools, items: Bools) -> Answers:
         """Keep some subjects and items; nothing is copied if that is all of them."""
         if bool(subjects.all()) and bool(items.all()):
             return self
-        right = self.right[subjects][:, items]
         seen = None if self.seen is None else self.seen[subjects][:, items]
-        if seen is not None and bool(seen.all()):
-            seen = None
-        return self._counted(right, seen, self.weights[subjects], self.fractional)
+        part = self._counted(self.right[subjects][:, items], seen, self.fractional)
+        weights = self.weights[subjects]
+        return part if (weights == 1).all() else part.with_weights(weights)
 
-    def right_sums(self, table: Floats, axis: int = 1) -> Floats:
-        """Sum a table over right answers.
+    def sums(self, table: Floats, axis: int = 1, seen: bool = False) -> Floats:
+        """Sum a table over right answers, or over all answers that were ``seen``.
 
         A table [items, c] over the items that each subject got right (``axis`` 1): [subjects, c]. Or a table
-        [subjects, c] over the subjects that got each item right (``axis`` 0): [items, c].
+        [subjects, c] over the subjects that got each item right (``axis`` 0): [items, c]. Large matrices are multiplied
+        in threads, with the subjects in the same parts on every machine, so that sums are the same.
         """
-        return self._sums(self.right, table, self.subject_sums if axis else self.item_sums, axis)
-
-    def seen_sums(self, table: Floats, axis: int = 1) -> Floats:
-        """Sum a table over all answers, in the same way as :meth:`right_sums`."""
-        if self.seen is None:
+        if seen and self.seen is None:
             return np.broadcast_to(table.sum(axis=0), (self.right.shape[1 - axis], table.shape[1])).copy()
-        return self._sums(self.seen, table, self.subject_counts if axis else self.item_counts, axis)
-
-    def blocks(self) -> Iterator[tuple[slice, NDArray[Any], NDArray[Any] | None]]:
-        """Walk over blocks of subjects: their rows, right answers and mask, in floating point."""
-        seen = self._as_floats(self.seen) if self.seen is not None else None
-        for rows, right in self._as_floats(self.right):
-            yield rows, right, None if seen is None else next(seen)[1]
-
-    def _sums(self, cells: Cells, table: Floats, counts: Floats, axis: int) -> Floats:
-        """Multiply in threads, with the subjects in the same parts on every machine, so that sums are the same."""
-        n, mean = self.n_subjects, table.mean(axis=0)
+        cells = self.right if self.seen is None or not seen else self.seen
+        margins = (self.item_counts, self.subject_counts) if seen else (self.item_sums, self.subject_sums)
+        mean = table.mean(axis=0)
         centred = (table - mean).astype(self.dtype)
         centred = centred if axis else centred.T.copy()
-
-        def product(part: range) -> Floats:
-            if axis:
-                return np.concatenate([block @ centred for _, block in self._as_floats(cells, part)])
-            total = np.zeros((table.shape[1], self.n_items))
-            for rows, block in self._as_floats(cells, part):
-                total += centred[:, rows] @ block
-            return total
-
         if self.floats is not None:
-            parts = [product(range(n))]
+            block = self.floats[seen]
+            product = block @ centred if axis else (centred @ block).T
         else:
-            step = -(-n // PARTS)
+            step = -(-self.n_subjects // PARTS)
+            parts = [range(start, min(start + step, self.n_subjects)) for start in range(0, self.n_subjects, step)]
             with ThreadPoolExecutor(min(PARTS, os.cpu_count() or 1)) as pool:
-                parts = list(pool.map(product, [range(start, min(start + step, n)) for start in range(0, n, step)]))
-        sums: Floats = (np.concatenate(parts) if axis else np.sum(parts, axis=0).T) + counts[:, None] * mean
+                products = list(pool.map(partial(self._product, cells, centred, axis), parts))
+            product = np.concatenate(products) if axis else np.sum(products, axis=0).T
+        sums: Floats = product + margins[axis][:, None] * mean
         return sums
 
-    def _as_floats(self, cells: Cells, part: range | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
+    def _product(self, cells: Cells, table: NDArray[Any], axis: int, part: range) -> NDArray[Any]:
+        if axis:
+            return np.concatenate([block @ table for _, block in self.blocks(cells, part)])
+        total = np.zeros((len(table), self.n_items))
+        for rows, block in self.blocks(cells, part):
+            total += table[:, rows] @ block
+        return total
+
+    def blocks(self, cells: Cells, part: range | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Walk over blocks of subjects: their rows, and right answers or mask (``cells``) in floating point."""
         n, j = cells.shape
         if self.floats is not None:
             yield slice(0, n), self.floats[cells is self.seen]
@@ -174,38 +194,3 @@ class Answers:
             block = buffer[: min(step, part.stop - start)]
             np.copyto(block, cells[start : start + len(block)])
             yield slice(start, start + len(block)), block
-
-
-def _read(matrix: NDArray[Any]) -> tuple[Cells, NDArray[np.uint8] | None, bool]:
-    """Split a matrix into right answers, mask, and whether answers are shares."""
-    if matrix.dtype == np.bool_:
-        return np.ascontiguousarray(matrix).view(np.uint8), None, False
-    if matrix.dtype.kind in "iu":
-        least, most = int(matrix.min()), int(matrix.max())
-        if least < -1 or most > 1:
-            raise InputError(
-                f"Answers must be 1 (right), 0 (wrong) or -1 (missing), but they range from {least} to {most}."
-            )
-        right = np.ascontiguousarray(matrix).view(np.uint8) if matrix.dtype.itemsize == 1 else matrix.astype(np.uint8)
-        return (right, None, False) if least >= 0 else (right & (right < 2), (matrix >= 0).view(np.uint8), False)
-    if matrix.dtype.kind != "f":
-        raise InputError(f"Answers must be numbers, not {matrix.dtype}.")
-    missing = np.isnan(matrix)
-    filled = np.where(missing, 0, matrix)
-    low, high = float(filled.min()), float(filled.max())
-    if low < 0 or high > 1:
-        raise InputError(f"Answers must lie between 0 and 1 (NaN: missing), but they range from {low:g} to {high:g}.")
-    seen = (~missing).view(np.uint8) if bool(missing.any()) else None
-    whole = bool(((filled == 0) | (filled == 1)).all())
-    return (filled.astype(np.uint8) if whole else filled.astype(np.float32)), seen, not whole
-
-
-def _checked_weights(weights: Floats | None, n: int) -> Floats:
-    if weights is None:
-        return np.ones(n)
-    checked = np.asarray(weights, dtype=np.float64)
-    if checked.shape != (n,):
-        raise InputError(f"There are {n} subjects but {checked.size} weights.")
-    if not (np.isfinite(checked) & (checked >= 0)).all():
-        raise InputError("Weights of subjects must be finite and not negative.")
-    return checked

@@ -17,10 +17,10 @@ from breadth.irt.abilities import Abilities, score
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.diagnostics import Dimension, Fit, Patterns, distinct_patterns, fit_statistics, residual_dimension
 from breadth.irt.difficulty_levels import Levels, assign_levels, level_stability
-from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves
+from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves, places
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
 from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
-from breadth.irt.words import SUBJECT_RULES, Checks, calibration_findings, flagged, item_rules
+from breadth.irt.words import ITEM_RULES, SUBJECT_RULES, calibration_findings, flagged
 from breadth.records import Study, Table, open_study, read_table, write_table
 from breadth.results import Result, as_chart
 
@@ -36,8 +36,12 @@ ITEM_COLUMNS = (
 )
 SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "flag", "note")
 
-#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key.
+#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key, and the warning.
 LEAST_RELIABILITY = 0.5
+UNRELIABLE = (
+    "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
+    "right answers, and no key is doubted; add subjects of other abilities"
+)
 
 #: Mean and standard deviation of ability where a calibration does not have them.
 POPULATION = (("ability_mean", 0.0), ("ability_sd", 1.0))
@@ -52,7 +56,8 @@ class Calibration(Result):
 
     ``items``, ``subjects`` and ``fit`` are tidy frames; ``flag`` says in a code, and ``note`` in a sentence, what is
     wrong with an item or a subject. ``responses`` are the answers that were calibrated. A calibration that was loaded
-    from a file has none, so it can score subjects and sort items into levels but not diagnose.
+    from a file has none, so it can score subjects and sort items into levels but not diagnose. ``reliability_warning``
+    says where abilities are measured too poorly to trust what rests on them.
     """
 
     items: pl.DataFrame
@@ -61,6 +66,7 @@ class Calibration(Result):
     warnings: tuple[str, ...] = ()
     responses: Study | None = None
     seed: int = 0
+    reliability_warning: str | None = None
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Items, subjects and fit."""
@@ -103,7 +109,8 @@ class Calibration(Result):
                 f"{new.name}: none of its {len(new.item_names)} items is in the calibration. Its items: "
                 f"{listed(new.item_names, 3)}; calibrated: {listed(self.items['item'].head(3))}"
             )
-        items = self.parameters.part([place[new.item_names[j]] for j in known])
+        chosen = [place[new.item_names[j]] for j in known]
+        items = Parameters(*(array[chosen] for array in self.parameters))
         answers = Answers.of(np.ascontiguousarray(new.matrix[:, known]))
         mean, sd = (float(self.fit[name][0]) if name in self.fit.columns else default for name, default in POPULATION)
         abilities = score(answers, items, method, mean, sd)
@@ -132,7 +139,7 @@ class Calibration(Result):
         """For growing numbers of subjects: how alike the levels are that two disjoint samples of them give."""
         fit = MODELS[self.model].fit
         stability = level_stability(
-            self._answered().matrix,
+            self._answered[0].matrix,
             lambda matrix: fit(Answers.of(matrix), errors=False).difficulty,
             n,
             repeats,
@@ -142,29 +149,27 @@ class Calibration(Result):
 
     def accuracy_by_level(self, subjects: Sequence[str] | None = None, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
         """Accuracy of subjects per difficulty level, and what the model expects of them."""
-        answered = self._answered()
+        study = self._answered[0]
         level, ability = numbers(self.levels(n), "level"), numbers(self.subjects, "ability")
-        chosen = answered.subject_names if subjects is None else subjects
-        return accuracy_by_level(answered, level, ability, self.probability, chosen)
+        chosen = study.subject_names if subjects is None else subjects
+        places(study.subject_names, chosen, f"{study.name}: there is no subject")
+        return accuracy_by_level(study, level, ability, self.probability, chosen)
 
     @cached_property
     def copies(self) -> Patterns:
         """Near-copies among the subjects: see :func:`breadth.irt.distinct_patterns`."""
-        return distinct_patterns(self._answers, self.parameters, numbers(self.subjects, "ability"))
+        return distinct_patterns(self._answered[1], self.parameters, numbers(self.subjects, "ability"))
 
     @cached_property
     def dimension(self) -> Dimension:
         """Whether one ability is enough: see :func:`breadth.irt.residual_dimension`."""
-        return residual_dimension(self._answers, self.parameters, numbers(self.subjects, "ability"), self.seed)
+        return residual_dimension(self._answered[1], self.parameters, numbers(self.subjects, "ability"), self.seed)
 
     @cached_property
-    def _answers(self) -> Answers:
-        return Answers.of(self._answered().matrix)
-
-    def _answered(self) -> Study:
+    def _answered(self) -> tuple[Study, Answers]:
         if self.responses is None:
             raise InputError("this calibration was loaded from a file without the responses; calibrate them again")
-        return self.responses
+        return self.responses, Answers.of(self.responses.matrix)
 
     def curves(self, items: Sequence[str] | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Curves of items (``item, ability, probability``), and shares right in ten groups of subjects (with ``n``).
@@ -190,31 +195,14 @@ class Calibration(Result):
         figures, tables = calibration_figures(self.items, self.subjects, lines, dots, profiles)
         return as_chart(*figures, tables=tables)
 
-    @property
-    def reliability_warning(self) -> str | None:
-        """A warning where abilities are measured too poorly to trust what rests on them."""
-        reliability = float(self.fit["reliability"][0])
-        if reliability >= LEAST_RELIABILITY:
-            return None
-        return (
-            f"the subjects are too alike to be told apart (reliability {reliability:.2f}): difficulties say little "
-            "more than the share of right answers, and no key is doubted; add subjects of other abilities"
-        )
-
     def summary(self) -> str:
         """What the calibration says, in plain language, after checks for a second dimension and (if quick) copies."""
-        checks = Checks()
-        if self.responses is not None:
-            rows, columns = self.responses.matrix.shape
-            quick = rows * rows * columns < MOST_COMPARISONS and not self._answers.fractional
-            checks = Checks(
-                self.copies.distinct if quick else None,
-                len(self.copies.pairs) if quick else None,
-                int(self.copies.cluster.max()) + 1 if quick else None,
-                self.dimension.share,
-                self.dimension.ratio,
-            )
-        return calibration_findings(self.items, self.subjects, self.fit, checks)
+        if self.responses is None:
+            return calibration_findings(self.items, self.subjects, self.fit)
+        rows, columns = self.responses.matrix.shape
+        quick = rows * rows * columns < MOST_COMPARISONS and not self._answered[1].fractional
+        copies = self.copies if quick else None
+        return calibration_findings(self.items, self.subjects, self.fit, copies, self.dimension)
 
     def save(self, path: str | os.PathLike[str]) -> list[Path]:
         """Write the items to ``path``, subjects and fit beside it (``NAME.subjects.parquet``, ``NAME.fit.parquet``)."""
@@ -232,7 +220,10 @@ class Calibration(Result):
         for name in ("subjects", "fit"):
             other = _beside(Path(path), name)
             frames[name] = read_table(other).frame if other.exists() else pl.DataFrame()
-        return cls(items, frames["subjects"], frames["fit"])
+        reliable = frames["fit"].row(0, named=True).get("reliability") if frames["fit"].height else None
+        poor = isinstance(reliable, float) and reliable < LEAST_RELIABILITY
+        alike = UNRELIABLE.format(reliable) if poor else None
+        return cls(items, frames["subjects"], frames["fit"], reliability_warning=alike)
 
     @classmethod
     def of(cls, source: str | os.PathLike[str] | Calibration) -> Calibration:
@@ -270,9 +261,9 @@ def items_frame(
     fit: Fit,
     levels: Levels,
     least: int,
-    reliability: float = 1.0,
+    told_apart: bool,
 ) -> pl.DataFrame:
-    """One row per item, in the order of the matrix."""
+    """One row per item, in the order of the matrix; ``least`` and ``told_apart`` are for the rules of its flags."""
     n = answers.item_counts
     share = np.divide(answers.item_sums, n, out=np.full(len(n), np.nan), where=n > 0)
     frame = pl.DataFrame(
@@ -287,10 +278,12 @@ def items_frame(
             "level": levels.level,
             "level_low": levels.low,
             "level_high": levels.high,
+            "least": least,
+            "told_apart": told_apart,
         }
     ).fill_nan(None)
     frame = frame.with_columns(pl.col("level", "level_low", "level_high").cast(pl.Int64))
-    return flagged(frame, item_rules(least, reliability >= LEAST_RELIABILITY)).select(ITEM_COLUMNS)
+    return flagged(frame, ITEM_RULES).select(ITEM_COLUMNS)
 
 
 def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities, fit: Fit) -> pl.DataFrame:

@@ -60,7 +60,8 @@ def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
     n, j = answers.right.shape
     item, subject = np.zeros((4, j)), np.zeros((4, n))
     one_row, one_column = np.ones(j, dtype=np.float32), np.ones(0, dtype=np.float32)
-    for rows, seen, residual, variance in residual_blocks(answers, items, ability):
+    for rows, seen, residual, chance in residual_blocks(answers, items, ability):
+        variance = chance - chance * chance
         if one_column.size != residual.shape[0]:
             one_column = np.ones(residual.shape[0], dtype=np.float32)
         square = residual * residual
@@ -78,37 +79,36 @@ def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
 
 
 class Block(NamedTuple):
-    """Rows of the matrix, in single precision: mask, answers less expectation (0 where unseen), expected variance."""
+    """Rows of the matrix, in single precision: mask, answers less expectation (0 where unseen), expected chances."""
 
     rows: slice
     seen: NDArray[np.float32] | None
     residual: NDArray[np.float32]
-    variance: NDArray[np.float32]
+    chance: NDArray[np.float32]
 
 
 def residual_blocks(answers: Answers, items: Parameters, ability: Floats) -> Iterator[Block]:
     """Walk over the residuals; items or subjects that have no finite parameters count as not seen."""
-    items.check(answers)
+    if items.slope.size != answers.n_items:
+        raise InputError(f"There are answers to {answers.n_items} items but parameters of {items.slope.size}.")
     if ability.shape != (answers.n_subjects,):
         raise InputError(f"There are {answers.n_subjects} subjects but {ability.size} abilities.")
-    known, subjects = items.known, np.isfinite(ability)
-    single = items.in_single()
+    known, subjects = np.isfinite(np.array(items)).all(axis=0), np.isfinite(ability)
+    single = Parameters(*(np.where(known, array, 0).astype(np.float32) for array in items))  # type: ignore[arg-type]
     theta = np.where(subjects, ability, 0).astype(np.float32)
     masked = answers.seen is not None or not known.all() or not subjects.all()
     step = max(1, BLOCK_CELLS // answers.n_items)
     for start in range(0, answers.n_subjects, step):
         rows = slice(start, min(start + step, answers.n_subjects))
-        expected = single.probability(theta[rows])
-        np.clip(expected, SURE, 1 - SURE, out=expected)
-        residual = answers.right[rows] - expected
-        expected -= expected * expected
+        chance = np.clip(single.probability(theta[rows]), SURE, 1 - SURE)
+        residual = answers.right[rows] - chance
         seen = None
         if masked:
-            seen = np.ones_like(expected) if answers.seen is None else answers.seen[rows].astype(np.float32)
+            seen = np.ones_like(chance) if answers.seen is None else answers.seen[rows].astype(np.float32)
             seen *= known
             seen *= subjects[rows, None]
             residual *= seen
-        yield Block(rows, seen, residual, expected)
+        yield Block(rows, seen, residual, chance)
 
 
 def point_biserial(answers: Answers) -> Floats:
@@ -134,8 +134,8 @@ def point_biserial(answers: Answers) -> Floats:
     else:
         columns = np.column_stack([usable, usable * share, usable * share**2, usable * inverse, usable * inverse**2])
         more = np.column_stack([columns, usable * share * inverse])
-        count, first, second = answers.seen_sums(columns[:, :3], axis=0).T
-        r_count, r_first, _, r_inverse, r_inverse2, r_cross = answers.right_sums(more, axis=0).T
+        count, first, second = answers.sums(columns[:, :3], axis=0, seen=True).T
+        r_count, r_first, _, r_inverse, r_inverse2, r_cross = answers.sums(more, axis=0).T
         with np.errstate(invalid="ignore", divide="ignore"):
             mean_r = r_count / count
             mean_rest = (first - r_inverse) / count
@@ -148,8 +148,9 @@ def point_biserial(answers: Answers) -> Floats:
 def _point_biserial_of_shares(answers: Answers, share: Floats, inverse: Floats, usable: Floats) -> Floats:
     """Do the same for shares, whose squares are not themselves."""
     sums = np.zeros((6, answers.n_items))
-    for rows, right, seen in answers.blocks():
-        mask = np.ones_like(right) if seen is None else seen
+    masks = iter(()) if answers.seen is None else answers.blocks(answers.seen)
+    for rows, right in answers.blocks(answers.right):
+        mask = next(masks, (rows, np.ones_like(right)))[1]
         rest = (share[rows, None] - right * inverse[rows, None]) * mask
         w = usable[rows]
         tables = (mask, right, rest, right**2, rest**2, right * rest)
@@ -197,8 +198,8 @@ def residual_dimension(answers: Answers, items: Parameters, ability: Floats, see
         gram = np.zeros((width, width))
         total, counts, subjects = 0.0, np.zeros(answers.n_items), 0
         table = basis.astype(np.float32)
-        for _rows, seen, residual, variance in residual_blocks(answers, items, ability):
-            z = residual / np.sqrt(variance)
+        for _rows, seen, residual, chance in residual_blocks(answers, items, ability):
+            z = residual / np.sqrt(chance - chance * chance)
             np.clip(z, -5, 5, out=z)
             part = z @ table
             image += z.T @ part
@@ -253,8 +254,22 @@ def distinct_patterns(answers: Answers, items: Parameters, ability: Floats, thre
     """
     if answers.fractional:
         raise InputError("Near-copies can only be found among answers that are right or wrong, not shares.")
-    sign, expected, seen = _signs(answers, items, ability)
     n = answers.n_subjects
+    # Answers as -1, 0 (missing) and 1, their expectation, and the mask.
+    sign = 2 * answers.right.astype(np.float32) - 1
+    expected, seen = np.empty_like(sign), None
+    for block in residual_blocks(answers, items, ability):
+        expected[block.rows] = 2 * block.chance - 1
+        if block.seen is not None:
+            seen = np.empty_like(sign) if seen is None else seen
+            seen[block.rows] = block.seen
+    if seen is not None:
+        sign *= seen
+        expected *= seen
+    # Distinct rows, eight answers in a byte.
+    bits = [np.packbits(cells.astype(np.bool_), axis=1) for cells in (answers.right, answers.seen) if cells is not None]
+    packed = np.concatenate(bits, axis=1)
+    distinct = np.unique(packed.view(np.dtype((np.void, packed.shape[1]))).ravel()).size
     every = float(answers.n_items)
     first, second, agreement, excess = [], [], [], []
     for start in range(0, n, BLOCK_SUBJECTS):
@@ -279,34 +294,10 @@ def distinct_patterns(answers: Answers, items: Parameters, ability: Floats, thre
     cluster = connected_components(graph, directed=False)[1].astype(np.int64)
     sizes = np.bincount(cluster)
     return Patterns(
-        _count_distinct(answers),
+        int(distinct),
         np.column_stack([a, b]).astype(np.int64),
         np.concatenate(agreement),
         np.concatenate(excess),
         cluster,
         1.0 / sizes[cluster],
     )
-
-
-def _signs(
-    answers: Answers, items: Parameters, ability: Floats
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
-    """Answers as -1, 0 (missing), 1; their expectation; and the mask."""
-    items.check(answers)
-    known = items.known
-    chance = items.in_single().probability(np.nan_to_num(ability).astype(np.float32))
-    expected = 2 * np.clip(chance, SURE, 1 - SURE) - 1
-    sign = 2 * answers.right.astype(np.float32) - 1
-    if answers.seen is None and known.all():
-        return sign, expected, None
-    seen = np.ones(sign.shape, np.float32) if answers.seen is None else answers.seen.astype(np.float32)
-    seen *= known.astype(np.float32)
-    return sign * seen, expected * seen, seen
-
-
-def _count_distinct(answers: Answers) -> int:
-    packed = np.packbits(answers.right.astype(np.bool_), axis=1)
-    if answers.seen is not None:
-        packed = np.concatenate([packed, np.packbits(answers.seen.astype(np.bool_), axis=1)], axis=1)
-    whole = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1])))
-    return int(np.unique(whole.ravel()).size)

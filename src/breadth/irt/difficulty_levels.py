@@ -30,15 +30,6 @@ class Levels(NamedTuple):
     certainty: Floats
 
 
-def level_edges(difficulty: Floats, n: int) -> Floats:
-    """The n - 1 difficulties that separate n equal-size levels: the i/n quantiles."""
-    known = difficulty[~np.isnan(difficulty)]
-    if not known.size:
-        return np.full(n - 1, np.nan)
-    finite = np.nan_to_num(known, posinf=np.finfo(float).max / 4, neginf=-np.finfo(float).max / 4)
-    return np.quantile(finite, np.arange(1, n) / n)
-
-
 def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
     """Put items into n levels by difficulty quantile.
 
@@ -47,22 +38,20 @@ def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
     edge. ``low`` and ``high`` are the levels of the ends of the item's 95 % interval, with the edges taken as known;
     ``certainty`` is the chance, under a normal error, that the item belongs where it was put.
     """
-    edges = level_edges(difficulty, n)
     missing = np.isnan(difficulty)
-
-    def place(values: Floats) -> Floats:
-        level = np.searchsorted(edges, values, side="right").astype(np.float64)
-        return np.where(missing, np.nan, level)
-
-    level = place(difficulty)
-    reach = REACH * np.nan_to_num(error, nan=0.0, posinf=1e300)
-    bounds = np.concatenate([[-np.inf], edges, [np.inf]])
-    inside = np.where(missing, 0, level).astype(np.intp)
-    scale = np.maximum(np.nan_to_num(error, nan=0.0, posinf=1e300), 1e-12)
+    # The n - 1 difficulties that separate the levels.
+    largest = np.finfo(float).max / 4
+    finite = np.nan_to_num(difficulty[~missing], posinf=largest, neginf=-largest)
+    edges = np.quantile(finite, np.arange(1, n) / n) if finite.size else np.full(n - 1, np.nan)
+    spread = np.nan_to_num(error, nan=0.0, posinf=1e300)
     with np.errstate(invalid="ignore", over="ignore"):
-        upper, lower = ((bounds[inside + side] - difficulty) / scale for side in (1, 0))
+        ends = np.stack([difficulty, difficulty - REACH * spread, difficulty + REACH * spread])
+        places = np.searchsorted(edges, ends, side="right").astype(np.float64)
+        level, low, high = np.where(missing, np.nan, places)
+        inside = np.where(missing, 0, level).astype(np.intp)
+        bounds = np.concatenate([[-np.inf], edges, [np.inf]])
+        upper, lower = ((bounds[inside + side] - difficulty) / np.maximum(spread, 1e-12) for side in (1, 0))
         certainty = special.ndtr(upper) - special.ndtr(lower)
-        low, high = place(difficulty - reach), place(difficulty + reach)
     infinite = np.isinf(difficulty)
     return Levels(
         level,

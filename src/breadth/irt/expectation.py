@@ -12,7 +12,6 @@ so that a subject's posterior depends on the single number s.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,16 +19,7 @@ from scipy.interpolate import make_interp_spline
 
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.models import Model
-from breadth.irt.parameters import (
-    HALF_RANGE,
-    KNOTS,
-    SPACING,
-    Curves,
-    Parameters,
-    curves,
-    log_answers,
-    peak_information,
-)
+from breadth.irt.parameters import HALF_RANGE, KNOTS, SPACING, Curves, Parameters, curves, log_answers
 
 #: The grid's spacing in the narrowest posterior's standard deviations. The error of the trapezoidal rule for a normal
 #: density is exp(-2 pi^2 / spacing^2): below 1e-15 here.
@@ -51,20 +41,21 @@ class Grid(NamedTuple):
     spread: Floats
 
 
-@lru_cache(maxsize=FINEST)
-def _grid(refinement: int) -> Grid:
-    points = np.linspace(-HALF_RANGE, HALF_RANGE, (KNOTS.size - 1) * refinement + 1)
-    spacing = points[1] - points[0]
-    log_prior = -(points**2) / 2 - np.log(2 * np.pi) / 2 + np.log(spacing)
-    identity = np.eye(KNOTS.size)
-    spread = identity if refinement == 1 else np.asarray(make_interp_spline(KNOTS, identity, k=5)(points))
-    return Grid(points, log_prior, spread)
+#: Grids made so far, by refinement of the knots.
+GRIDS: dict[int, Grid] = {}
 
 
 def grid_for(information: float) -> Grid:
     """Choose a grid fine enough for subjects about whom the items hold at most this information."""
-    wanted = SPACING * np.sqrt(1 + information) / RESOLUTION
-    return _grid(int(np.clip(np.ceil(wanted), 1, FINEST)))
+    refinement = int(np.clip(np.ceil(SPACING * np.sqrt(1 + information) / RESOLUTION), 1, FINEST))
+    if refinement not in GRIDS:
+        points = np.linspace(-HALF_RANGE, HALF_RANGE, (KNOTS.size - 1) * refinement + 1)
+        spacing = points[1] - points[0]
+        log_prior = -(points**2) / 2 - np.log(2 * np.pi) / 2 + np.log(spacing)
+        identity = np.eye(KNOTS.size)
+        spread = identity if refinement == 1 else np.asarray(make_interp_spline(KNOTS, identity, k=5)(points))
+        GRIDS[refinement] = Grid(points, log_prior, spread)
+    return GRIDS[refinement]
 
 
 class Posterior(NamedTuple):
@@ -78,6 +69,30 @@ class Posterior(NamedTuple):
     log_evidence: Floats
     total: Floats
     weights: Floats | None
+
+
+def posterior(
+    answers: Answers,
+    items: Parameters,
+    at: Curves,
+    score: Floats | None,
+    weights: Floats | None = None,
+    with_weights: bool = False,
+) -> Posterior:
+    """Posteriors of ability given items and their curves.
+
+    ``score`` is the sum of slopes over each subject's right answers, or None with guessing: there is no sufficient
+    statistic then, and the whole likelihood is computed on the knots. ``weights`` are those of the scores where they
+    are not the subjects' own; ``with_weights`` keeps every subject's posterior weights.
+    """
+    grid = grid_for(float(((items.slope**2) @ (at.logistic * (1 - at.logistic))).max()))
+    weights = answers.weights if weights is None else weights
+    if score is None:
+        log_odds, log_wrong = log_answers(items, at)
+        return from_table(answers.sums(log_odds) + answers.sums(log_wrong, seen=True), grid, weights)
+    if answers.seen is None and not with_weights:
+        return from_scores(score, at.log_one_plus.sum(axis=0), grid, weights)
+    return from_table(-answers.sums(at.log_one_plus, seen=True), grid, weights, score)
 
 
 def from_scores(scores: Floats, normaliser: Floats, grid: Grid, counts: Floats) -> Posterior:
@@ -168,52 +183,31 @@ def expect(model: Model, answers: Answers, items: Parameters, with_weights: bool
     The sum of slopes over right answers is sufficient for ability. With equal slopes raw scores are, and subjects that
     answered everything and have equal scores are one.
     """
-    if model.guessing:
-        return _expect_guessing(answers, items)
-    at = curves(items)
-    grid = grid_for(peak_information(items, at))
-    own_slopes, common_normaliser = model.slope == "item", answers.seen is None and not with_weights
-    raw, weights = answers.subject_sums, answers.weights
-    if common_normaliser and not own_slopes:
-        raw, same = np.unique(raw, return_inverse=True)
-        weights = np.bincount(same, weights=weights).astype(np.float64)
-    score = answers.right_sums(items.slope[:, None])[:, 0] if own_slopes else items.slope[0] * raw
-    if common_normaliser:
-        posterior = from_scores(score, at.log_one_plus.sum(axis=0), grid, weights)
-    else:
-        posterior = from_table(-answers.seen_sums(at.log_one_plus), grid, weights, score)
-    right = answers.weighted_item_sums[:, None]
-    if own_slopes:
-        right = np.column_stack([answers.right_sums((weights * posterior.mean)[:, None], axis=0), right])
-    return _summarise(answers, items, posterior, right, weights, at)
-
-
-def _expect_guessing(answers: Answers, items: Parameters) -> Expectation:
-    """There is no sufficient statistic, so the whole likelihood is computed on the knots."""
-    at = curves(items)
-    log_odds, log_wrong = log_answers(items, at)
-    table = answers.right_sums(log_odds) + answers.seen_sums(log_wrong)
-    posterior = from_table(table, grid_for(peak_information(items, at)), answers.weights)
-    if posterior.weights is None:
-        raise AssertionError("a posterior from a table has weights")
-    right = answers.right_sums(answers.weights[:, None] * posterior.weights, axis=0)
-    no_intercept = items._replace(intercept=np.zeros_like(items.intercept))
-    return _summarise(answers, no_intercept, posterior, right, answers.weights, at)
-
-
-def _summarise(
-    answers: Answers, items: Parameters, posterior: Posterior, right: Floats, weights: Floats, at: Curves
-) -> Expectation:
-    counts = posterior.total[None]
-    if answers.seen is not None and posterior.weights is not None:
-        counts = answers.seen_sums(answers.weights[:, None] * posterior.weights, axis=0)
+    at, weights, score = curves(items), answers.weights, None
+    if model.slope == "item" and not model.guessing:
+        score = answers.sums(items.slope[:, None])[:, 0]
+    elif not model.guessing:
+        raw = answers.subject_sums
+        if answers.seen is None and not with_weights:
+            raw, same = np.unique(raw, return_inverse=True)
+            weights = np.bincount(same, weights=weights).astype(np.float64)
+        score = items.slope[0] * raw
+    about = posterior(answers, items, at, score, weights, with_weights)
+    # What the M step needs: expected sums over right answers, and expected counts.
+    right, counts = answers.weighted_item_sums[:, None], about.total[None]
+    if model.guessing and about.weights is not None:
+        right = answers.sums(weights[:, None] * about.weights, axis=0)
+    elif model.slope == "item":
+        right = np.column_stack([answers.sums((weights * about.mean)[:, None], axis=0), right])
+    if answers.seen is not None and about.weights is not None:
+        counts = answers.sums(weights[:, None] * about.weights, axis=0, seen=True)
     total = weights.sum()
-    mean = float(weights @ posterior.mean / total)
-    missing = float(weights @ posterior.variance / total)
-    square = missing + float(weights @ posterior.mean**2 / total)
-    # The intercepts of right answers are a factor of the likelihood that does not depend on ability.
-    log_likelihood = float(weights @ posterior.log_evidence + answers.weighted_item_sums @ items.intercept)
-    return Expectation(posterior, counts, right, log_likelihood, mean, square, missing, at)
+    mean, missing = (float(weights @ moment / total) for moment in (about.mean, about.variance))
+    square = missing + float(weights @ about.mean**2 / total)
+    # Scores leave out the intercepts of right answers, a factor of the likelihood that does not depend on ability.
+    constant = 0.0 if score is None else answers.weighted_item_sums @ items.intercept
+    log_likelihood = float(weights @ about.log_evidence + constant)
+    return Expectation(about, counts, right, log_likelihood, mean, square, missing, at)
 
 
 def knot_sums(counts: Floats, *tables: Floats) -> Floats:

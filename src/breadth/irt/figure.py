@@ -13,7 +13,7 @@ from breadth.irt.answers import Floats
 from breadth.irt.words import ItemFlag
 from breadth.records import Study
 from breadth.results import Figure
-from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, model_scale, tooltip
+from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, tooltip
 
 Probability = Callable[[Floats], Floats]
 
@@ -28,7 +28,7 @@ def calibration_figures(
 ) -> tuple[list[Figure], dict[str, pl.DataFrame]]:
     """The map, item curves and accuracy by level of subjects, with their tables; those without data are left out."""
     tables = {"scale_map": scale_map(items, subjects), "curves": lines, "observed": dots, "by_level": profiles}
-    figures = [scale_map_figure()]
+    figures = [SCALE_MAP_FIGURE]
     if lines.height:
         figures.append(item_curves_figure(lines, dots))
     if profiles.height:
@@ -66,15 +66,24 @@ def scale_map(items: pl.DataFrame, subjects: pl.DataFrame, bins: int = 44) -> pl
     return pl.concat(parts)
 
 
-def scale_map_figure(table: str = "scale_map") -> Figure:
-    """The Wright map: are the items as hard as the subjects are able?"""
-    colour = {"domain": SIDES, "range": ["@model0", "@model1"]}
-    axis = {"title": "ability and difficulty, in standard deviations of ability", "tickCount": 8, "format": ".1~f"}
-    header = {"labelAngle": 0, "labelOrient": "top", "labelAnchor": "start"}
-    spec: Spec = {
-        "data": {"name": table},
+#: The Wright map: are the items as hard as the subjects are able?
+SCALE_MAP_FIGURE = Figure(
+    "map",
+    "Ability of subjects, difficulty of items",
+    "One scale for both: a subject answers an item at its own position right half of the time, or more often where "
+    "it can be guessed. The outermost bars hold everything beyond; items that all or none got right are left out.",
+    {
+        "data": {"name": "scale_map"},
         "usermeta": {"pad": 64, "most": 860},
-        "facet": {"row": {"field": "side", "type": "nominal", "title": None, "sort": SIDES, "header": header}},
+        "facet": {
+            "row": {
+                "field": "side",
+                "type": "nominal",
+                "title": None,
+                "sort": SIDES,
+                "header": {"labelAngle": 0, "labelOrient": "top", "labelAnchor": "start"},
+            }
+        },
         "spec": {
             "height": 90,
             "mark": {"type": "bar", "cursor": "pointer", "binSpacing": 1},
@@ -84,11 +93,20 @@ def scale_map_figure(table: str = "scale_map") -> Figure:
                     "type": "quantitative",
                     "bin": {"binned": True},
                     "scale": {"nice": False},
-                    "axis": axis,
+                    "axis": {
+                        "title": "ability and difficulty, in standard deviations of ability",
+                        "tickCount": 8,
+                        "format": ".1~f",
+                    },
                 },
                 "x2": {"field": "to"},
                 "y": {"field": "count", "type": "quantitative", "axis": {"title": "number", "tickCount": 3}},
-                "color": {"field": "side", "type": "nominal", "legend": None, "scale": colour},
+                "color": {
+                    "field": "side",
+                    "type": "nominal",
+                    "legend": None,
+                    "scale": {"domain": SIDES, "range": ["@model0", "@model1"]},
+                },
                 "tooltip": tooltip(
                     ("side", "what"), ("from", "from", ".2f"), ("to", "to", ".2f"), ("count", "number", ",d")
                 ),
@@ -96,19 +114,10 @@ def scale_map_figure(table: str = "scale_map") -> Figure:
         },
         "resolve": {"scale": {"y": "independent"}},
         "spacing": 14,
-    }
-    caption = (
-        "One scale for both: a subject answers an item at its own position right half of the time, or more often where "
-        "it can be guessed. The outermost bars hold everything beyond; items that all or none got right are left out."
-    )
-    return Figure(
-        "map",
-        "Ability of subjects, difficulty of items",
-        caption,
-        spec,
-        table,
-        drill={"low": "from", "high": "to"},
-    )
+    },
+    "scale_map",
+    drill={"low": "from", "high": "to"},
+)
 
 
 def item_curves(
@@ -119,7 +128,7 @@ def item_curves(
     Shares are those of ten equal-size groups of subjects by ability, at the mean ability of the group; the second
     table is empty without responses.
     """
-    index = _places(names, items, "the calibration has no item")
+    index = places(names, items, "the calibration has no item")
     theta = np.linspace(-4, 4, 81)
     columns = {
         "item": np.repeat(items, len(theta)),
@@ -156,7 +165,7 @@ def item_curves_figure(
             "axis": {"title": "chance of a right answer", "format": ".0%", "tickCount": 5},
             "scale": {"domain": [0, 1]},
         },
-        "color": {"field": "item", "type": "nominal", "sort": order, "scale": model_scale(order), "legend": legend},
+        "color": model_colour(order) | {"field": "item", "sort": order, "legend": legend},
     }
     layers: list[Spec] = [{"data": {"name": table}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding}]
     if dots.height:
@@ -187,7 +196,8 @@ def accuracy_by_level(
     ``level`` [items] may hold NaN; ``ability`` [all subjects]; ``probability`` gives [subjects, items] for abilities;
     without it nothing is expected.
     """
-    rows = _places(responses.subject_names, subjects, f"{responses.name}: there is no subject")
+    place = {name: row for row, name in enumerate(responses.subject_names)}
+    rows = [place[name] for name in subjects]
     values = responses.matrix[rows].astype(np.float64)
     seen = values >= 0
     chance = np.full(values.shape, np.nan) if probability is None else probability(ability[rows])
@@ -204,7 +214,8 @@ def accuracy_by_level(
     )
 
 
-def _places(names: Sequence[str], wanted: Sequence[str], unknown: str) -> list[int]:
+def places(names: Sequence[str], wanted: Sequence[str], unknown: str) -> list[int]:
+    """Where the wanted names stand among all; ``unknown`` begins the message about those that do not."""
     place = {name: index for index, name in enumerate(names)}
     missing = [name for name in wanted if name not in place]
     if missing:
@@ -221,20 +232,58 @@ def accuracy_by_level_figure(
     dash and ``when`` (before or after training) a hollow or filled dot. ``source`` says where the levels come from.
     """
     names = list(order or cells[group].unique(maintain_order=True))
-    predicted = "expected" in cells.columns and cells["expected"].is_not_null().any()
+    predicted = "expected" in cells.columns and bool(cells["expected"].is_not_null().any())
     twice = "when" in cells.columns and "before" in cells["when"].to_list()
     panels = len(names) > MODEL_COLOURS
-    layers = _level_layers(cells, group, names, panels, bool(predicted), twice)
-    spec: Spec = {"data": {"name": table}}
+    # What all layers share: level, colour, accuracy and tooltip.
+    axis = {"title": None if panels else LEVEL_TITLE, "labelAngle": 0, "ticks": False}
+    base: Spec = {"x": {"field": "level", "type": "ordinal", "axis": axis}, "color": {"value": "@model0"}}
+    if not panels:
+        base |= {"color": model_colour(names) | {"field": group}, "xOffset": {"field": group, "sort": names}}
+        if group != "model":
+            base["color"]["legend"] = {"title": group, "symbolType": "circle", "symbolOpacity": 1}
+    y: Spec = {
+        "field": "accuracy",
+        "type": "quantitative",
+        "axis": {"title": "accuracy", "format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]},
+        # A little beyond 0 and 1, so that dots there do not cover the labels.
+        "scale": {"domain": [-0.03, 1.03], "nice": False},
+    }
+    known = (
+        (group, group), ("when", "when"), ("level", "level"), ("accuracy", "accuracy", ".1%"),
+        ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"), ("expected", "predicted", ".1%"),
+        ("n", "items", ",d"), ("n_items", "items", ",d"), ("runs", "runs", "d"),
+    )  # fmt: skip
+    tips = tooltip(*(entry for entry in known if entry[0] in cells.columns))
+    dots = base | {"y": y, "tooltip": tips}
+    # Intervals, then what is predicted, then accuracies over them; before training hollow, and joined to after.
+    ends = {"y": y | {"field": "ci_low"}, "y2": {"field": "ci_high"}}
+    layers: list[Spec] = [{"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": dots | ends}]
+    if predicted:
+        dash = {"type": "tick", "thickness": 2, "size": 10, "opacity": 0.7}
+        layers.append({"mark": dash, "encoding": dots | {"y": y | {"field": "expected"}}})
+    point = {"type": "point", "size": 35 if panels else 55, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"}
+    layers.append({"mark": point | {"filled": True, "size": 50 if panels else 75}, "encoding": dots})
+    if twice:
+        change = [
+            {"pivot": "when", "value": "accuracy", "groupby": [group, "level"]},
+            {"filter": "isValid(datum.before) && isValid(datum.after)"},
+        ]
+        rule = {"type": "rule", "strokeWidth": 5, "opacity": 0.18}
+        change_ends = {"y": y | {"field": "before"}, "y2": {"field": "after"}}
+        layers.insert(0, {"transform": change, "mark": rule, "encoding": base | change_ends})
+        before = [{"filter": "datum.when == 'before'"}]
+        layers.append({"transform": before, "mark": point | {"fill": "@paper"}, "encoding": dots})
     if panels:
         # An owner and a model's name are wider together than a panel, so they go on two lines.
         header = {"labelExpr": "split(datum.label, '/')", "labelAnchor": "start", "labelLimit": 160}
         below = {"title": LEVEL_TITLE, "titleOrient": "bottom", "titleFontSize": 12, "titleFontWeight": "normal"}
         facet = {"field": group, "type": "nominal", "sort": names, "header": header | below}
         panel = {"width": 140, "height": 130, "layer": layers}
-        spec |= {"usermeta": {"panel": 190}, "facet": facet, "spec": panel}
+        spec: Spec = {"data": {"name": table}, "usermeta": {"panel": 190}, "facet": facet, "spec": panel}
     else:
-        spec |= {"usermeta": {"most": 680}, "width": "container", "height": 240, "layer": layers}
+        size = {"usermeta": {"most": 680}, "width": "container", "height": 240}
+        spec = {"data": {"name": table}, **size, "layer": layers}
     sentences = [
         source,
         "Hollow: before training; filled: after." if twice else "",
@@ -244,46 +293,3 @@ def accuracy_by_level_figure(
     caption = " ".join(sentence for sentence in sentences if sentence)
     drill = {"level": "level"} | ({"model": "model"} if group == "model" else {})
     return Figure("by_level", "Accuracy by difficulty", caption, spec, table, drill=drill)
-
-
-def _level_layers(
-    cells: pl.DataFrame, group: str, names: Sequence[str], panels: bool, predicted: bool, twice: bool
-) -> list[Spec]:
-    axis = {"title": None if panels else LEVEL_TITLE, "labelAngle": 0, "ticks": False}
-    y: Spec = {
-        "field": "accuracy",
-        "type": "quantitative",
-        "axis": {"title": "accuracy", "format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]},
-        # A little beyond 0 and 1, so that dots there do not cover the labels.
-        "scale": {"domain": [-0.03, 1.03], "nice": False},
-    }
-    colour: Spec = {"value": "@model0"} if panels else model_colour(names) | {"field": group}
-    if group != "model" and not panels:
-        colour["legend"] = {"title": group, "symbolType": "circle", "symbolOpacity": 1}
-    base: Spec = {"x": {"field": "level", "type": "ordinal", "axis": axis}, "color": colour}
-    if not panels:
-        base["xOffset"] = {"field": group, "sort": list(names)}
-    known = (
-        (group, group), ("when", "when"), ("level", "level"), ("accuracy", "accuracy", ".1%"),
-        ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"), ("expected", "predicted", ".1%"),
-        ("n", "items", ",d"), ("n_items", "items", ",d"), ("runs", "runs", "d"),
-    )  # fmt: skip
-    tips = tooltip(*(entry for entry in known if entry[0] in cells.columns))
-    interval = {"y": y | {"field": "ci_low"}, "y2": {"field": "ci_high"}, "tooltip": tips}
-    layers: list[Spec] = [{"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": base | interval}]
-    if predicted:
-        dash = {"type": "tick", "thickness": 2, "size": 10, "opacity": 0.7}
-        layers.append({"mark": dash, "encoding": base | {"y": y | {"field": "expected"}, "tooltip": tips}})
-    point = {"type": "point", "size": 35 if panels else 55, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"}
-    dots = base | {"y": y, "tooltip": tips}
-    layers.append({"mark": point | {"filled": True, "size": 50 if panels else 75}, "encoding": dots})
-    if not twice:
-        return layers
-    change = [
-        {"pivot": "when", "value": "accuracy", "groupby": [group, "level"]},
-        {"filter": "isValid(datum.before) && isValid(datum.after)"},
-    ]
-    ends = {"y": y | {"field": "before"}, "y2": {"field": "after"}}
-    rule = {"type": "rule", "strokeWidth": 5, "opacity": 0.18}
-    before = {"transform": [{"filter": "datum.when == 'before'"}], "mark": point | {"fill": "@paper"}, "encoding": dots}
-    return [{"transform": change, "mark": rule, "encoding": base | ends}, *layers, before]

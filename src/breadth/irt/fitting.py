@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,9 +11,16 @@ import numpy as np
 import polars as pl
 
 from breadth.errors import InputError, listed
-from breadth.irt.abilities import Abilities, reliability, score
+from breadth.irt.abilities import reliability, score
 from breadth.irt.answers import Answers
-from breadth.irt.calibration import Calibration, items_frame, numbers, subjects_frame
+from breadth.irt.calibration import (
+    LEAST_RELIABILITY,
+    UNRELIABLE,
+    Calibration,
+    items_frame,
+    numbers,
+    subjects_frame,
+)
 from breadth.irt.diagnostics import distinct_patterns, fit_statistics
 from breadth.irt.difficulty_levels import assign_levels
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
@@ -81,29 +87,53 @@ def calibrate(
         raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
     if levels < 2:
         raise InputError(f"--levels is {levels}; choose at least 2")
-    chosen = _priors(priors)
+    if not isinstance(priors, Priors):
+        priors = Priors() if priors == "default" else Priors.none() if priors == "none" else _read_priors(priors)
     study = open_study(responses)
     study = (study if testset is None else study.select(testset=testset)).distinct()
     answers = Answers.of(study.matrix)
     fixed = None if anchor is None else _anchors(anchor, study)
+    # Fit the items that have enough answers, then measure all subjects on them.
+    fitted, scarce = answers, answers.item_counts < min_responses
+    if scarce.any():
+        unseen = np.broadcast_to(scarce, answers.right.shape) if answers.seen is None else scarce | (answers.seen == 0)
+        fitted = Answers.of(np.where(unseen, np.nan, answers.right.astype(np.float64)))
     try:
-        fitted = _enough(answers, min_responses)
         if copies != "keep":
-            fitted = _without_copies(fitted, MODELS[model], chosen, fixed, copies)
-        estimates = MODELS[model].fit(fitted, chosen, fixed)
+            fitted = _without_copies(fitted, MODELS[model], priors, fixed, copies)
+        estimates = MODELS[model].fit(fitted, priors, fixed)
     except InputError as error:
         raise InputError(f"{study.name}: {error}") from error
     abilities = score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
     fit = fit_statistics(answers, estimates.items, abilities.ability)
+    # The tables of items, subjects and fit.
     assigned = assign_levels(estimates.difficulty, estimates.difficulty_se, min(levels, answers.n_items))
-    items = items_frame(
-        study.item_names, answers, estimates, fit, assigned, min_responses, reliability(abilities)
-    ).hstack(_about_items(study))
+    reliable = reliability(abilities)
+    told_apart = reliable >= LEAST_RELIABILITY
+    items = items_frame(study.item_names, answers, estimates, fit, assigned, min_responses, told_apart)
+    if study.runs:
+        label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
+        items = items.hstack(study.items.select("testset", label.alias("label")))
+    deviance, n_subjects = -2 * estimates.log_likelihood, int((answers.subject_counts > 0).sum())
+    summary = {
+        "log_likelihood": estimates.log_likelihood,
+        "aic": deviance + 2 * estimates.parameters,
+        "bic": deviance + np.log(max(n_subjects, 1)) * estimates.parameters,
+        "converged": estimates.converged,
+        "iterations": estimates.iterations,
+        "reliability": reliable,
+        "model": model,
+        "parameters": estimates.parameters,
+        "subjects": n_subjects,
+        "items": int((answers.item_counts > 0).sum()),
+        "responses": int(answers.item_counts.sum()),
+        "ability_mean": estimates.ability_mean,
+        "ability_sd": estimates.ability_sd,
+    }
     subjects = subjects_frame(study.subject_names, answers, abilities, fit)
-    summary = _fit_frame(model, answers, estimates, abilities)
-    calibration = Calibration(items, subjects, summary, (), study, seed)
-    alike = calibration.reliability_warning
-    return replace(calibration, warnings=(*_warnings(study, estimates, items), *([alike] if alike else [])))
+    alike = None if told_apart else UNRELIABLE.format(reliable)
+    warnings = [*_warnings(study, estimates, items), *([] if alike is None else [alike])]
+    return Calibration(items, subjects, pl.DataFrame(summary), tuple(warnings), study, seed, alike)
 
 
 def ability(
@@ -118,11 +148,7 @@ def levels(calibration: str | os.PathLike[str] | Calibration, *, n: int = DEFAUL
     return Calibration.of(calibration).levels(n)
 
 
-def _priors(given: str | os.PathLike[str] | Priors) -> Priors:
-    if isinstance(given, Priors):
-        return given
-    if given in ("default", "none"):
-        return Priors() if given == "default" else Priors.none()
+def _read_priors(given: str | os.PathLike[str]) -> Priors:
     path = Path(given)
     try:
         values = json.loads(path.read_text())
@@ -148,15 +174,6 @@ def _anchors(anchor: str | os.PathLike[str] | Calibration, study: Study) -> Anch
     return Anchors(*(numbers(known, name) for name in ITEM_PARAMETERS))
 
 
-def _enough(answers: Answers, least: int) -> Answers:
-    """Blank out items with too few answers, so that the fit leaves them out."""
-    scarce = answers.item_counts < least
-    if not scarce.any():
-        return answers
-    unseen = np.broadcast_to(scarce, answers.right.shape) if answers.seen is None else scarce | (answers.seen == 0)
-    return Answers.of(np.where(unseen, np.nan, answers.right.astype(np.float64)))
-
-
 def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, copies: Copies) -> Answers:
     first = model.fit(answers, priors, fixed, errors=False)
     ability = score(answers, first.items, mean=first.ability_mean, sd=first.ability_sd).ability
@@ -166,36 +183,6 @@ def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Ancho
     keep = np.zeros(answers.n_subjects)
     keep[np.unique(patterns.cluster, return_index=True)[1]] = 1.0
     return answers.with_weights(keep)
-
-
-def _about_items(study: Study) -> pl.DataFrame:
-    """Test set and label of the items of a study's directory."""
-    if not study.runs:
-        return pl.DataFrame()
-    label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
-    return study.items.select("testset", label.alias("label"))
-
-
-def _fit_frame(model: str, answers: Answers, estimates: Estimates, abilities: Abilities) -> pl.DataFrame:
-    deviance = -2 * estimates.log_likelihood
-    subjects = int((answers.subject_counts > 0).sum())
-    return pl.DataFrame(
-        {
-            "log_likelihood": estimates.log_likelihood,
-            "aic": deviance + 2 * estimates.parameters,
-            "bic": deviance + np.log(max(subjects, 1)) * estimates.parameters,
-            "converged": estimates.converged,
-            "iterations": estimates.iterations,
-            "reliability": reliability(abilities),
-            "model": model,
-            "parameters": estimates.parameters,
-            "subjects": subjects,
-            "items": int((answers.item_counts > 0).sum()),
-            "responses": int(answers.item_counts.sum()),
-            "ability_mean": estimates.ability_mean,
-            "ability_sd": estimates.ability_sd,
-        }
-    )
 
 
 def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import Expectation, knot_sums
 from breadth.irt.models import Model
-from breadth.irt.parameters import KNOTS, Parameters, Priors, Scores, curves, log_answers, scores
+from breadth.irt.parameters import KNOTS, Parameters, Priors, Scores, Strength, curves, log_answers, scores
 
 #: Newton steps per M step. A second one is cheap beside an E step and saves some of those.
 NEWTON_STEPS = 2
@@ -44,49 +44,36 @@ def improve(model: Model, items: Parameters, expectation: Expectation, priors: P
             right=expectation.right[some],
             curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
         )
-        items, free = items.part(some), free[:, some]
+        items, free = Parameters(*(array[some] for array in items)), free[:, some]
     if model.guessing:
         return _improve_guessing(items, expectation, priors, free)
-    if model.slope == "item":
-        return _improve_slopes(items, expectation, priors)
-    return _improve_intercepts(items, expectation, priors)
-
-
-def _improve_intercepts(items: Parameters, expectation: Expectation, priors: Priors) -> Improved:
-    """Intercepts only; a common slope is the spread of ability."""
-    right = expectation.right[:, 0]
-    logistic = expectation.curves.logistic
-    precision, information = priors.strength.intercept, np.empty(0)
+    logistic, right = expectation.curves.logistic, expectation.right
+    aa = dd = np.empty(0)
     for repeat in range(NEWTON_STEPS):
         if repeat:
             logistic = curves(items).logistic
-        first = knot_sums(expectation.counts, logistic)[:, 0]
-        spread = first - knot_sums(expectation.counts, logistic**2)[:, 0]
-        information = np.maximum(spread, LEAST_INFORMATION) + precision
-        gradient = right - first - precision * items.intercept
-        items = items._replace(intercept=items.intercept + _limited((gradient / information)[None])[0])
-    unused = np.zeros(information.size)
-    return Improved(items, Parameters(unused, information, unused))
-
-
-def _improve_slopes(items: Parameters, expectation: Expectation, priors: Priors) -> Improved:
-    """Slope and intercept of every item, a concave problem in two variables."""
-    logistic = expectation.curves.logistic
-    prior, aa, dd = priors.strength, np.empty(0), np.empty(0)
-    for repeat in range(NEWTON_STEPS):
-        if repeat:
-            logistic = curves(items).logistic
-        variance = logistic * (1 - logistic)
-        expected = knot_sums(expectation.counts, logistic, logistic)
-        dd, ad, aa = knot_sums(expectation.counts, variance, variance, variance).T
-        dd = np.maximum(dd, LEAST_INFORMATION) + prior.intercept
-        aa = np.maximum(aa, LEAST_INFORMATION) + prior.slope
-        to_a = expectation.right[:, 0] - expected[:, 1] - prior.slope * (items.slope - priors.slope_mean)
-        to_d = expectation.right[:, 1] - expected[:, 0] - prior.intercept * items.intercept
-        determinant = np.maximum(aa * dd - ad**2, 1e-12 * aa * dd)
-        move = _limited(np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant)
+        prior = priors.at(items, free)
+        if model.slope == "item":
+            # Slope and intercept of every item, a concave problem in two variables.
+            variance = logistic * (1 - logistic)
+            expected = knot_sums(expectation.counts, logistic, logistic)
+            dd, ad, aa = knot_sums(expectation.counts, variance, variance, variance).T
+            dd = np.maximum(dd, LEAST_INFORMATION) + prior.strength.intercept
+            aa = np.maximum(aa, LEAST_INFORMATION) + prior.strength.slope
+            to_a = right[:, 0] - expected[:, 1] + prior.gradient[:, 0]
+            to_d = right[:, 1] - expected[:, 0] + prior.gradient[:, 1]
+            determinant = np.maximum(aa * dd - ad**2, 1e-12 * aa * dd)
+            move = np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant
+        else:
+            # Intercepts only; a common slope is the spread of ability.
+            expected = knot_sums(expectation.counts, logistic)
+            spread = expected[:, 0] - knot_sums(expectation.counts, logistic**2)[:, 0]
+            dd = np.maximum(spread, LEAST_INFORMATION) + prior.strength.intercept
+            aa = np.zeros(dd.size)
+            move = np.stack([aa, (right[:, 0] - expected[:, 0] + prior.gradient[:, 1]) / dd])
+        move /= np.maximum(np.abs(move).max(axis=0) / LONGEST, 1)
         items = items._replace(slope=items.slope + move[0], intercept=items.intercept + move[1])
-    return Improved(items, Parameters(aa, dd, np.zeros(aa.size)))
+    return Improved(items, Parameters(aa, dd, np.zeros(dd.size)))
 
 
 def _improve_guessing(items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Improved:
@@ -100,7 +87,7 @@ def _improve_guessing(items: Parameters, expectation: Expectation, priors: Prior
     for _ in range(NEWTON_STEPS):
         gradient, fisher = _item_derivatives(items, expectation, priors, free)
         step: Floats = np.linalg.solve(fisher, gradient[:, :, None])[:, :, 0].T.astype(np.float64)
-        move = _limited(step)
+        move = step / np.maximum(np.abs(step).max(axis=0) / LONGEST, 1)
         for _ in range(HALVINGS):
             tried = items.moved(move, free[2])
             after = _item_values(tried, expectation, priors, free)
@@ -120,15 +107,15 @@ def _item_derivatives(
     items: Parameters, expectation: Expectation, priors: Priors, free: Bools
 ) -> tuple[Floats, Floats]:
     """Gradient [J, 3] and Fisher information [J, 3, 3] of every item, with priors."""
-    at = scores(items, with_guessing=True)
+    at, prior = scores(items, with_guessing=True), priors.at(items, free)
     at.direction[2] *= free[2][:, None]
     residual = expectation.right - expectation.counts * at.probability
-    gradient = np.einsum("jk,pjk->jp", residual, at.direction) + priors.gradient(items, free)
+    gradient = np.einsum("jk,pjk->jp", residual, at.direction) + prior.gradient
     weight = expectation.counts * at.variance
     fisher: Floats = np.einsum("jk,pjk,qjk->jpq", weight, at.direction, at.direction, optimize=True)
     # A touch of ridge keeps the matrix invertible; it changes the step, not where the steps end.
     diagonal = np.einsum("jpp->jp", fisher)
-    diagonal += priors.curvature(items, free)
+    diagonal += prior.curvature
     diagonal *= 1 + 1e-6
     diagonal += 1e-9
     return gradient, fisher
@@ -139,15 +126,8 @@ def _item_values(items: Parameters, expectation: Expectation, priors: Priors, fr
     log_odds, log_wrong = log_answers(items, curves(items))
     value: Floats = np.einsum("jk,jk->j", expectation.right, log_odds)
     value += knot_sums(expectation.counts, log_wrong)[:, 0]
-    value += priors.log_density(items, free)
+    value += priors.at(items, free).log_density
     return value
-
-
-def _limited(move: Floats) -> Floats:
-    """Shorten moves [p, J] that are too long, keeping their direction."""
-    longest = np.max(np.abs(move), axis=0)
-    limited: Floats = move / np.maximum(longest / LONGEST, 1)
-    return limited
 
 
 def ability_scale(
@@ -155,7 +135,7 @@ def ability_scale(
     expectation: Expectation,
     weight: float,
     items: Parameters,
-    priors: Priors,
+    prior: Strength,
     log_spread: float | None,
     stretches: bool,
 ) -> tuple[float, float]:
@@ -166,7 +146,6 @@ def ability_scale(
     stretch does to them is counted here, so that the fixed point is the maximum of the posterior. ``log_spread`` is the
     log of the spread of ability so far, where it is estimated; without ``stretches`` the standard deviation stays 1.
     """
-    prior = priors.strength
     slope, pull = items.slope, prior.intercept * (items.slope @ items.intercept)
     stiffness = prior.intercept * (slope @ slope)
     # Starting from no change at all, a solution that is already reached stays where it is.
@@ -184,7 +163,7 @@ def ability_scale(
                 curvature += prior.spread
             if model.slope == "item":
                 stretched = slope * np.exp(log_sd)
-                gradient -= prior.slope * float(stretched @ (stretched - priors.slope_mean))
+                gradient -= prior.slope * float(stretched @ (stretched - prior.slope_mean))
                 curvature += prior.slope * float(stretched @ stretched)
             log_sd += float(np.clip(gradient / curvature, -0.5, 0.5))
     return mean, float(np.exp(log_sd))
@@ -237,10 +216,10 @@ def covariance(
     the subjects the errors are too small: weight or drop the copies.
     """
     chosen = free[1]
-    some, own = items.part(chosen), free[:, chosen]
+    some, own = Parameters(*(array[chosen] for array in items)), free[:, chosen]
     at = scores(some, model.guessing)
     counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
-    prior = priors.curvature(some, own)[:, : at.direction.shape[0]]
+    prior = priors.at(some, own).curvature[:, : at.direction.shape[0]]
     if model.guessing:
         at.direction[2] *= own[2][:, None]
         prior[:, 2] += 1e-9 * own[2]

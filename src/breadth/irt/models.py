@@ -26,11 +26,13 @@ trade off against each other and the prior decides. Without priors some items ru
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from breadth.irt.answers import Answers
-    from breadth.irt.parameters import Anchors, Estimates, Priors
+import numpy as np
+
+from breadth.irt.answers import Answers
+from breadth.irt.parameters import Anchors, Estimates, Priors
+from breadth.threads import one_blas_thread
 
 #: Difficulty levels that items are sorted into.
 DEFAULT_LEVELS = 10
@@ -50,8 +52,9 @@ class Model:
     """An item response model: which parameters of the curve are estimated, and how to fit it.
 
     ``slope`` is "item" (every item has its own), "common" (one for all items, estimated) or a number (one, known).
-    ``guessing`` says whether every item has a lower asymptote; without one it is 0. ``description`` completes "items
-    differ in ...". To add a model, put it into ``MODELS`` under its name.
+    ``guessing`` says whether every item has a lower asymptote; without one it is 0, with one answers must be right or
+    wrong, because a share has no likelihood. ``description`` completes "items differ in ...". To add a model, put it
+    into ``MODELS`` under its name.
     """
 
     name: str
@@ -60,16 +63,7 @@ class Model:
     slope: Literal["item", "common"] | float = "item"
     guessing: bool = False
 
-    @property
-    def known_slope(self) -> float | None:
-        """The slope of all items where the model says it."""
-        return None if isinstance(self.slope, str) else float(self.slope)
-
-    @property
-    def needs_binary(self) -> bool:
-        """Whether answers must be right or wrong: with guessing, a share has no likelihood."""
-        return self.guessing
-
+    @one_blas_thread
     def fit(
         self, answers: Answers, priors: Priors | None = None, fixed: Anchors | None = None, errors: bool = True
     ) -> Estimates:
@@ -102,9 +96,11 @@ class Model:
         >>> bool(np.all(np.diff(MODELS["1pl"].fit(answers).difficulty) > 0))
         True
         """
-        from breadth.irt.marginal import fit_model
+        from breadth.irt.marginal import MOST_ITERATIONS, estimates, fixed_point, make_problem
 
-        return fit_model(self, answers, priors, fixed, errors)
+        problem = make_problem(self, answers, Priors() if priors is None else priors, fixed)
+        noise = 1e-10 if problem.answers.dtype is np.float64 else 1e-7
+        return estimates(problem, fixed_point(problem.step, problem.start, MOST_ITERATIONS, noise), errors)
 
 
 #: Every model by name, the simplest first. A new one may be added from anywhere.

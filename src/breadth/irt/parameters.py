@@ -5,14 +5,13 @@ All that depends on which parameters the curve of an item has is in this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from breadth.errors import InputError
-from breadth.irt.answers import Answers, Bools, Floats
+from breadth.irt.answers import Bools, Floats
 
 #: Parameters of an item as calibrations name them, and what an item has that is only known by its difficulty.
 ITEM_PARAMETERS = {"difficulty": float("nan"), "discrimination": 1.0, "guessing": 0.0}
@@ -51,41 +50,6 @@ class Parameters(NamedTuple):
                 raise InputError(f"There are {b.size} values of difficulty but {array.size} of {name}.")
         with np.errstate(invalid="ignore"):
             return cls(a, -a * b, g)
-
-    @property
-    def difficulty(self) -> Floats:
-        """The ability b at which the curve is half way up; infinite for an item without slope."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            b: Floats = -self.intercept / self.slope
-        return b
-
-    @property
-    def known(self) -> Bools:
-        """Which items have finite parameters."""
-        finite: Bools = np.isfinite(self.slope) & np.isfinite(self.intercept) & np.isfinite(self.guessing)
-        return finite
-
-    def in_single(self) -> Parameters:
-        """The items in single precision, with 0 for what is not known."""
-        return Parameters(*(np.where(self.known, array, 0).astype(np.float32) for array in self))  # type: ignore[arg-type]
-
-    def check(self, answers: Answers) -> None:
-        """Refuse items that are not those of the answers."""
-        if self.slope.size != answers.n_items:
-            raise InputError(f"There are answers to {answers.n_items} items but parameters of {self.slope.size}.")
-
-    def part(self, items: Bools | Sequence[int]) -> Parameters:
-        """Keep some items."""
-        return Parameters(self.slope[items], self.intercept[items], self.guessing[items])
-
-    def with_part(self, items: Bools, some: Parameters) -> Parameters:
-        """Replace some items."""
-        if items.all():
-            return some
-        arrays = [array.copy() for array in self]
-        for array, values in zip(arrays, some, strict=True):
-            array[items] = values
-        return Parameters(*arrays)
 
     def for_population(self, mean: float, sd: float) -> Parameters:
         """Items for ability in units of a N(mean, sd^2) population."""
@@ -192,19 +156,31 @@ def scores(items: Parameters, with_guessing: bool) -> Scores:
     return Scores(probability, probability * (1 - g) * (1 - logistic), direction, ratio)
 
 
-def peak_information(items: Parameters, at: Curves) -> float:
-    """Return the most information about ability that all items together hold at any knot."""
-    return float(((items.slope**2) @ (at.logistic * (1 - at.logistic))).max())
-
-
 class Strength(NamedTuple):
-    """Inverse variances of priors (``spread``: of the log of the spread of ability), and answers that guessing adds."""
+    """Inverse variances of priors, 0 where there is none, and answers that the prior of guessing adds.
 
+    ``slope`` is about ``slope_mean``; ``spread`` is that of the log of the spread of ability.
+    """
+
+    slope_mean: float
     slope: float
     intercept: float
     spread: float
     guessed_right: float
     guessed_wrong: float
+
+
+class PriorTerms(NamedTuple):
+    """What priors say at some items: their log density [J] up to a constant, its derivatives [J, 3] and its strength.
+
+    Derivatives are by slope, intercept and logit of guessing. ``curvature`` is the information that priors add; fixed
+    guessing gets an information of 1, which keeps matrices invertible.
+    """
+
+    log_density: Floats
+    gradient: Floats
+    curvature: Floats
+    strength: Strength
 
 
 class Priors(NamedTuple):
@@ -238,40 +214,22 @@ class Priors(NamedTuple):
         """Maximum likelihood, without priors. Items that all or none got right then have no finite estimate."""
         return cls(None, 1.0, None, None, None)
 
-    @property
-    def strength(self) -> Strength:
-        """What the priors weigh, 0 where there is none."""
+    def at(self, items: Parameters, free: Bools) -> PriorTerms:
+        """Evaluate the priors of the free parameters [3, J] of items."""
         sds = (self.slope_sd, self.intercept_sd, self.spread_log_sd)
         slope, intercept, spread = (0.0 if sd is None else float(1 / np.square(sd)) for sd in sds)
-        guessed = (0.0, 0.0) if self.guessing_right is None else (self.guessing_right - 1, self.guessing_wrong - 1)
-        return Strength(slope, intercept, spread, *guessed)
-
-    def log_density(self, items: Parameters, free: Bools) -> Floats:
-        """Log density of every item's free parameters [J], up to a constant."""
-        slope, intercept, _, right, wrong = self.strength
-        inside = np.where(free[2], items.guessing, 0.5)
+        right, wrong = (0.0, 0.0) if self.guessing_right is None else (self.guessing_right - 1, self.guessing_wrong - 1)
+        g, flat = items.guessing, np.ones(items.slope.size)
+        inside = np.where(free[2], g, 0.5)
         density: Floats = -(free[0] * slope * (items.slope - self.slope_mean) ** 2) / 2
         density -= free[1] * intercept * items.intercept**2 / 2
         density += free[2] * (right * np.log(inside) + wrong * np.log1p(-inside))
-        return density
-
-    def gradient(self, items: Parameters, free: Bools) -> Floats:
-        """Derivative of the log density by slope, intercept and logit of guessing [J, 3]."""
-        slope, intercept, _, right, wrong = self.strength
-        by_slope = -slope * (items.slope - self.slope_mean)
-        by_logit = right * (1 - items.guessing) - wrong * items.guessing
-        gradient: Floats = np.stack([by_slope, -intercept * items.intercept, by_logit])
-        return (gradient * free).T
-
-    def curvature(self, items: Parameters, free: Bools) -> Floats:
-        """Information that the priors add about slope, intercept and logit of guessing [J, 3].
-
-        Fixed guessing gets an information of 1, which keeps matrices invertible.
-        """
-        slope, intercept, _, right, wrong = self.strength
-        by_logit = (right + wrong) * items.guessing * (1 - items.guessing)
-        flat = np.ones(items.slope.size)
-        return np.stack([free[0] * slope, intercept * flat, np.where(free[2], by_logit, 1.0)]).T
+        by_slope, by_intercept = -slope * (items.slope - self.slope_mean), -intercept * items.intercept
+        gradient: Floats = np.stack([by_slope, by_intercept, right * (1 - g) - wrong * g])
+        by_logit = np.where(free[2], (right + wrong) * g * (1 - g), 1.0)
+        curvature = np.stack([free[0] * slope, intercept * flat, by_logit])
+        strength = Strength(self.slope_mean, slope, intercept, spread, right, wrong)
+        return PriorTerms(density, (gradient * free).T, curvature.T, strength)
 
 
 class Anchors(NamedTuple):
@@ -315,7 +273,8 @@ class Estimates(NamedTuple):
 
     Ability is N(0, 1) unless items were fixed; then it is N(ability_mean, ability_sd^2) on their scale. A fixed
     parameter has standard error 0. NaN marks an item without answers. ``log_likelihood`` is marginal and without the
-    priors; ``parameters`` counts what was estimated.
+    priors; ``parameters`` counts what was estimated; ``items`` are the estimates as curves, without a finite slope for
+    an item that was left out.
     """
 
     difficulty: Floats
@@ -330,19 +289,4 @@ class Estimates(NamedTuple):
     iterations: int
     ability_mean: float
     ability_sd: float
-
-    @property
-    def items(self) -> Parameters:
-        """The estimates as curves; an item that was left out has no finite slope."""
-        return Parameters.of(self.difficulty, self.discrimination, np.nan_to_num(self.guessing))
-
-    def expanded(self, kept: Bools) -> Estimates:
-        """Put items that were left out back in, with NaN."""
-
-        def whole(values: Floats) -> Floats:
-            out = np.full(kept.size, np.nan)
-            out[kept] = values
-            return out
-
-        arrays: dict[str, Any] = {name: whole(value) for name, value in self._asdict().items() if np.ndim(value)}
-        return self._replace(**arrays)
+    items: Parameters

@@ -10,6 +10,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from breadth.irt.diagnostics import Dimension, Patterns
 from breadth.irt.models import MODELS
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
 
@@ -62,28 +63,40 @@ def flagged(frame: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
     )
 
 
-def item_rules(least: int, told_apart: bool) -> list[Rule]:
-    """Rules for items; keys are doubted only by subjects that can be told apart."""
-    n, share, correlation = pl.col("n"), pl.col("p_correct"), pl.col("point_biserial")
-    mean_square = pl.max_horizontal("infit", "outfit").round(1)
-    # Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
-    slope = pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se")
-    backwards = ((slope < 0) | (correlation < -BEYOND_CHANCE / n.sqrt())) & pl.lit(told_apart)
-    weak = (pl.col("discrimination") < 0) | (correlation < 0)
-    few = pl.format("{} answers; at least {} are required", "n", pl.lit(least))
-    noisy = pl.format("noisier than the model expects (mean square {})", mean_square)
-    return [
-        Rule(ItemFlag.NO_ANSWERS, n == 0, "no answers"),
-        Rule(ItemFlag.TOO_FEW_ANSWERS, n < least, few),
-        Rule(ItemFlag.ALL_RIGHT, share == 1, "every answer is right: the difficulty comes from the prior"),
-        Rule(ItemFlag.ALL_WRONG, share == 0, "every answer is wrong: the difficulty comes from the prior"),
-        Rule(ItemFlag.WRONG_KEY, backwards, "able subjects get it wrong more often: the key may be wrong"),
-        Rule(ItemFlag.NO_DISCRIMINATION, weak, "does not separate able from less able subjects"),
-        Rule(ItemFlag.MISFIT, MISFIT, noisy),
-    ]
-
-
 MISFIT = (pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT)
+
+#: Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
+BACKWARDS = (pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se") < 0) | (
+    pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt()
+)
+
+#: Rules for items, on a frame that also has the ``least`` number of answers and whether subjects can be ``told_apart``:
+#: others do not make a key doubtful.
+ITEM_RULES = [
+    Rule(ItemFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
+    Rule(
+        ItemFlag.TOO_FEW_ANSWERS,
+        pl.col("n") < pl.col("least"),
+        pl.format("{} answers; at least {} are required", "n", "least"),
+    ),
+    Rule(ItemFlag.ALL_RIGHT, pl.col("p_correct") == 1, "every answer is right: the difficulty comes from the prior"),
+    Rule(ItemFlag.ALL_WRONG, pl.col("p_correct") == 0, "every answer is wrong: the difficulty comes from the prior"),
+    Rule(
+        ItemFlag.WRONG_KEY,
+        BACKWARDS & pl.col("told_apart"),
+        "able subjects get it wrong more often: the key may be wrong",
+    ),
+    Rule(
+        ItemFlag.NO_DISCRIMINATION,
+        (pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0),
+        "does not separate able from less able subjects",
+    ),
+    Rule(
+        ItemFlag.MISFIT,
+        MISFIT,
+        pl.format("noisier than the model expects (mean square {})", pl.max_horizontal("infit", "outfit").round(1)),
+    ),
+]
 
 #: Rules for subjects, on a frame that also has the number of ``right`` answers.
 SUBJECT_RULES = [
@@ -98,103 +111,75 @@ SUBJECT_RULES = [
 ]
 
 
-class Checks(NamedTuple):
-    """What the checks of a calibration found; None where they were not made."""
-
-    distinct: int | None = None
-    copies: int | None = None
-    groups: int | None = None
-    residual_share: float | None = None
-    residual_ratio: float | None = None
-
-
-def calibration_findings(items: pl.DataFrame, subjects: pl.DataFrame, fit: pl.DataFrame, checks: Checks) -> str:
-    """Say what was fitted, how hard items are for these subjects, which are broken, and whether one scale fits."""
-    parts = [
-        _fitted(fit),
-        _match(items, subjects),
-        _broken(items),
-        _copies(checks, subjects.height),
-        _dimension(checks),
-    ]
-    return " ".join(part for part in parts if part)
+#: What the summary says about items, and the flags that it counts.
+BROKEN = {
+    "may have a wrong key": (ItemFlag.WRONG_KEY,),
+    "do not separate able from less able subjects": (ItemFlag.NO_DISCRIMINATION,),
+    "are noisier than the model expects": (ItemFlag.MISFIT,),
+    "were answered right by all or by none": (ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG),
+    "have too few answers or none": (ItemFlag.TOO_FEW_ANSWERS, ItemFlag.NO_ANSWERS),
+}
 
 
-def _fitted(fit: pl.DataFrame) -> str:
-    if not fit.height:
-        return ""
-    row = fit.row(0, named=True)
-    state = "converged" if row["converged"] else "did NOT converge"
-    model = MODELS[row["model"]].title if row["model"] in MODELS else row["model"]
-    return (
-        f"{model} on {row['subjects']:,} subjects x {row['items']:,} items "
-        f"({row['responses']:,} answers): {state} after {row['iterations']} iterations, log-likelihood "
-        f"{row['log_likelihood']:,.1f}, BIC {row['bic']:,.1f}; abilities are measured with reliability "
-        f"{row['reliability']:.2f}."
-    )
+def calibration_findings(
+    items: pl.DataFrame,
+    subjects: pl.DataFrame,
+    fit: pl.DataFrame,
+    copies: Patterns | None = None,
+    dimension: Dimension | None = None,
+) -> str:
+    """Say what was fitted, how hard items are for these subjects, which are broken, and whether one scale fits.
 
-
-def _match(items: pl.DataFrame, subjects: pl.DataFrame) -> str:
+    ``copies`` and ``dimension`` are None where that was not checked.
+    """
+    parts = []
+    if fit.height:
+        row = fit.row(0, named=True)
+        model = MODELS[row["model"]].title if row["model"] in MODELS else row["model"]
+        parts.append(
+            f"{model} on {row['subjects']:,} subjects x {row['items']:,} items ({row['responses']:,} answers): "
+            f"{'converged' if row['converged'] else 'did NOT converge'} after {row['iterations']} iterations, "
+            f"log-likelihood {row['log_likelihood']:,.1f}, BIC {row['bic']:,.1f}; abilities are measured with "
+            f"reliability {row['reliability']:.2f}."
+        )
     difficulty = items["difficulty"].drop_nulls()
     ability = subjects["ability"].drop_nulls() if "ability" in subjects.columns else pl.Series()
-    if not difficulty.len() or not ability.len():
-        return ""
-    low, middle, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.5, 0.95))
-    gap = middle - float(ability.quantile(0.5) or 0)
-    if abs(gap) < 0.5:
-        match = "about as hard as the subjects are able"
-    else:
+    if difficulty.len() and ability.len():
+        low, middle, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.5, 0.95))
+        gap = middle - float(ability.quantile(0.5) or 0)
         match = f"too {'hard' if gap > 0 else 'easy'} for the typical subject"
-    return (
-        f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has mean 0 and standard "
-        f"deviation 1); the typical item is {match}."
-    )
-
-
-def _broken(items: pl.DataFrame) -> str:
-    if "flag" not in items.columns:
-        return ""
-    raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
-    words = {
-        "may have a wrong key": (ItemFlag.WRONG_KEY,),
-        "do not separate able from less able subjects": (ItemFlag.NO_DISCRIMINATION,),
-        "are noisier than the model expects": (ItemFlag.MISFIT,),
-        "were answered right by all or by none": (ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG),
-        "have too few answers or none": (ItemFlag.TOO_FEW_ANSWERS, ItemFlag.NO_ANSWERS),
-    }
-    counts = {text: sum(raised.get(flag.value, 0) for flag in flags) for text, flags in words.items()}
-    listed = [f"{count} {text}" for text, count in counts.items() if count]
-    return f"Of {items.height:,} items, {', '.join(listed)} (column flag)." if listed else "No item looks broken."
-
-
-def _copies(checks: Checks, subjects: int) -> str:
-    if checks.distinct is None:
-        return ""
-    text = f"The {subjects:,} subjects have {checks.distinct:,} distinct answer patterns"
-    if checks.groups is None:
-        return f"{text}."
-    if not checks.copies:
-        return f"{text}, and there are no near-copies among them."
-    return (
-        f"{text}; {checks.copies:,} pairs are near-copies, which leaves {checks.groups:,} groups. Standard errors "
-        f"treat all subjects as independent and are therefore too small (--copies weigh counts every group once)."
-    )
-
-
-def _dimension(checks: Checks) -> str:
-    if checks.residual_ratio is None or checks.residual_share is None:
-        return ""
-    share = (
-        f"The first residual component holds {checks.residual_share:.1%} of the residual variance, "
-        f"{checks.residual_ratio:.1f} times"
-    )
-    if checks.residual_ratio < TOO_MANY_DIMENSIONS:
-        return f"{share} what noise would show: one ability describes these answers."
-    return (
-        f"{share} what noise would show: something besides one ability moves groups of items together (another skill, "
-        "answer format, or families of copied models). Difficulty is then an average over these, and may rank items "
-        "differently for another mix of subjects."
-    )
+        match = "about as hard as the subjects are able" if abs(gap) < 0.5 else match
+        parts.append(
+            f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has mean 0 and standard "
+            f"deviation 1); the typical item is {match}."
+        )
+    if "flag" in items.columns:
+        raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
+        counts = {text: sum(raised.get(flag.value, 0) for flag in flags) for text, flags in BROKEN.items()}
+        broken = ", ".join(f"{count} {text}" for text, count in counts.items() if count)
+        parts.append(f"Of {items.height:,} items, {broken} (column flag)." if broken else "No item looks broken.")
+    if copies is not None:
+        text = f"The {subjects.height:,} subjects have {copies.distinct:,} distinct answer patterns"
+        parts.append(
+            f"{text}; {len(copies.pairs):,} pairs are near-copies, which leaves {copies.cluster.max() + 1:,} groups. "
+            "Standard errors treat all subjects as independent and are therefore too small (--copies weigh counts "
+            "every group once)."
+            if len(copies.pairs)
+            else f"{text}, and there are no near-copies among them."
+        )
+    if dimension is not None:
+        meaning = (
+            "one ability describes these answers."
+            if dimension.ratio < TOO_MANY_DIMENSIONS
+            else "something besides one ability moves groups of items together (another skill, answer format, or "
+            "families of copied models). Difficulty is then an average over these, and may rank items differently for "
+            "another mix of subjects."
+        )
+        parts.append(
+            f"The first residual component holds {dimension.share:.1%} of the residual variance, "
+            f"{dimension.ratio:.1f} times what noise would show: {meaning}"
+        )
+    return " ".join(parts)
 
 
 def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:

@@ -18,6 +18,7 @@ from breadth.results.words import count
 #: Columns that state how a model was trained: its training condition. In order of preference.
 By = Literal["train_level", "strategy"]
 CONDITIONS: tuple[By, ...] = get_args(By)
+HAS_CONDITION = pl.any_horizontal(pl.col(CONDITIONS).is_not_null())
 
 #: What a table may call the untrained model, besides leaving the column empty.
 UNTRAINED = ("", "zero-shot", "baseline", "untrained", "none")
@@ -60,7 +61,7 @@ def trained_groups(study: Study) -> list[dict[str, Any]]:
 
     A table in which no two models share condition and seed is one group, whatever it calls its models.
     """
-    trained = _models(study).filter(_has_condition())
+    trained = _models(study).filter(HAS_CONDITION)
     present = [name for name in _OPTIONS if name in study.subjects.columns]
     if not study.runs and not trained.select(*CONDITIONS, "seed").is_duplicated().any():
         present = []
@@ -72,7 +73,7 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
     if not any(name in study.subjects.columns for name in CONDITIONS):
         raise unknown_column("train_level", study.subjects.columns, study.name, "how a model was trained; or strategy")
     models = _models(study)
-    trained = models.filter(_has_condition())
+    trained = models.filter(HAS_CONDITION)
     if not trained.height:
         raise InputError(
             f"{study.name}: no model was trained by level or strategy (train_level and strategy are empty). In a study "
@@ -80,7 +81,7 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
         )
     for key, wanted in (("model", model), ("train_set", train_set), ("examples", examples)):
         trained = _chosen(trained, key, wanted, study)
-    planned = {run: record.last_checkpoint for run, record in study.runs.items()}
+    planned = {run: max(record.checkpoints, default=0) for run, record in study.runs.items()}
     reached = pl.col("step").max().over("run", *CONDITIONS, "seed")
     last = pl.max_horizontal(reached, pl.col("run").replace_strict(planned, default=0, return_dtype=pl.Int64))
     final = trained.filter(pl.col("step").is_null() | ((pl.col("step") == last) & (pl.col("step") > 0)))
@@ -95,31 +96,22 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
 
 
 def _models(study: Study) -> pl.DataFrame:
-    """A row per subject: ``row`` (of the matrix) and what matters here, null where the study does not state it."""
-    texts, numbers = ("subject", "run", "model", "train_set", "method"), ("step", "examples")
-    subjects = study.subjects
+    """A row per subject: ``row`` (of the matrix) and what matters here, null where the study does not state it.
 
-    def column(name: str, dtype: type[pl.DataType]) -> pl.Series:
-        values = subjects[name] if name in subjects.columns else pl.Series([None] * subjects.height)
-        return values.cast(dtype, strict=False).alias(name)
-
-    seed = column("seed", pl.String).fill_null("")
-    conditions = [
-        _condition(subjects[name]) if name in subjects.columns else column(name, pl.String) for name in CONDITIONS
-    ]
-    described = [*(column(name, pl.String) for name in texts), *(column(name, pl.Int64) for name in numbers)]
-    return pl.DataFrame([*described, *conditions, seed]).with_row_index("row")
-
-
-def _condition(values: pl.Series) -> pl.Series:
-    """The training condition as text; null for the untrained model."""
-    whole = values.cast(pl.Int64, strict=False) if values.dtype.is_float() else values
-    text = whole.cast(pl.String).str.strip_chars()
-    return text.set(text.str.to_lowercase().is_in(UNTRAINED).fill_null(False), None)
-
-
-def _has_condition() -> pl.Expr:
-    return pl.any_horizontal(pl.col(CONDITIONS).is_not_null())
+    Training conditions are text, null for the untrained model.
+    """
+    types: dict[str, type[pl.DataType]] = dict.fromkeys(("subject", "run", "model", "train_set", "method"), pl.String)
+    types |= {"step": pl.Int64, "examples": pl.Int64, **dict.fromkeys((*CONDITIONS, "seed"), pl.String)}
+    columns = []
+    for name, dtype in types.items():
+        given = study.subjects.schema.get(name)
+        column = pl.lit(None) if given is None else pl.col(name)
+        if name in CONDITIONS:
+            whole = column.cast(pl.Int64, strict=False) if given is not None and given.is_float() else column
+            text = whole.cast(pl.String).str.strip_chars()
+            column = pl.when(~text.str.to_lowercase().is_in(UNTRAINED)).then(text)
+        columns.append(column.cast(dtype, strict=False).alias(name))
+    return study.subjects.select(columns).with_columns(pl.col("seed").fill_null("")).with_row_index("row")
 
 
 def _chosen(trained: pl.DataFrame, key: str, wanted: str | int | None, study: Study) -> pl.DataFrame:
@@ -149,7 +141,7 @@ def _untrained(models: pl.DataFrame, trained: pl.DataFrame, study: Study, model:
     start = trained.filter(pl.col("step") == 0).sort("run").with_columns(blank)
     if start.height:
         return start.unique("seed", keep="first", maintain_order=True)
-    other = models.filter(~_has_condition())
+    other = models.filter(~HAS_CONDITION)
     if study.runs or model is not None:
         other = other.filter(pl.col("model").is_null() | (pl.col("model") == trained["model"][0]))
     if study.runs:

@@ -85,8 +85,14 @@ def contrast(gains: Gains, weights: Floats) -> Contrast:
     # With few seeds the difference of two noisy terms can come out far too small.
     total = max(item_variance + seed_variance - shared, item_variance / 2)
     wobble = float((by_level**2 / np.maximum(count - 1, 1)).sum()) + seed_variance**2 / max(seed_df, 1)
-    df = total**2 / wobble if wobble > 0 else np.inf
-    return _with_interval(float(mean.sum()), float(np.sqrt(total)), float(df))
+    df = float(total**2 / wobble) if wobble > 0 else np.inf
+    estimate, se = float(mean.sum()), float(np.sqrt(total))
+    if se == 0:
+        return Contrast(estimate, se, df, np.nan, np.nan, np.nan)
+    df = max(df, 1.0)
+    half = float(special.stdtrit(df, (1 + LEVEL) / 2)) * se
+    p = float(2 * special.stdtr(df, -abs(estimate) / se))
+    return Contrast(estimate, se, df, estimate - half, estimate + half, p)
 
 
 def cell_weights(rows: int, levels: int, k: int, j: int) -> Floats:
@@ -162,12 +168,3 @@ def breaking_point(correct: Floats, level: Indices, seed: int = 0, resamples: in
     low, high = np.quantile(split[1:], [0.025, 0.975], method="nearest")
     drop = float(before[0, split[0]] - after[0, split[0]])
     return Break(int(split[0]) + 1, drop, int(low) + 1, int(high) + 1)
-
-
-def _with_interval(estimate: float, se: float, df: float) -> Contrast:
-    if se == 0:
-        return Contrast(estimate, se, df, np.nan, np.nan, np.nan)
-    df = max(df, 1.0)
-    half = float(special.stdtrit(df, (1 + LEVEL) / 2)) * se
-    p = float(2 * special.stdtr(df, -abs(estimate) / se))
-    return Contrast(estimate, se, df, estimate - half, estimate + half, p)

@@ -9,7 +9,7 @@ from breadth.records.files import LocalStore, Store, atomic_write, checksum
 from breadth.records.importers import Importer, open_study, read_answers, register_importer, unregister_importer
 from breadth.records.runs import RunRecord
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
-from breadth.records.store import RunStore, StudyStore, is_study, open_store
+from breadth.records.store import RunStore, StudyStore, is_study
 from breadth.records.study import Study
 from breadth.records.tables import Table, check_target, read_table, write_table
 from breadth.records.trajectories import Trajectories, read_trajectories
@@ -35,7 +35,6 @@ __all__ = [
     "checksum",
     "conform",
     "is_study",
-    "open_store",
     "open_study",
     "read_answers",
     "read_table",

@@ -11,7 +11,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -75,30 +75,26 @@ class LocalStore:
         """The directory."""
         return str(self.root)
 
-    def path(self, key: str) -> Path:
-        """Where a key is on the disk."""
-        return self.root / key
-
     def exists(self, key: str) -> bool:  # noqa: D102
-        return self.path(key).exists()
+        return (self.root / key).exists()
 
     def names(self, key: str = "") -> list[str]:  # noqa: D102
-        folder = self.path(key)
+        folder = self.root / key
         return sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
 
     def read(self, key: str) -> bytes | None:  # noqa: D102
         try:
-            return self.path(key).read_bytes()
+            return (self.root / key).read_bytes()
         except OSError:
             return None
 
     def write(self, key: str, content: bytes) -> None:  # noqa: D102
-        target = self.path(key)
+        target = self.root / key
         make_folder(target.parent)
         atomic_write(target, lambda temporary: temporary.write_bytes(content))
 
     def append(self, key: str, line: bytes) -> None:  # noqa: D102
-        path = self.path(key)
+        path = self.root / key
         try:
             with path.open("ab+") as file:
                 if file.tell():
@@ -109,11 +105,12 @@ class LocalStore:
             raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
     def delete(self, key: str) -> None:  # noqa: D102
-        if self.path(key).is_file():
-            self.path(key).unlink(missing_ok=True)
+        path = self.root / key
+        if path.is_file():
+            path.unlink(missing_ok=True)
 
     def set_aside(self, key: str) -> str:  # noqa: D102
-        path, folder = self.path(key), self.root / ASIDE
+        path, folder = self.root / key, self.root / ASIDE
         stem = f"{path.parent.name}.{path.name}"
         target = next(folder / f"{stem}.{k}" for k in range(10**6) if not (folder / f"{stem}.{k}").exists())
         try:
@@ -124,7 +121,7 @@ class LocalStore:
 
     @contextmanager
     def lock(self, key: str, *, wait: bool) -> Iterator[bool]:  # noqa: D102
-        folder = self.path(key)
+        folder = self.root / key
         make_folder(folder)
         lock = FileLock(folder / LOCK, timeout=-1 if wait else 0, thread_local=False)
         try:
@@ -142,7 +139,7 @@ class LocalStore:
             lock.release()
 
     def clean(self, key: str) -> None:  # noqa: D102
-        folder = self.path(key)
+        folder = self.root / key
         for path in folder.glob(f".*{PARTIAL}*") if folder.is_dir() else []:
             if path.is_file():
                 path.unlink(missing_ok=True)
@@ -177,29 +174,16 @@ def atomic_write(target: Path, write: Callable[[Path], object]) -> None:
         write(temporary)
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
         temporary.replace(target)
-        _sync_folder(target.parent)
+        if os.name != "nt":  # have the system put the new name on the disk; some file systems cannot, and need not
+            folder = os.open(target.parent, os.O_RDONLY)
+            with suppress(OSError):
+                os.fsync(folder)
+            os.close(folder)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror})") from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the system put a directory's new names on the disk; some file systems cannot, and need not."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -78,28 +78,15 @@ def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
     item; a polars or pandas frame; an array of subjects x items; or a Study. Every answer must lie in [0, 1] or be
     missing. Nothing is changed or moved.
     """
-    importer = find_importer(source)
+    if isinstance(source, Study):
+        return source
+    importer = next(importer for importer in IMPORTERS if importer.recognises(source))
     study = importer.read(source, keys)
-    if isinstance(importer, StudyDirectory | Opened):
+    if isinstance(importer, StudyDirectory):
         return study
     _refuse_bad_values(study)
     _refuse_repeated_names(study)
     return replace(study, warnings=(*study.warnings, *_direction_warnings(study)))
-
-
-def find_importer(source: Any) -> Importer:
-    """The first format that recognises ``source``."""
-    return next(importer for importer in IMPORTERS if importer.recognises(source))
-
-
-class Opened(Importer):
-    """A study that is open already."""
-
-    name = "study"
-    types = (Study,)
-
-    def read(self, source: Study, keys: Sequence[str] = ()) -> Study:  # noqa: D102
-        return source
 
 
 class StudyDirectory(Importer):
@@ -107,9 +94,7 @@ class StudyDirectory(Importer):
 
     name = "study directory"
     recognises = staticmethod(is_study)
-
-    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
-        return read_study_directory(source)
+    read = staticmethod(read_study_directory)
 
 
 class Array(Importer):
@@ -186,7 +171,7 @@ class Tables(Importer):
 
 
 #: Formats, in the order in which they are asked whether they recognise a source.
-IMPORTERS: list[Importer] = [Opened(), StudyDirectory(), Array(), Npz(), Tables()]
+IMPORTERS: list[Importer] = [StudyDirectory(), Array(), Npz(), Tables()]
 
 
 def read_answers(source: Any) -> Table:

@@ -40,11 +40,6 @@ class RunRecord:
     checkpoints: tuple[int, ...] = ()
 
     @property
-    def last_checkpoint(self) -> int:
-        """Step of the last checkpoint that is planned; 0 if that is not known."""
-        return max(self.checkpoints, default=0)
-
-    @property
     def start_examples(self) -> int:
         """Examples that the model learns before step 0."""
         return int((self.start or {}).get("examples", 0))
@@ -77,9 +72,10 @@ class RunRecord:
                 "new directory"
             )
         problems = [f"{key!r} is not a key of a run" for key in values if key not in _TYPES]
-        problems += [
-            f"{key} is {value!r}" for key, value in values.items() if key in _TYPES and not _fits(value, _TYPES[key])
-        ]
+        for key, value in values.items():
+            fits = type(value) in _TYPES.get(key, (type(value),))  # so true and false are not numbers
+            if not fits or (key == "checkpoints" and not all(type(step) is int and step >= 0 for step in value)):
+                problems.append(f"{key} is {value!r}")
         problems += ["model is missing"] if "model" not in values else []
         if problems:
             raise InputError(f"{where}: does not describe a run ({'; '.join(problems)}); {_AGAIN}")
@@ -94,10 +90,3 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "model": (str,),
     "checkpoints": (list,),
 }
-
-
-def _fits(value: Any, types: tuple[type, ...]) -> bool:
-    """Whether a value has one of the types; true and false are not numbers."""
-    if isinstance(value, list):
-        return list in types and all(type(step) is int and step >= 0 for step in value)
-    return isinstance(value, types) and not isinstance(value, bool)

@@ -13,10 +13,10 @@ notes) are left alone.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -43,13 +43,12 @@ class RunStore:
     def __init__(self, store: LocalStore, name: str) -> None:
         self.store, self.name = store, name
         self.key = f"runs/{name}"
-        self.folder = store.path(self.key)
+        self.folder = store.root / self.key
         self.warnings: list[str] = []
 
     def record(self) -> RunRecord:
         """What determines the run, as it was written when the run began."""
-        key = f"{self.key}/run.json"
-        return RunRecord.parse(self.store.read(key), str(self.store.path(key)))
+        return RunRecord.parse(self.store.read(f"{self.key}/run.json"), str(self.folder / "run.json"))
 
     def write_record(self, record: RunRecord) -> None:
         """Write what determines the run, once; a file that says anything else is set aside."""
@@ -63,7 +62,11 @@ class RunStore:
 
     def parts(self) -> dict[int, str]:
         """Names of the files of answers by step, in order, without looking into them."""
-        return {step: names[0] for step, names in self._candidates().items()}
+        steps: dict[int, str] = {}
+        for name in self.store.names(self.key):
+            if match := _PART.match(name):
+                steps.setdefault(int(match[1]), name)
+        return dict(sorted(steps.items()))
 
     def part_path(self, step: int) -> Path:
         """Where the answers of a checkpoint are."""
@@ -71,18 +74,20 @@ class RunStore:
 
     def sound_part(self, step: int) -> bytes | None:
         """The content of a checkpoint's file; None if there is none whose checksum is right."""
-        contents = (self.read_sound(name) for name in self._candidates().get(step, []))
+        names = [name for name in self.store.names(self.key) if (match := _PART.match(name)) and int(match[1]) == step]
+        contents = (self.read_sound(name) for name in names)
         return next((content for content in contents if content is not None), None)
 
     def sound_steps(self) -> list[int]:
         """Checkpoints that have been evaluated: steps with a file whose checksum is right. Changes nothing."""
-        return [step for step in self._candidates() if self.sound_part(step) is not None]
+        return [step for step in self.parts() if self.sound_part(step) is not None]
 
     def read_sound(self, name: str) -> bytes | None:
         """The content of a part; None if it is not there or its checksum is wrong."""
         match = _PART.match(name)
         content = self.store.read(f"{self.key}/{name}") if match else None
-        return content if content is not None and match and checksum(content) == match[2] else None
+        sound = content is not None and match and hashlib.sha256(content).hexdigest().startswith(match[2])
+        return content if sound else None
 
     def repair(self) -> None:
         """Set damaged files aside and delete unfinished ones. Only for the holder of the run's lock."""
@@ -102,19 +107,11 @@ class RunStore:
         """Write the bytes of a part under the name that carries their checksum."""
         key = f"{self.key}/step-{step:06d}.{checksum(content)}.parquet"
         self.store.write(key, content)
-        return self.store.path(key)
+        return self.store.root / key
 
     def set_aside(self, name: str, fault: str, remedy: str) -> None:
         """Move one of the run's files out of the way, and keep a warning about it."""
         self.warnings.append(_set_aside(self.store, f"{self.key}/{name}", fault, remedy))
-
-    def _candidates(self) -> dict[int, list[str]]:
-        steps: dict[int, list[str]] = {}
-        for name in self.store.names(self.key):
-            match = _PART.match(name)
-            if match:
-                steps.setdefault(int(match[1]), []).append(name)
-        return dict(sorted(steps.items()))
 
 
 class StudyStore:
@@ -131,26 +128,18 @@ class StudyStore:
 
     def runs(self) -> list[RunStore]:
         """Every run that has begun."""
-        return [self.run(name) for name in self.store.names("runs") if self.store.exists(f"runs/{name}/run.json")]
-
-    def testsets(self) -> list[str]:
-        """Test sets whose items are stored."""
-        return [name.removesuffix(".parquet") for name in self.store.names("items") if name.endswith(".parquet")]
-
-    def items(self) -> Iterator[pl.DataFrame]:
-        """The items of every test set."""
-        for testset in self.testsets():
-            frame = self.read_items(testset)
-            yield frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
+        names = [name for name in self.store.names("runs") if "run.json" in self.store.names(f"runs/{name}")]
+        return [RunStore(self.store, name) for name in names]
 
     def read_items(self, testset: str) -> pl.DataFrame:
         """The items of a test set."""
         key = f"items/{testset}.parquet"
         try:
-            return pl.read_parquet(io.BytesIO(self.store.read(key) or b""))
+            frame = pl.read_parquet(io.BytesIO(self.store.read(key) or b""))
+            return frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
         except (pl.exceptions.PolarsError, OSError) as error:
             raise InputError(
-                f"{self.store.path(key)}: is damaged and cannot be read; `breadth run` writes it again"
+                f"{self.folder / key}: is damaged and cannot be read; `breadth run` writes it again"
             ) from error
 
     def write_items(self, testset: str, items: pl.DataFrame) -> None:
@@ -194,17 +183,8 @@ def is_study(source: object) -> bool:
     return all(begun) or (any(begun) and (folder / "study.yaml").is_file())
 
 
-def open_store(source: str | os.PathLike[str]) -> StudyStore:
-    """The store of a study that exists; any other directory is refused."""
-    if not is_study(source):
-        raise InputError(
-            f"{source}: is not the directory of a study (it has no runs/ and items/); `breadth run` makes one"
-        )
-    return StudyStore(source)
-
-
 def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> str:
     """Move a damaged file out of the way; returns the warning."""
-    path = str(store.path(key))
+    path = str(store.root / key)
     moved = store.set_aside(key)
     return f"{path}: {fault}; {'left there' if moved == path else f'moved to {moved}'}. {remedy}"

@@ -18,7 +18,7 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.records.matrices import MISSING
 from breadth.records.runs import SUBJECT_KEYS, RunRecord
 from breadth.records.schemas import SHIFTS, SUBJECTS
-from breadth.records.store import DAMAGED, StudyStore, open_store
+from breadth.records.store import DAMAGED, StudyStore
 
 Floats = npt.NDArray[np.float64]
 Reals = npt.NDArray[np.float32]
@@ -35,6 +35,11 @@ class Study:
     is the log-odds of the right answer, if known. ``subjects`` has a row per row of the matrix (a subject is a model at
     a checkpoint), ``items`` a row per column. ``runs`` holds what determines each run of a study's directory.
     ``warnings`` name damaged files, which are left out and left where they are.
+
+    The rest follows from these: ``answered`` marks the cells that hold an answer; ``subject_names`` and ``item_names``
+    name rows and columns (items with their test set where two sets share a name); ``testsets`` are in the order of the
+    columns, and ``set_index`` has the place of every column's test set among them; ``shifts`` maps test sets to their
+    kind of shift, in-domain first, then in the order of ``SHIFTS``, unknown kinds last.
     """
 
     name: str
@@ -46,6 +51,30 @@ class Study:
     folder: Path | None = None
     warnings: tuple[str, ...] = ()
     _parts: tuple[tuple[str, Path], ...] = field(default=(), repr=False)
+    answered: npt.NDArray[np.bool_] = field(init=False, repr=False)
+    subject_names: tuple[str, ...] = field(init=False, repr=False)
+    item_names: tuple[str, ...] = field(init=False, repr=False)
+    testsets: list[str] = field(init=False, repr=False)
+    set_index: npt.NDArray[np.intp] = field(init=False, repr=False)
+    shifts: dict[str, str | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Work out what follows from the tables, once."""
+        matrix, keys = self.matrix, self.items.select("testset", "item")
+        shared = keys["item"].n_unique() < keys.n_unique()
+        names = keys.select(pl.concat_str("testset", "item", separator=" / ") if shared else "item").to_series()
+        place = {name: k for k, name in enumerate(keys["testset"].unique(maintain_order=True))}
+        shift = pl.col("shift") if "shift" in self.items.columns else pl.lit(None, dtype=pl.String).alias("shift")
+        kinds = dict(self.items.select("testset", shift).unique("testset", keep="first").iter_rows())
+        rank = {kind: k for k, kind in enumerate(SHIFTS)}
+        vars(self).update(
+            answered=np.asarray(matrix != MISSING if matrix.dtype == np.int8 else ~np.isnan(matrix)),
+            subject_names=tuple(self.subjects["subject"]),
+            item_names=tuple(names),
+            testsets=list(place),
+            set_index=np.array([place[name] for name in keys["testset"]], dtype=np.intp),
+            shifts=dict(sorted(kinds.items(), key=lambda entry: (rank.get(entry[1], len(SHIFTS)), entry[0]))),
+        )
 
     @cached_property
     def correct(self) -> npt.NDArray[np.floating[Any]]:
@@ -53,42 +82,6 @@ class Study:
         if self.matrix.dtype != np.int8:
             return self.matrix
         return np.where(self.matrix == MISSING, np.float32(np.nan), self.matrix.astype(np.float32))
-
-    @property
-    def answered(self) -> npt.NDArray[np.bool_]:
-        """Which cells of the matrix hold an answer."""
-        return _answered(self.matrix)
-
-    @cached_property
-    def subject_names(self) -> tuple[str, ...]:
-        """Names of the rows."""
-        return tuple(self.subjects["subject"])
-
-    @cached_property
-    def item_names(self) -> tuple[str, ...]:
-        """Names of the columns; with their test set where two sets share the name of an item."""
-        if self.items["item"].n_unique() == self.items.select("testset", "item").n_unique():
-            return tuple(self.items["item"])
-        return tuple(self.items.select(pl.concat_str("testset", "item", separator=" / ")).to_series())
-
-    @cached_property
-    def testsets(self) -> list[str]:
-        """Test sets in the order of the columns."""
-        return self.items["testset"].unique(maintain_order=True).to_list()
-
-    @cached_property
-    def set_index(self) -> npt.NDArray[np.intp]:
-        """Position of every column's test set in ``testsets``."""
-        place = {name: index for index, name in enumerate(self.testsets)}
-        return np.array([place[name] for name in self.items["testset"]], dtype=np.intp)
-
-    @cached_property
-    def shifts(self) -> dict[str, str | None]:
-        """Test sets with their kind of shift: in-domain first, then in the order of ``SHIFTS``, unknown kinds last."""
-        shift = pl.col("shift") if "shift" in self.items.columns else pl.lit(None, dtype=pl.String)
-        kinds = dict(self.items.select("testset", shift.alias("shift")).unique("testset", keep="first").iter_rows())
-        rank = {kind: place for place, kind in enumerate(SHIFTS)}
-        return dict(sorted(kinds.items(), key=lambda entry: (rank.get(entry[1], len(SHIFTS)), entry[0])))
 
     def in_domain(self, train_set: str | None) -> str | None:
         """The test set that is in-domain for a training set: the one of its name, else the one marked in-domain."""
@@ -120,8 +113,8 @@ class Study:
     @cached_property
     def scores(self) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Accuracy and number of answers [subjects x test sets]; NaN where nothing was answered."""
-        total, count = self._sums(np.ones((self.items.height, 1)))
-        return _mean(total, count)[:, :, 0], count[:, :, 0].astype(np.int64)
+        total, count = (sums[:, :, 0] for sums in self._sums(np.ones((self.items.height, 1))))
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan), count.astype(np.int64)
 
     @property
     def trajectories(self) -> pl.DataFrame:
@@ -144,12 +137,16 @@ class Study:
         test set held other items of the same kind.
         """
         order = self.items.select("testset", "item").with_row_index("column").sort("testset", "item")
-        sides = np.empty((self.items.height, splits + 1))
-        sides[:, splits] = 1.0
-        sides[order["column"].to_numpy(), :splits] = item_sides(order["testset"], splits, seed)
-        total, count = self._sums(sides)
-        half, whole = ((total[:, :, part], count[:, :, part]) for part in (slice(splits), slice(splits, None)))
-        return (_mean(*half) - _mean(whole[0] - half[0], whole[1] - half[1])) / 2
+        generator = np.random.default_rng(seed)
+        sides = np.ones((self.items.height, splits + 1))  # which half an item falls into; the last column is the whole
+        for columns in order.group_by("testset", maintain_order=True).agg("column")["column"]:
+            balanced = np.arange(columns.len()) < columns.len() / 2
+            sides[columns.to_numpy(), :splits] = np.stack([generator.permutation(balanced) for _ in range(splits)], 1)
+        total, count = (
+            np.stack([sums[:, :, :splits], sums[:, :, splits:] - sums[:, :, :splits]]) for sums in self._sums(sides)
+        )
+        first, second = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return np.asarray(first - second) / 2
 
     def _sums(self, weights: Floats) -> tuple[Floats, Floats]:
         """Weighted sums of answers, and of 1 for every answer [subjects, test sets, weights], for weights per item."""
@@ -158,9 +155,9 @@ class Study:
             columns = np.flatnonzero(self.set_index == k)
             for start in range(0, len(self.matrix), 1024):  # in blocks of rows, to save memory
                 rows = slice(start, start + 1024)
-                block = self.matrix[rows, columns]
-                answered = _answered(block)
-                total[rows, k] = np.where(answered, block, 0).astype(np.float64) @ weights[columns]
+                answered = self.answered[rows, columns]
+                right = np.where(answered, self.matrix[rows, columns], 0)
+                total[rows, k] = right.astype(np.float64) @ weights[columns]
                 count[rows, k] = answered.astype(np.float64) @ weights[columns]
         return total, count
 
@@ -178,20 +175,18 @@ class Study:
             pl.len().alias("checkpoints"),
         )
 
-    @cached_property
-    def planned(self) -> dict[str, int]:
-        """Step of every run's last checkpoint, evaluated or still to come."""
-        records = self.runs
-        return {
-            run: max(step, records[run].last_checkpoint if run in records else 0)
-            for run, step in self.ends.select("run", "last_step").iter_rows()
-        }
-
     @property
     def unfinished(self) -> dict[str, tuple[int, int]]:
         """Runs that have not reached their last checkpoint: the last step evaluated, and the last one planned."""
-        reached = self.ends.select("run", "last_step").iter_rows() if self.runs else ()
-        return {run: (step, self.planned[run]) for run, step in reached if step < self.planned[run]}
+        planned = {run: max(record.checkpoints, default=0) for run, record in self.runs.items()}
+        reached = self.ends.select("run", "last_step").iter_rows() if planned else ()
+        return {run: (step, planned[run]) for run, step in reached if step < planned.get(run, 0)}
+
+    @property
+    def planned(self) -> dict[str, int]:
+        """Step of every run's last checkpoint, evaluated or still to come."""
+        last = {run: planned for run, (_, planned) in self.unfinished.items()}
+        return dict(self.ends.select("run", "last_step").iter_rows()) | last
 
     def select(self, subjects: pl.Expr | Sequence[bool] | None = None, testset: str | None = None) -> Study:
         """The part that some subjects answered, or one test set; subjects without an answer there are dropped."""
@@ -207,7 +202,18 @@ class Study:
                 )
             columns = np.flatnonzero(self.set_index == self.testsets.index(testset))
             rows = rows[self.answered[np.ix_(rows, columns)].any(axis=1)]
-        return self._taken(rows, columns)
+        cut, kept = np.ix_(rows, columns), self.subjects[rows]
+        runs = set(kept["run"]) if "run" in kept.columns else set()
+        names = set(kept["subject"])
+        return replace(
+            self,
+            subjects=kept,
+            items=self.items[columns],
+            matrix=self.matrix[cut],
+            margin=None if self.margin is None else self.margin[cut],
+            runs={run: record for run, record in self.runs.items() if run in runs},
+            _parts=tuple(part for part in self._parts if part[0] in names),
+        )
 
     def distinct(self) -> Study:
         """The study with every model's untrained answers once.
@@ -217,49 +223,35 @@ class Study:
         """
         if "step" not in self.subjects.columns or not self.runs:
             return self
-        seen: set[tuple[str | None, bytes]] = set()
+        seen: set[tuple[str | None, bytes] | None] = set()
         keep = []
         for index, (step, model) in enumerate(self.subjects.select("step", "model").iter_rows()):
-            if step == 0:
-                key = (model, self.matrix[index].tobytes())
-                if key in seen:
-                    continue
-                seen.add(key)
-            keep.append(index)
-        copies = self.subjects.height - len(keep)
-        if not copies:
+            key = (model, self.matrix[index].tobytes()) if step == 0 else None
+            keep.append(key is None or key not in seen)
+            seen.add(key)
+        if all(keep):
             return self
         warning = (
-            f"{copies} of {self.subjects.height} checkpoints repeat the answers of a model before training (step 0 of "
+            f"{keep.count(False)} of {len(keep)} checkpoints repeat the answers of a model before training (step 0 of "
             "further runs) and are left out"
         )
-        return replace(self._taken(np.array(keep), np.arange(self.items.height)), warnings=(*self.warnings, warning))
-
-    def _taken(self, rows: npt.NDArray[np.intp], columns: npt.NDArray[np.intp]) -> Study:
-        subjects = self.subjects[rows]
-        names = set(subjects["run"]) if "run" in subjects.columns else set()
-        chosen = set(subjects["subject"])
-        cut = np.ix_(rows, columns)
-        return replace(
-            self,
-            subjects=subjects,
-            items=self.items[columns],
-            matrix=self.matrix[cut],
-            margin=None if self.margin is None else self.margin[cut],
-            runs={run: record for run, record in self.runs.items() if run in names},
-            _parts=tuple(part for part in self._parts if part[0] in chosen),
-        )
+        return replace(self.select(keep), warnings=(*self.warnings, warning))
 
 
-def read_study_directory(source: str | os.PathLike[str]) -> Study:
-    """Read what a study has answered so far. Nothing is moved or written: damaged files are left out and named."""
-    store = open_store(source)
-    columns = _Columns()
+def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = ()) -> Study:
+    """Read what a study has answered so far. Nothing is moved or written: damaged files are left out and named.
+
+    ``keys`` is there because every importer takes it; runs and steps tell the subjects of a directory apart.
+    """
+    store = StudyStore(source)
     records: dict[str, RunRecord] = {}
     subjects: list[dict[str, Any]] = []
-    rows: list[tuple[npt.NDArray[np.intp], Reals, Reals]] = []
+    cells: list[tuple[npt.NDArray[np.intp], pl.DataFrame]] = []
     warnings: list[str] = []
     parts: list[tuple[str, Path]] = []
+    # Every (test set, item) gets a column. Parts mostly hold the same items as the one before, which is quick to see.
+    columns: dict[tuple[str, str], int] = {}
+    items, place = pl.DataFrame(), np.empty(0, dtype=np.intp)
     for run in store.runs():
         record = records[run.name] = run.record()
         for step, name in run.parts().items():
@@ -269,23 +261,32 @@ def read_study_directory(source: str | os.PathLike[str]) -> Study:
                 warnings.append(f"{path}: {DAMAGED} and is left out; `breadth run` evaluates the checkpoint again")
                 continue
             answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
+            if not items.equals(answers.select("testset", "item")):
+                items = answers.select("testset", "item")
+                place = np.array([columns.setdefault(key, len(columns)) for key in items.iter_rows()], dtype=np.intp)
+            cells.append((place, answers.select(pl.col("correct", "margin").cast(pl.Float32).fill_null(np.nan))))
             subject = f"{run.name}/{step}"
             described = {key: getattr(record, key) for key in SUBJECT_KEYS}
             subjects.append({"subject": subject, "run": run.name, "step": step, **described})
-            rows.append((columns.place(answers), _reals(answers["correct"]), _reals(answers["margin"])))
             parts.append((subject, run.folder / name))
-    if not rows:
+    if not cells:
         lost = f" ({len(warnings)} damaged files were left out)" if warnings else ""
         raise InputError(
             f"{store.folder}: no checkpoint has been evaluated yet{lost}; start or continue with `breadth run`"
         )
-    correct, margin = (np.full((len(rows), len(columns.names)), np.nan, np.float32) for _ in range(2))
-    for index, (place, right, log_odds) in enumerate(rows):
-        correct[index, place], margin[index, place] = right, log_odds
+    correct, margin = (np.full((len(cells), len(columns)), np.nan, np.float32) for _ in range(2))
+    for index, (place, answers) in enumerate(cells):
+        correct[index, place], margin[index, place] = answers.to_numpy().T
+    # The stored items in the order of the columns; an answered item that is not stored has only its name.
+    items = pl.DataFrame(list(columns), schema={"testset": pl.String, "item": pl.String}, orient="row")
+    names = [name.removesuffix(".parquet") for name in store.store.names("items") if name.endswith(".parquet")]
+    if stored := [store.read_items(name) for name in names]:
+        texts = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
+        items = items.join(texts, on=["testset", "item"], how="left", maintain_order="left")
     return Study(
         name=str(source),
         subjects=pl.DataFrame(subjects, schema=SUBJECT_TYPES, orient="row"),
-        items=_items(store, columns),
+        items=items,
         matrix=compact(correct),
         margin=margin,
         runs=records,
@@ -305,52 +306,3 @@ def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if not ((values == 0) | (values == 1) | missing).all():
         return values.astype(np.float64, copy=False)
     return np.where(missing, MISSING, values).astype(np.int8)
-
-
-def _answered(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    return np.asarray(values != MISSING if values.dtype == np.int8 else ~np.isnan(values))
-
-
-def _mean(total: Floats, count: Floats) -> Floats:
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def item_sides(testsets: pl.Series, splits: int, seed: int) -> npt.NDArray[np.bool_]:
-    """Which half every item falls into [items, splits]; ``testsets`` holds the test set of every item, sorted."""
-    generator = np.random.default_rng(seed)
-    sides = np.empty((testsets.len(), splits), dtype=bool)
-    start = 0
-    for size in testsets.to_frame().group_by(testsets.name, maintain_order=True).len()["len"]:
-        balanced = np.arange(size) < size / 2
-        sides[start : start + size] = np.stack([generator.permutation(balanced) for _ in range(splits)], axis=1)
-        start += size
-    return sides
-
-
-class _Columns:
-    """Gives every (test set, item) a column. Parts of a study mostly hold the same items, which is quick to see."""
-
-    def __init__(self) -> None:
-        self.names: dict[tuple[str, str], int] = {}
-        self._last: tuple[pl.DataFrame, npt.NDArray[np.intp]] | None = None
-
-    def place(self, answers: pl.DataFrame) -> npt.NDArray[np.intp]:
-        keys = answers.select("testset", "item")
-        if self._last is None or not keys.equals(self._last[0]):
-            columns = [self.names.setdefault(key, len(self.names)) for key in keys.iter_rows()]
-            self._last = keys, np.array(columns, dtype=np.intp)
-        return self._last[1]
-
-
-def _reals(values: pl.Series) -> Reals:
-    return values.cast(pl.Float32).fill_null(float("nan")).to_numpy()
-
-
-def _items(store: StudyStore, columns: _Columns) -> pl.DataFrame:
-    """The stored items in the order of the columns; an answered item that is not stored has only its name."""
-    keys = pl.DataFrame(list(columns.names), schema={"testset": pl.String, "item": pl.String}, orient="row")
-    stored = list(store.items())
-    if not stored:
-        return keys
-    everything = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
-    return keys.join(everything, on=["testset", "item"], how="left", maintain_order="left")

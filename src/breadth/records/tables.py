@@ -37,25 +37,24 @@ class Table:
     def numbers(self, column: str) -> pl.Series:
         """Return a column as floats: blank markers are null, and anything else that is text is an error."""
         values = self.frame[column]
+        wrong: dict[str, pl.Series] = {}
         if values.dtype == pl.Boolean or values.dtype.is_numeric() or values.dtype == pl.Null:
             numbers = values.cast(pl.Float64)
         elif values.dtype == pl.String:
             stripped = values.str.strip_chars()
             numbers = stripped.cast(pl.Float64, strict=False)
-            wrong = numbers.is_null() & values.is_not_null() & ~stripped.str.to_lowercase().is_in(BLANKS)
-            self._refuse(wrong, column, "is not a number. Leave the cell empty where nothing was measured")
+            text = numbers.is_null() & values.is_not_null() & ~stripped.str.to_lowercase().is_in(BLANKS)
+            wrong["is not a number. Leave the cell empty where nothing was measured"] = text
         else:
             raise InputError(f"{self.name}, column {column!r}: holds {values.dtype}, not numbers")
         numbers = numbers.fill_nan(None)
-        self._refuse(numbers.is_infinite().fill_null(False), column, "is not a finite number")
+        wrong["is not a finite number"] = numbers.is_infinite().fill_null(False)
+        for complaint, cells in wrong.items():
+            if cells.any():
+                row, others = int(cells.arg_max() or 0), int(cells.sum()) - 1
+                more = f" ({others} more such cells in this column)" if others else ""
+                raise InputError(f"{self.place(row, column)}: {values[row]!r} {complaint}{more}")
         return numbers
-
-    def _refuse(self, wrong: pl.Series, column: str, complaint: str) -> None:
-        if wrong.any():
-            row = int(wrong.arg_max() or 0)
-            others = int(wrong.sum()) - 1
-            more = f" ({others} more such cells in this column)" if others else ""
-            raise InputError(f"{self.place(row, column)}: {self.frame[column][row]!r} {complaint}{more}")
 
 
 def read_table(source: Any) -> Table:

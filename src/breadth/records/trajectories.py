@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records.importers import ANSWER_COLUMNS, Npz, Tables, find_importer, open_study, read_answers
+from breadth.records.importers import ANSWER_COLUMNS, IMPORTERS, Npz, Tables, open_study, read_answers
 from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS
 from breadth.records.study import Study
 from breadth.records.tables import BLANKS, Table
@@ -54,49 +54,37 @@ def read_trajectories(
     test set. ``testsets`` may hold wildcards; by default every column of numbers is a test set unless it is a control
     or describes a subject.
     """
-    opened = _open(source, by, order)
-    study = opened if isinstance(opened, Study) else None
-    table = Table(opened.trajectories, opened.name) if isinstance(opened, Study) else opened
+    importer = None if isinstance(source, Study) else next(each for each in IMPORTERS if each.recognises(source))
+    study = None if isinstance(importer, Tables | Npz) else open_study(source)
+    table = read_answers(source) if study is None else Table(study.trajectories, study.name, warnings=study.warnings)
     groups = _names(by, table.frame.columns)
-    _refuse_unknown(table, groups, order)
+    keys = [*groups, *([order] if order else [])]
+    for name in keys:
+        if name not in table.frame.columns:
+            raise unknown_column(name, table.frame.columns, table.name, "by" if name in groups else "order")
+    if study is None and set(table.frame.columns) >= {"testset", *ANSWER_COLUMNS}:
+        answers = open_study(table, keys=keys)
+        return read_trajectories(answers, control, testsets, by, order, splits=splits, seed=seed)
     if study is None and set(table.frame.columns) >= {"testset", "score"}:
         table = _widened(table, _long_keys(table, groups, order))
     controls = _names(control, table.frame.columns)
     for name in controls:
         if name not in table.frame.columns:
             raise unknown_column(name, table.frame.columns, table.name, "control")
-    chosen = _testsets(table, testsets, controls, [*groups, *([order] if order else [])])
+    chosen = _testsets(table, testsets, controls, keys)
     scores = {name: table.numbers(name) for name in (*controls, *chosen)}
     frame = table.frame.with_columns(series.alias(name) for name, series in scores.items())
     if order is not None and frame[order].dtype == pl.String:
         frame = frame.with_columns(table.numbers(order).alias(order))
     _refuse_duplicates(Table(frame, table.name, table.header_lines), groups, order)
-    keep = [*groups, *([order] if order else []), *controls, *chosen]
-    by_group = frame.with_row_index("__row").sort([*groups, *([order] if order else [])], maintain_order=True)
+    by_group = frame.with_row_index("__row").sort(keys, maintain_order=True)
     differences = None
     if study is not None:
         columns = [study.testsets.index(name) for name in (*chosen, *controls)]
         differences = study.halves(splits, seed)[by_group["__row"].to_numpy()][:, columns]
-    warnings = (*opened.warnings, *_warnings(table.name, frame, [*controls, *chosen], groups, order))
-    return Trajectories(by_group.select(keep), table.name, groups, order, controls, chosen, differences, warnings)
-
-
-def _open(source: Any, by: str | Sequence[str] | None, order: str | None) -> Study | Table:
-    """Answers as a study, scores as a table."""
-    if not isinstance(find_importer(source), Tables | Npz):
-        return open_study(source)
-    table = read_answers(source)
-    if not set(table.frame.columns) >= {"testset", *ANSWER_COLUMNS}:
-        return table
-    groups = _names(by, table.frame.columns)
-    _refuse_unknown(table, groups, order)
-    return open_study(table, keys=[*groups, *([order] if order else [])])
-
-
-def _refuse_unknown(table: Table, groups: Sequence[str], order: str | None) -> None:
-    for name, role in [*((name, "by") for name in groups), *([(order, "order")] if order else [])]:
-        if name not in table.frame.columns:
-            raise unknown_column(name, table.frame.columns, table.name, role)
+    warnings = (*table.warnings, *_warnings(table.name, frame, [*controls, *chosen], groups, order))
+    kept = by_group.select(*keys, *controls, *chosen)
+    return Trajectories(kept, table.name, groups, order, controls, chosen, differences, warnings)
 
 
 def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
@@ -113,12 +101,17 @@ def _testsets(
     table: Table, given: str | Sequence[str] | None, controls: Sequence[str], keys: Sequence[str]
 ) -> tuple[str, ...]:
     """The columns to correlate; a column that is a control or a key as well is refused."""
-    columns = table.frame.columns
+    columns, chosen = table.frame.columns, list[str]()
     if given is None:
         taken = NO_SCORES | {*controls, *keys}
-        chosen = [name for name in columns if name not in taken and _holds_scores(table.frame[name])]
+        for values in table.frame.select(name for name in columns if name not in taken):
+            numeric = values.dtype.is_numeric()
+            if values.dtype == pl.String:  # numbers in most cells will do; a stray word gets an error that names it
+                cells = values.str.strip_chars().drop_nulls()
+                cells = cells.filter(~cells.str.to_lowercase().is_in(BLANKS))
+                numeric = 2 * cells.cast(pl.Float64, strict=False).drop_nulls().len() > cells.len()
+            chosen += [values.name] * numeric
     else:
-        chosen = []
         for pattern in _names(given, columns):
             matches = [pattern] if pattern in columns else fnmatch.filter(columns, pattern)
             if not matches:
@@ -138,15 +131,6 @@ def _testsets(
     if both := [name for name in (*controls, *testsets) if name in keys]:
         raise InputError(f"{table.name}: {listed(both)} is used for --by or --order and as a score; choose one")
     return testsets
-
-
-def _holds_scores(values: pl.Series) -> bool:
-    """Numbers, or text most of whose cells are numbers (a stray word then gets an error that names it)."""
-    if values.dtype != pl.String:
-        return values.dtype.is_numeric()
-    cells = values.str.strip_chars().drop_nulls()
-    cells = cells.filter(~cells.str.to_lowercase().is_in(BLANKS))
-    return cells.len() > 0 and 2 * cells.cast(pl.Float64, strict=False).drop_nulls().len() > cells.len()
 
 
 def _long_keys(table: Table, groups: tuple[str, ...], order: str | None) -> list[str]:
@@ -172,7 +156,7 @@ def _pivot(frame: pl.DataFrame, keys: list[str], table: Table) -> Table:
     index = keys or ["__all"]
     frame = frame if keys else frame.with_columns(pl.lit(0).alias("__all"))
     wide = frame.pivot(on="testset", index=index, values="score", maintain_order=True)
-    return Table(wide, table.name)
+    return Table(wide, table.name, warnings=table.warnings)
 
 
 def _refuse_repeats(frame: pl.DataFrame, keys: list[str], table: Table) -> None:

@@ -8,12 +8,11 @@ from typing import ClassVar
 import polars as pl
 
 from breadth.difficulty import profile
-from breadth.irt import accuracy_by_level_figure, scale_map, scale_map_figure
+from breadth.irt import SCALE_MAP_FIGURE, accuracy_by_level_figure, scale_map
 from breadth.level_transfer import Effect, gain_by_distance, gain_matrix
 from breadth.records import SUBJECTS
 from breadth.reporting.accuracy import model_accuracy_by_level
 from breadth.reporting.data import Content, ReportData, Section
-from breadth.results import Figure
 from breadth.results.words import count, joined, points
 
 #: Tables of ``transfer``, for training levels and for strategies.
@@ -51,9 +50,9 @@ class Correlations(Section):
         return data.carry_over.tables
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
-        result, shown = data.carry_over, {}
-        if data.has("correlations"):
-            means = data.table("correlations").filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
+        result, correlations, shown = data.carry_over, data.table("correlations"), {}
+        if correlations.height:
+            means = correlations.filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
             shown["Mean over runs"] = means.select("train_set", "model", "a", "b", "r", "ci_low", "ci_high")
         return Content(result.finding, result.figures, result.paragraphs, result.reasons, shown)
 
@@ -99,28 +98,23 @@ class Difficulty(Section):
         for name, result in (*results, *((f"{group.name}: ", group.result) for group in transfers)):
             warnings = [f"Warning: {line}." for line in result.warnings if line not in data.study.warnings]
             details.append(" ".join([f"{name}{result.summary()}", *warnings]))
+        by_level, cells = data.table("by_level"), data.table("transfer_cells")
         columns = ("model", "when", "level", "accuracy", "ci_low", "ci_high")
-        shown = {"Accuracy by level": data.table("by_level").select(columns)} if data.has("by_level") else {}
-        return Content(_finding(data), _figures(data), details, absent, shown)
-
-
-def _figures(data: ReportData) -> list[Figure]:
-    figures = [scale_map_figure()] if data.has("scale_map") else []
-    if data.has("by_level"):
-        source = (
-            "Levels as stored with the items."
-            if data.levels_stored
-            else "Levels of equal size, by the difficulty estimated from these answers."
-        )
-        cells = data.table("by_level")
-        figures.append(accuracy_by_level_figure(cells, group="model", order=data.models, source=source))
-    figures += [gain_matrix(data.table(name), name) for name in ("transfer_cells", "strategy_cells") if data.has(name)]
-    if data.has("transfer_cells"):
-        figures.append(gain_by_distance(data.table("transfer_cells"), "transfer_cells", data.models))
-    return figures
+        shown = {"Accuracy by level": by_level.select(columns)} if by_level.height else {}
+        figures = [SCALE_MAP_FIGURE] if data.table("scale_map").height else []
+        if by_level.height:
+            source = "Levels of equal size, by the difficulty estimated from these answers."
+            source = "Levels as stored with the items." if data.levels_stored else source
+            figures.append(accuracy_by_level_figure(by_level, group="model", order=data.models, source=source))
+        for name in ("transfer_cells", "strategy_cells"):
+            figures += [gain_matrix(data.table(name), name)] if data.table(name).height else []
+        if cells.height:
+            figures.append(gain_by_distance(cells, "transfer_cells", data.models))
+        return Content(_finding(data), figures, details, absent, shown)
 
 
 def _finding(data: ReportData) -> str:
+    """On which levels models gained, model by model if there are few, and whether gains fade with distance."""
     levels, effects = data.table("by_level"), data.table("transfer_effects")
     if not levels.height:
         return "Undecided: items have no level, and their difficulty could not be estimated from these answers."
@@ -128,38 +122,35 @@ def _finding(data: ReportData) -> str:
         return f"Undecided: {data.calibration.reliability_warning}."
     text = "The figure shows how accuracy depends on difficulty."
     if "before" in levels["when"]:
-        text = f"By difficulty (level 0 is the easiest): {_gains(levels)}."
+        wide = levels.pivot(on="when", index=["model", "level"], values=["accuracy", "ci_low", "ci_high"])
+        wide = wide.with_columns(
+            gain=pl.col("accuracy_after") - pl.col("accuracy_before"),
+            clear=(pl.col("ci_low_after") > pl.col("ci_high_before")).fill_null(False),
+        )
+        best = wide.sort("gain", "level", nulls_last=False).group_by("model", maintain_order=True).last()
+        clear = wide.group_by("model", maintain_order=True).agg(pl.col("clear").sum(), pl.len().alias("levels"))
+        models = clear.join(best.select("model", "level", "gain"), on="model", maintain_order="left")
+        gains = [
+            f"{row['model']} gained most on level {row['level']} ({points(row['gain'])}) and clearly on {row['clear']} "
+            f"of {count(row['levels'], 'level')}"
+            for row in models.iter_rows(named=True)
+        ]
+        if models.height > 3:
+            every = models.filter(pl.col("clear") == pl.col("levels")).height
+            level, number = models["level"].value_counts().sort(["count", "level"]).row(-1)
+            gains = [
+                f"{every} of {models.height} models gained clearly on every level",
+                f"the largest gain is most often on level {level} ({count(number, 'model')})",
+            ]
+        text = f"By difficulty (level 0 is the easiest): {'; '.join(gains)}."
     if not effects.height:
         return text
     fading = effects.filter(pl.col("effect") == Effect.FADING)
     names = fading.filter(pl.col("ci_high") < 0)["model"].to_list()
     if not names:
         return f"{text} Whether gains fade with the distance between training and test level is undecided."
-    text += f" Gains fade with the distance between training and test level in {len(names)} of "
-    if len(names) == fading.height:
-        return f"{text}{count(fading.height, 'model')}."
-    return f"{text}{count(fading.height, 'model')} ({joined(names)}); undecided for the others."
-
-
-def _gains(levels: pl.DataFrame) -> str:
-    """On which levels models gained; model by model if there are few."""
-    wide = levels.pivot(on="when", index=["model", "level"], values=["accuracy", "ci_low", "ci_high"])
-    wide = wide.with_columns(
-        gain=pl.col("accuracy_after") - pl.col("accuracy_before"),
-        clear=(pl.col("ci_low_after") > pl.col("ci_high_before")).fill_null(False),
-    )
-    best = wide.sort("gain", "level", nulls_last=False).group_by("model", maintain_order=True).last()
-    clear = wide.group_by("model", maintain_order=True).agg(pl.col("clear").sum(), pl.len().alias("levels"))
-    models = clear.join(best.select("model", "level", "gain"), on="model", maintain_order="left")
-    if models.height > 3:
-        every = models.filter(pl.col("clear") == pl.col("levels")).height
-        level, number = models["level"].value_counts().sort(["count", "level"]).row(-1)
-        return (
-            f"{every} of {models.height} models gained clearly on every level; the largest gain is most often on level "
-            f"{level} ({count(number, 'model')})"
-        )
-    return "; ".join(
-        f"{row['model']} gained most on level {row['level']} ({points(row['gain'])}) and clearly on {row['clear']} of "
-        f"{count(row['levels'], 'level')}"
-        for row in models.iter_rows(named=True)
+    others = "" if len(names) == fading.height else f" ({joined(names)}); undecided for the others"
+    return (
+        f"{text} Gains fade with the distance between training and test level in {len(names)} of "
+        f"{count(fading.height, 'model')}{others}."
     )

@@ -85,71 +85,97 @@ class ReportData:
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     contents: dict[Section, Content] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    #: The study with all columns that describe subjects: in a table without runs, every subject is one.
+    described: Study = field(init=False)
+    #: Whether subjects are checkpoints of runs.
+    has_runs: bool = field(init=False)
+    #: Models in the order of their colours; beyond ``MOST_MODELS``, a selection spread evenly over accuracy.
+    models: list[str] = field(init=False)
+    #: Test sets: in-domain first, then by kind of shift.
+    testsets: list[str] = field(init=False)
+    #: Whether items come with their levels.
+    levels_stored: bool = field(init=False)
+    #: What the study consists of.
+    facts: dict[str, Any] = field(init=False)
+    #: The study file as text; empty for a table, and for a directory that has none.
+    study_file: str = field(init=False)
+    #: Name and description: from the study file, else the name of the directory or table.
+    headings: tuple[str, str] = field(init=False)
+    #: The distinct environments that runs recorded, each with the number of its runs.
+    environments: list[dict[str, Any]] = field(init=False)
 
-    def table(self, name: str) -> pl.DataFrame:
-        """A table; empty if the study has none of this name."""
-        return self.tables.get(name, pl.DataFrame())
-
-    def has(self, name: str) -> bool:
-        """Whether the study has rows of this table."""
-        return self.table(name).height > 0
-
-    @cached_property
-    def described(self) -> Study:
-        """The study with all columns that describe subjects: in a table without runs, every subject is one."""
-        subjects = self.study.subjects
+    def __post_init__(self) -> None:  # noqa: D105
+        study, items = self.study, self.study.items
+        # Every column that describes subjects.
         types: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
         columns = [
-            (pl.col(name) if name in subjects.columns else pl.lit(None)).cast(dtype, strict=False).alias(name)
+            (pl.col(name) if name in study.subjects.columns else pl.lit(None)).cast(dtype, strict=False).alias(name)
             for name, dtype in types.items()
         ]
         filled = [pl.col("run").fill_null(pl.col("subject")), pl.col("model").fill_null(pl.col("subject"))]
-        return replace(self.study, subjects=subjects.select(columns).with_columns(*filled, pl.col("step").fill_null(0)))
-
-    @cached_property
-    def models(self) -> list[str]:
-        """Models in the order of their colours; beyond ``MOST_MODELS``, a selection spread evenly over accuracy."""
-        names = self.described.subjects["model"].unique(maintain_order=True).to_list()
-        if len(names) <= MOST_MODELS:
-            return names
-        accuracy = pl.Series("accuracy", np.nanmean(self.described.scores[0], axis=1))
-        means = self.described.subjects.select("model", accuracy).group_by("model", maintain_order=True).mean()
-        ranked = means.sort("accuracy", "model")["model"]
-        chosen = set(ranked.gather(np.linspace(0, ranked.len() - 1, MOST_MODELS).round().astype(int)))
-        return [name for name in names if name in chosen]
-
-    @property
-    def has_runs(self) -> bool:
-        """Whether subjects are checkpoints of runs."""
-        return "run" in self.study.subjects.columns
-
-    @property
-    def testsets(self) -> list[str]:
-        """Test sets: in-domain first, then by kind of shift."""
-        return list(self.study.shifts)
-
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """What the study consists of."""
-        subjects = self.described.subjects
+        subjects = study.subjects.select(columns).with_columns(*filled, pl.col("step").fill_null(0))
+        self.described = replace(study, subjects=subjects)
+        self.has_runs = "run" in study.subjects.columns
+        self.testsets = list(study.shifts)
+        level = items["level"] if "level" in items.columns else pl.Series([], dtype=pl.Int64)
+        self.levels_stored = level.dtype.is_numeric() and level.is_not_null().any()
+        # What the study consists of; of many models, a selection spread evenly over accuracy is shown.
         values = {
             name: subjects[name].drop_nulls().unique(maintain_order=True).to_list()
             for name in ("model", "train_set", "seed", "examples", "method")
         }
-        return {
+        self.models = values["model"]
+        if len(self.models) > MOST_MODELS:
+            accuracy = pl.Series("accuracy", np.nanmean(self.described.scores[0], axis=1))
+            means = subjects.select("model", accuracy).group_by("model", maintain_order=True).mean()
+            ranked = means.sort("accuracy", "model")["model"]
+            chosen = set(ranked.gather(np.linspace(0, ranked.len() - 1, MOST_MODELS).round().astype(int)))
+            self.models = [name for name in values["model"] if name in chosen]
+        self.facts = {
             "models": values["model"],
             "train_sets": values["train_set"],
             "testsets": self.testsets,
-            "shifts": self.study.shifts,
-            "runs": len(self.study.runs) or subjects["run"].n_unique(),
+            "shifts": study.shifts,
+            "runs": len(study.runs) or subjects["run"].n_unique(),
             "checkpoints": subjects.height,
-            "items": self.study.items.height,
-            "responses": int(self.study.answered.sum()),
+            "items": items.height,
+            "responses": int(study.answered.sum()),
             "seeds": sorted(values["seed"]),
             "examples": sorted(values["examples"]),
             "methods": sorted(values["method"]),
             "levels_stored": self.levels_stored,
         }
+        self._read_files()
+
+    def _read_files(self) -> None:
+        """Read the study file, the headings in it, and what runs recorded about their environment."""
+        folder = self.study.folder
+        store = StudyStore(folder).store if folder else None
+        content = store.read("study.yaml") if store else None
+        self.study_file = (content or b"").decode(errors="replace")
+        try:
+            settings = yaml.safe_load(self.study_file)
+        except yaml.YAMLError:
+            settings = None
+        known = settings if isinstance(settings, dict) else {}
+        path = folder.resolve() if folder else Path(self.study.name)
+        self.headings = str(known.get("name") or path.name), str(known.get("description") or "")
+        counts: dict[str, int] = {}
+        for run in self.study.runs:
+            content = store.read(f"runs/{run}/environment.json") if store else None
+            try:
+                text = json.dumps(json.loads(content or b""), sort_keys=True)
+            except ValueError:
+                continue
+            counts[text] = counts.get(text, 0) + 1
+        recorded = ((json.loads(text), count) for text, count in counts.items())
+        self.environments = [
+            {"runs": count} | (one if isinstance(one, dict) else {"environment": one}) for one, count in recorded
+        ]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table; empty if the study has none of this name."""
+        return self.tables.get(name, pl.DataFrame())
 
     @cached_property
     def calibration(self) -> Calibration | None:
@@ -165,12 +191,6 @@ class ReportData:
         except InputError as error:
             self.reasons["calibration"] = str(error)
         return None
-
-    @property
-    def levels_stored(self) -> bool:
-        """Whether items come with their levels."""
-        items = self.study.items
-        return "level" in items.columns and items["level"].dtype.is_numeric() and items["level"].is_not_null().any()
 
     @cached_property
     def levels(self) -> pl.Series:
@@ -209,34 +229,3 @@ class ReportData:
         if not groups:
             absent = ["no run was trained on one level of difficulty or by a strategy"]
         return results, absent
-
-    @cached_property
-    def study_file(self) -> str:
-        """The study file as text; empty for a table, and for a directory that has none."""
-        content = StudyStore(self.study.folder).store.read("study.yaml") if self.study.folder else None
-        return "" if content is None else content.decode(errors="replace")
-
-    @cached_property
-    def headings(self) -> tuple[str, str]:
-        """Name and description: from the study file, else the name of the directory or table."""
-        try:
-            settings = yaml.safe_load(self.study_file)
-        except yaml.YAMLError:
-            settings = None
-        known = settings if isinstance(settings, dict) else {}
-        path = self.study.folder.resolve() if self.study.folder else Path(self.study.name)
-        return str(known.get("name") or path.name), str(known.get("description") or "")
-
-    @cached_property
-    def environments(self) -> list[dict[str, Any]]:
-        """The distinct environments that runs recorded, each with the number of its runs."""
-        counts: dict[str, int] = {}
-        for run in self.study.runs if self.study.folder else ():
-            content = StudyStore(self.study.folder or "").store.read(f"runs/{run}/environment.json")
-            try:
-                text = json.dumps(json.loads(content or b""), sort_keys=True)
-            except ValueError:
-                continue
-            counts[text] = counts.get(text, 0) + 1
-        recorded = ((json.loads(text), count) for text, count in counts.items())
-        return [{"runs": count, **(one if isinstance(one, dict) else {"environment": one})} for one, count in recorded]

@@ -19,7 +19,7 @@ import polars as pl
 from breadth.errors import InputError
 from breadth.records import RunRecord, RunStore, StudyStore, is_study
 from breadth.reporting.data import ReportData
-from breadth.reporting.pages import asset, payload, render_html, render_main, template
+from breadth.reporting.pages import payload, render_html, render_template
 from breadth.reporting.sections import build_report
 
 #: A study is analysed again after at least this many seconds, and never for more than a third of the time.
@@ -136,14 +136,13 @@ class LiveSite:
         except InputError as error:
             if page:
                 return Answer(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": str(error)}))
-            waiting = template("waiting.html").render(name=parts[1], reason=str(error), style=asset("report.css"))
+            waiting = render_template("waiting.html", name=parts[1], reason=str(error))
             return Answer(HTTPStatus.OK, "text/html", waiting)
 
     def _front(self) -> Answer:
         studies = [(name, study) for name in self.names() if (study := self.study(name)) is not None]
         rows = [{"name": name, "link": _link(name), **study.progress.state(None)} for name, study in studies]
-        page = template("studies.html").render(rows=rows, style=asset("report.css"), folder=self.folder.name)
-        return Answer(HTTPStatus.OK, "text/html", page)
+        return Answer(HTTPStatus.OK, "text/html", render_template("studies.html", rows=rows, folder=self.folder.name))
 
     def _page(self, study: LiveStudy, name: str, page: str, seen: str) -> Answer:
         if page == "state.json":
@@ -154,7 +153,7 @@ class LiveSite:
         if page == "data.json":
             return Answer(HTTPStatus.OK, "application/json", json.dumps(payload(data), allow_nan=False))
         if page == "main.html":
-            return Answer(HTTPStatus.OK, "text/html", render_main(data))
+            return Answer(HTTPStatus.OK, "text/html", render_html(data, page=page))
         live = {"base": _link(name), "analysis": version, "list": "" if self.single else "/"}
         return Answer(HTTPStatus.OK, "text/html", render_html(data, live))
 

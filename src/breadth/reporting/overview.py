@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import polars as pl
 
-from breadth.reporting.accuracy import accuracy_profile, accuracy_trajectories
+from breadth.inference import with_wilson
+from breadth.reporting.accuracy import accuracy_profile
 from breadth.reporting.data import Content, ReportData, Section
-from breadth.results.figures import Figure, Spec, model_colour, model_panels, model_scale, nominal, quoted, tooltip
+from breadth.results.figures import Figure, Spec, model_colour, model_panels, nominal, tooltip
 from breadth.results.words import count, interval, joined, points, verdict
 
 #: Share of gains or correlations that must be decided, or agree, for a plain answer.
@@ -36,14 +38,38 @@ class Overview(Section):
         return {"runs": runs, "profile": profile, "gains": gains}
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
-        profile = data.table("profile")
-        columns = ("model", "train_set", "testset", "when", "accuracy", "ci_low", "ci_high")
-        return Content(
-            f"Do these results generalise? {_answer(data)}",
-            (_profile_figure(data),),
-            (_studied(data), *_per_model(data.table("gains"))),
-            shown={"Accuracy": profile.filter(pl.col("model").is_in(data.models)).select(columns)},
+        facts, runs = data.facts, data.table("runs")
+        evaluated = (
+            f"evaluated on {count(facts['items'], 'item')} of {count(len(data.testsets), 'test set')}; "
+            f"{facts['responses']:,} answers."
         )
+        studied = f"{count(facts['checkpoints'], 'subject')} {evaluated}"
+        if data.has_runs:
+            examples = f" ({joined(list(map(str, facts['examples'])))} examples)" if facts["examples"] else ""
+            trained = f", trained on {joined(facts['train_sets'])}{examples}" if facts["train_sets"] else ""
+            studied = (
+                f"{count(len(facts['models']), 'model')} ({joined(facts['models'])}){trained}: "
+                f"{count(facts['runs'], 'run')}, {count(facts['checkpoints'], 'checkpoint')} in total, {evaluated}"
+            )
+        unfinished = runs.filter(pl.col("checkpoints") < pl.col("planned")).height
+        if unfinished:
+            verb = "is" if unfinished == 1 else "are"
+            studied += f" {count(unfinished, 'run')} {verb} not finished; the latest checkpoint counts as the last."
+        # Where every model gained most and least.
+        details = [studied]
+        for (model, train_set), group in data.table("gains").group_by(["model", "train_set"], maintain_order=True):
+            rows = group.sort("gain").rows(named=True)
+            chosen = {"most": rows[-1], "least": rows[0]} if len(rows) > 1 else {"": rows[0]}
+            where = [
+                f"{word} on {row['testset']} ({points(row['gain'])}{', ' * bool(interval(row))}{interval(row)})".strip()
+                for word, row in chosen.items()
+            ]
+            trained = f", trained on {train_set}" if train_set is not None else ""
+            details.append(f"{model}{trained}: gained {' and '.join(where)}.")
+        columns = ("model", "train_set", "testset", "when", "accuracy", "ci_low", "ci_high")
+        shown = data.table("profile").filter(pl.col("model").is_in(data.models)).select(columns)
+        answer = f"Do these results generalise? {_answer(data)}"
+        return Content(answer, (_profile_figure(data),), details, shown={"Accuracy": shown})
 
 
 class Training(Section):
@@ -53,39 +79,50 @@ class Training(Section):
     tables: ClassVar[Mapping[str, str]] = {"trajectories": "accuracy of every run at every checkpoint"}
     template = "runs.html"
 
-    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
-        return {"trajectories": accuracy_trajectories(data.described)}
+    def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:
+        """Accuracy of every run at every checkpoint on every test set, with Wilson's interval."""
+        study = data.described
+        keys = study.subjects.select("run", "model", "train_set", "examples", "seed", "train_level", "step")
+        accuracy, number = study.scores
+        parts = [
+            keys.with_columns(
+                testset=pl.lit(testset),
+                n=pl.Series(number[:, study.testsets.index(testset)]),
+                accuracy=pl.Series(accuracy[:, study.testsets.index(testset)], nan_to_null=True),
+            )
+            for testset in study.shifts
+        ]
+        answered = pl.concat(parts).drop_nulls("accuracy")
+        return {"trajectories": with_wilson(answered).sort("run", "testset", "step")}
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> Content:
+        """Which test sets peak before the end: the best checkpoint beats the last and their intervals are apart."""
         if data.table("runs")["checkpoints"].max() == 1:
             who = "run has one checkpoint" if data.has_runs else "subject was evaluated once"
             return Content(
                 "Undecided: nothing is known about the course of training.",
                 absent=(f"every {who}, so there are no trajectories",),
             )
-        return Content(_peaks(data.table("trajectories")), (_trajectory_figure(data),))
-
-
-def _studied(data: ReportData) -> str:
-    """What was studied, in a sentence or two."""
-    facts, runs = data.facts, data.table("runs")
-    evaluated = (
-        f"evaluated on {count(facts['items'], 'item')} of {count(len(data.testsets), 'test set')}; "
-        f"{facts['responses']:,} answers."
-    )
-    if not data.has_runs:
-        return f"{count(facts['checkpoints'], 'subject')} {evaluated}"
-    examples = f" ({joined(list(map(str, facts['examples'])))} examples)" if facts["examples"] else ""
-    trained = f", trained on {joined(facts['train_sets'])}{examples}" if facts["train_sets"] else ""
-    text = (
-        f"{count(len(facts['models']), 'model')} ({joined(facts['models'])}){trained}: {count(facts['runs'], 'run')}, "
-        f"{count(facts['checkpoints'], 'checkpoint')} in total, {evaluated}"
-    )
-    unfinished = runs.filter(pl.col("checkpoints") < pl.col("planned")).height
-    if unfinished:
-        verb = "is" if unfinished == 1 else "are"
-        text += f" {count(unfinished, 'run')} {verb} not finished; the latest checkpoint counts as the last."
-    return text
+        trajectories = data.table("trajectories")
+        numbers = pl.col("accuracy", "ci_low", "ci_high").mean()
+        means = trajectories.group_by("model", "testset", "step", maintain_order=True).agg(numbers).sort("step")
+        last = means.group_by("model", "testset", maintain_order=True).last()
+        best = means.sort("accuracy").group_by("model", "testset", maintain_order=True).last()
+        both = best.join(last, on=["model", "testset"], suffix="_last")
+        fell = both.filter(pl.col("ci_low") > pl.col("ci_high_last"))
+        finding = (
+            "No curve ends clearly below its best checkpoint (the intervals of the two overlap), so there is no clear "
+            "sign that stopping earlier would have helped on any test set."
+        )
+        if fell.height:
+            names = [f"{row['testset']} in {row['model']}" for row in fell.iter_rows(named=True)]
+            finding = (
+                f"{fell.height} {'ends' if fell.height == 1 else 'end'} clearly below the best checkpoint "
+                f"({joined(names)}): the intervals of the two do not overlap."
+            )
+        steps, curves = count(max(trajectories["step"]), "step"), count(both.height, "curve")
+        text = f"Over {steps}, {curves} (model x test set, mean over runs). {finding}"
+        return Content(text, (_trajectory_figure(data),))
 
 
 def _answer(data: ReportData) -> str:
@@ -103,11 +140,34 @@ def _answer(data: ReportData) -> str:
     signs = [verdict(*ends) for ends in shifted.select("ci_low", "ci_high").iter_rows()]
     up, down, total = signs.count(1), signs.count(-1), len(signs)
     together = [verdict(*ends) for ends in pairs.select("ci_low", "ci_high").iter_rows()] if pairs.height else []
-    decided = f"{count(total, 'gain')} on shifted test sets (model x test set), {up} {'is' if up == 1 else 'are'}"
-    text = (
-        f"{_verdict(up, down, total, together)} Of {decided} above 0, {down} below and {total - up - down} undecided "
-        f"(the 95% interval covers 0). {_mean_gains(gains)}"
+    if up + down < FEW * total:
+        text = "Undecided: almost no gain on a shifted test set can be distinguished from 0."
+    elif down > up:
+        text = "No: more shifted test sets lost than gained."
+    elif up < ALMOST_ALL * total:
+        text = "In part."
+    elif together and together.count(1) >= ALMOST_ALL * len(together):
+        text = "Yes, on the test sets measured here."
+    elif together:
+        text = (
+            "The gains do, on the test sets measured here; but beyond in-domain accuracy, one test set does not "
+            "predict another."
+        )
+    else:
+        text = "The gains do, on the test sets measured here; whether one test set predicts another was not computed."
+    text += (
+        f" Of {count(total, 'gain')} on shifted test sets (model x test set), {up} {'is' if up == 1 else 'are'} above "
+        f"0, {down} below and {total - up - down} undecided (the 95% interval covers 0). "
     )
+    # Mean gain on shifted test sets per model, beside the in-domain gain where that is above 0.
+    away = pl.col("gain").filter(~pl.col("in_domain")).mean().alias("away")
+    home = pl.col("gain").filter(pl.col("in_domain") & (pl.col("ci_low") > 0)).mean().alias("home")
+    means = gains.group_by("model", maintain_order=True).agg(away, home).drop_nulls()
+    parts = [f"{model} {points(away)} (in-domain {points(home)})" for model, away, home in means.iter_rows()]
+    if means.height > 3:
+        low, *_, high = means.sort("away", "model").iter_rows()
+        parts = [f"from {points(low[1])} ({low[0]}) to {points(high[1])} ({high[0]})"]
+    text += f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
     if together:
         text += (
             " Beyond what in-domain accuracy explains, doing better on one test set goes with doing better on another "
@@ -117,78 +177,11 @@ def _answer(data: ReportData) -> str:
     return text
 
 
-def _verdict(up: int, down: int, total: int, together: list[int]) -> str:
-    if up + down < FEW * total:
-        return "Undecided: almost no gain on a shifted test set can be distinguished from 0."
-    if down > up:
-        return "No: more shifted test sets lost than gained."
-    if up < ALMOST_ALL * total:
-        return "In part."
-    if not together:
-        return "The gains do, on the test sets measured here; whether one test set predicts another was not computed."
-    if together.count(1) >= ALMOST_ALL * len(together):
-        return "Yes, on the test sets measured here."
-    return (
-        "The gains do, on the test sets measured here; but beyond in-domain accuracy, one test set does not predict "
-        "another."
-    )
-
-
-def _mean_gains(gains: pl.DataFrame) -> str:
-    """Mean gain on shifted test sets per model, beside the in-domain gain where that is above 0."""
-    away = pl.col("gain").filter(~pl.col("in_domain")).mean().alias("away")
-    home = pl.col("gain").filter(pl.col("in_domain") & (pl.col("ci_low") > 0)).mean().alias("home")
-    means = gains.group_by("model", maintain_order=True).agg(away, home).drop_nulls()
-    if means.height > 3:
-        low, *_, high = means.sort("away", "model").iter_rows()
-        return f"Mean gain on shifted test sets: from {points(low[1])} ({low[0]}) to {points(high[1])} ({high[0]})."
-    parts = [f"{model} {points(away)} (in-domain {points(home)})" for model, away, home in means.iter_rows()]
-    return f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
-
-
-def _per_model(gains: pl.DataFrame) -> list[str]:
-    """Where every model gained most and least."""
-    lines = []
-    for (model, train_set), group in gains.group_by(["model", "train_set"], maintain_order=True):
-        rows = group.sort("gain").rows(named=True)
-        chosen = {"most": rows[-1], "least": rows[0]} if len(rows) > 1 else {"": rows[0]}
-        where = [
-            f"{word} on {row['testset']} ({points(row['gain'])}{', ' * bool(interval(row))}{interval(row)})".strip()
-            for word, row in chosen.items()
-        ]
-        trained = f", trained on {train_set}" if train_set is not None else ""
-        lines.append(f"{model}{trained}: gained {' and '.join(where)}.")
-    return lines
-
-
-def _peaks(trajectories: pl.DataFrame) -> str:
-    """Which test sets peak before the end: where the best checkpoint beats the last and their intervals are apart."""
-    numbers = pl.col("accuracy", "ci_low", "ci_high").mean()
-    means = trajectories.group_by("model", "testset", "step", maintain_order=True).agg(numbers).sort("step")
-    curves = means.group_by("model", "testset", maintain_order=True)
-    best = means.sort("accuracy").group_by("model", "testset", maintain_order=True).last()
-    both = best.join(curves.last(), on=["model", "testset"], suffix="_last")
-    fell = both.filter(pl.col("ci_low") > pl.col("ci_high_last"))
-    steps = max(trajectories["step"])
-    text = f"Over {count(steps, 'step')}, {count(both.height, 'curve')} (model x test set, mean over runs). "
-    if not fell.height:
-        return text + (
-            "No curve ends clearly below its best checkpoint (the intervals of the two overlap), so there is no clear "
-            "sign that stopping earlier would have helped on any test set."
-        )
-    names = [f"{row['testset']} in {row['model']}" for row in fell.iter_rows(named=True)]
-    verb = "ends" if fell.height == 1 else "end"
-    return text + (
-        f"{fell.height} {verb} clearly below the best checkpoint ({joined(names)}): the intervals of the two do not "
-        "overlap."
-    )
-
-
 def _profile_figure(data: ReportData) -> Figure:
     profile = data.table("profile")
     once = "before" not in profile["when"]
-    shifts = ", ".join(f"{quoted(name)}: {quoted(shift or '')}" for name, shift in data.study.shifts.items())
-    label = {"labelExpr": f"[datum.label, {{{shifts}}}[datum.label]]", "labelLineHeight": 12, "labelOffset": -6}
+    shifts = json.dumps({name: shift or "" for name, shift in data.study.shifts.items()})
+    label = {"labelExpr": f"[datum.label, {shifts}[datum.label]]", "labelLineHeight": 12, "labelOffset": -6}
     y = nominal("testset", data.testsets, **label)
     x: Spec = {
         "field": "accuracy", "type": "quantitative", "scale": {"zero": False, "nice": True},
@@ -199,9 +192,10 @@ def _profile_figure(data: ReportData) -> Figure:
         ("n_items", "items", ",d"), *ACCURACY_TIPS, ("chance", "commonest label", ".1%"),
     )  # fmt: skip
     order = {"field": "when", "sort": ["before", "after"]}
-    base: Spec = {"y": y, "yOffset": order, "color": model_colour(data.models, legend=False), "tooltip": tips}
+    colour = model_colour(data.models, legend=False)
+    base: Spec = {"y": y, "yOffset": order, "color": colour, "tooltip": tips}
     hollow = {"test": "datum.when == 'before'", "value": "@paper"}
-    fill = {"condition": hollow, "field": "model", "type": "nominal", "scale": model_scale(data.models), "legend": None}
+    fill = {"condition": hollow} | colour
     layers: list[Spec] = [
         {
             "transform": [{"filter": "datum.when == 'after'"}],

@@ -12,7 +12,7 @@ import polars as pl
 from breadth.reporting.data import ReportData
 from breadth.reporting.methods import STATISTICS
 from breadth.results import markdown_table, plain_markdown
-from breadth.results.figures import THEMES, config, vega_library
+from breadth.results.figures import CONFIGS, THEMES, vega_library
 
 #: Digits that numbers keep in a page and its downloads.
 DIGITS = 7
@@ -23,45 +23,91 @@ FEW_VALUES = 0.5
 #: Labels that the filter of items lists.
 MOST_LABELS = 50
 
+#: Stylesheet and scripts of the page.
+ASSETS = resources.files("breadth.reporting") / "assets"
 SCRIPTS = ("figures.js", "items.js", "page.js")
 
 
 def payload(data: ReportData) -> dict[str, Any]:
-    """What the page's script works on: tables by column, figures, themes."""
+    """What the page's script works on: tables by column (repeated texts as numbers into a list), figures, themes."""
+    tables: dict[str, Any] = {}
+    for table, frame in data.tables.items():
+        if not frame.height:
+            continue
+        columns: dict[str, Any] = {}
+        for name, values in frame.to_dict().items():
+            if values.dtype.is_float():
+                columns[name] = values.fill_nan(None).round_sig_figs(DIGITS).to_list()
+            elif values.dtype == pl.String and values.n_unique() < FEW_VALUES * values.len():
+                names = values.unique(maintain_order=True).drop_nulls()
+                codes = values.replace_strict(names, range(names.len()), default=None, return_dtype=pl.Int64)
+                columns[name] = {"names": names.to_list(), "codes": codes.to_list()}
+            else:
+                columns[name] = values.to_list()
+        tables[table] = {"rows": frame.height, "columns": columns}
     figures = [figure for content in data.contents.values() for figure in content.figures]
     return {
         "name": data.headings[0],
         "models": data.models,
         "unit": "runs" if data.has_runs else "subjects",
         "testsets": data.testsets,
-        "tables": {name: _columns(frame) for name, frame in data.tables.items() if frame.height},
+        "tables": tables,
         "figures": {
             figure.key: {
                 "title": figure.title, "spec": figure.spec, "table": figure.table, "drill": dict(figure.drill),
             }
             for figure in figures
         },
-        "themes": {name: {"tokens": theme, "config": config(theme)} for name, theme in THEMES.items()},
+        "themes": {name: {"tokens": theme, "config": CONFIGS[name]} for name, theme in THEMES.items()},
     }  # fmt: skip
 
 
-def render_main(data: ReportData) -> str:
-    """The body of the page, without data and scripts."""
-    return str(template("main.html").render(**_context(data)))
+def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str = "report.html") -> str:
+    """One page that needs nothing else; ``live`` adds the strip that follows a running study.
+
+    The page ``main.html`` is its body, without data and scripts.
+    """
+    items, facts = data.table("items"), data.facts
+    sizes = {
+        "model": len(facts["models"]), "run": facts["runs"], "checkpoint": facts["checkpoints"],
+    } if data.has_runs else {"subject": facts["checkpoints"]}  # fmt: skip
+    context = {
+        "data": data,
+        "sizes": sizes | {"test set": len(data.testsets), "item": facts["items"], "answer": facts["responses"]},
+        "statistics": STATISTICS,
+        "downloads": [
+            (name, words, data.tables[name].height)
+            for section in data.contents
+            for name, words in section.tables.items()
+            if data.table(name).height
+        ],
+        "environments": [json.dumps(entry, indent=1, ensure_ascii=False) for entry in data.environments],
+        "choices": {
+            name: sorted(items[name].drop_nulls().unique().to_list())[:MOST_LABELS] if name in items.columns else []
+            for name in ("level", "label")
+        },
+        "runs": data.table("runs").sort("model", "run").to_dicts(),
+    }
+    if page == "report.html":
+        scripts = (*SCRIPTS, *(["live.js"] if live else []))
+        context |= {
+            "live": live,
+            "library": vega_library(),
+            "scripts": [(ASSETS / name).read_text(encoding="utf-8") for name in scripts],
+            "payload": script_json(payload(data)),
+            "live_json": script_json(live),
+        }
+    return render_template(page, **context)
 
 
-def render_html(data: ReportData, live: dict[str, Any] | None = None) -> str:
-    """One page that needs nothing else; ``live`` adds the strip that follows a running study."""
-    page = template("report.html").render(
-        **_context(data),
-        live=live,
-        library=vega_library(),
-        style=asset("report.css"),
-        scripts=[asset(name) for name in (*SCRIPTS, *(["live.js"] if live else []))],
-        payload=script_json(payload(data)),
-        live_json=script_json(live),
-    )
-    return str(page)
+def render_template(name: str, /, **context: Any) -> str:
+    """A template of the page filled in, with text escaped."""
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("breadth.reporting")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    style = (ASSETS / "report.css").read_text(encoding="utf-8")
+    return environment.get_template(name).render(style=style, **context)
 
 
 def render_json(data: ReportData) -> str:
@@ -109,59 +155,3 @@ def script_json(value: Any) -> str:
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return text
-
-
-def asset(name: str) -> str:
-    """A stylesheet or script of the page."""
-    return (resources.files("breadth.reporting") / "assets" / name).read_text(encoding="utf-8")
-
-
-def template(name: str) -> Any:
-    """A template of the page, with text escaped."""
-    from jinja2 import Environment, PackageLoader
-
-    loader = PackageLoader("breadth.reporting")
-    return Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(name)
-
-
-def _context(data: ReportData) -> dict[str, Any]:
-    """What the templates show."""
-    items, facts = data.table("items"), data.facts
-    choices = {
-        name: sorted(items[name].drop_nulls().unique().to_list())[:MOST_LABELS] if name in items.columns else []
-        for name in ("level", "label")
-    }
-    sizes = {
-        "model": len(facts["models"]), "run": facts["runs"], "checkpoint": facts["checkpoints"],
-    } if data.has_runs else {"subject": facts["checkpoints"]}  # fmt: skip
-    sizes |= {"test set": len(data.testsets), "item": facts["items"], "answer": facts["responses"]}
-    return {
-        "data": data,
-        "sizes": sizes,
-        "statistics": STATISTICS,
-        "downloads": [
-            (name, words, data.table(name).height)
-            for section in data.contents
-            for name, words in section.tables.items()
-            if data.has(name)
-        ],
-        "environments": [json.dumps(entry, indent=1, ensure_ascii=False) for entry in data.environments],
-        "choices": choices,
-        "runs": data.table("runs").sort("model", "run").to_dicts(),
-    }
-
-
-def _columns(frame: pl.DataFrame) -> dict[str, Any]:
-    """A frame by column: numbers as they are, repeated texts as numbers into a list."""
-    columns: dict[str, Any] = {}
-    for name in frame.columns:
-        values = frame[name]
-        if values.dtype.is_float():
-            columns[name] = values.fill_nan(None).round_sig_figs(DIGITS).to_list()
-        elif values.dtype == pl.String and values.n_unique() < FEW_VALUES * values.len():
-            names = values.unique(maintain_order=True).drop_nulls()
-            codes = values.replace_strict(names, range(names.len()), default=None, return_dtype=pl.Int64)
-            columns[name] = {"names": names.to_list(), "codes": codes.to_list()}
-        else:
-            columns[name] = values.to_list()
-    return {"rows": frame.height, "columns": columns}

@@ -52,20 +52,39 @@ FORMATS = (".html", ".png", ".svg")
 
 FONT = "Helvetica, Arial, sans-serif"
 
-
-def model_scale(models: Sequence[str]) -> Spec:
-    """One hue per model, the same in every figure."""
-    return {"domain": list(models), "range": [f"@model{k % MODEL_COLOURS}" for k in range(len(models))]}
+#: The appearance that all figures share, by theme.
+CONFIGS: dict[str, Spec] = {
+    name: {
+        "font": FONT,
+        "background": None,
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": theme["@ink"], "titleColor": theme["@muted"], "titleFontWeight": "normal",
+            "gridColor": theme["@grid"], "domainColor": theme["@grid"], "tickColor": theme["@grid"],
+            "labelFontSize": 11, "titleFontSize": 12,
+        },
+        "legend": {
+            "labelColor": theme["@ink"], "titleColor": theme["@muted"], "titleFontWeight": "normal",
+            "labelFontSize": 12, "titleFontSize": 11, "labelLimit": 240,
+        },
+        "header": {"labelColor": theme["@ink"], "labelFontSize": 12, "labelFontWeight": "bold"},
+        "title": {"color": theme["@ink"]},
+        "rule": {"color": theme["@muted"]},
+        "text": {"color": theme["@ink"]},
+    }
+    for name, theme in THEMES.items()
+}  # fmt: skip
 
 
 def model_colour(models: Sequence[str], legend: bool = True) -> Spec:
-    """Colour by model, with a legend above the figure if there are several models."""
+    """One hue per model, the same in every figure, with a legend above it if there are several models."""
+    scale = {"domain": list(models), "range": [f"@model{k % MODEL_COLOURS}" for k in range(len(models))]}
     look = (
         {"orient": "top", "title": None, "symbolType": "circle", "symbolOpacity": 1, "offset": 12}
         if legend and len(models) > 1
         else None
     )
-    return {"field": "model", "type": "nominal", "scale": model_scale(models), "legend": look}
+    return {"field": "model", "type": "nominal", "scale": scale, "legend": look}
 
 
 class Panels(NamedTuple):
@@ -87,16 +106,6 @@ def model_panels(frame: pl.DataFrame) -> Panels:
     return Panels({"calculate": label, "as": "panel"}, facet, panels)
 
 
-def quoted(text: str) -> str:
-    """A text as a literal of a Vega expression."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def diverging(limit: float = 1.0) -> Spec:
-    """Blue below 0, orange above."""
-    return {"domain": [-limit, 0, limit], "range": ["@low", "@mid", "@high"], "interpolate": "lab", "clamp": True}
-
-
 def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
     """Tooltip lines: (field, words) for text, (field, words, format) for numbers."""
     return [
@@ -116,7 +125,10 @@ def heat_layers(value: str, text: str, tips: list[Spec], limit: float, title: st
     """Squares with numbers: faded where the interval covers 0, grey where there is no number."""
     known, strong = f"isValid(datum.{value})", f"datum.sure && abs(datum.{value}) > {0.72 * limit}"
     colour = {
-        "field": value, "type": "quantitative", "scale": diverging(limit),
+        "field": value, "type": "quantitative",
+        "scale": {
+            "domain": [-limit, 0, limit], "range": ["@low", "@mid", "@high"], "interpolate": "lab", "clamp": True,
+        },
         "legend": {
             "title": title, "orient": "top", "direction": "horizontal", "gradientLength": 140, "gradientThickness": 10,
             "values": [-limit, 0, limit], "offset": 12,
@@ -171,25 +183,6 @@ def nominal(field: str, order: Sequence[str], **axis: Any) -> Spec:
     return {"field": field, "type": "nominal", "sort": list(order), "axis": look}
 
 
-def config(theme: Mapping[str, str]) -> Spec:
-    """The appearance that all figures share."""
-    quiet = {"labelColor": theme["@muted"], "titleColor": theme["@muted"], "titleFontWeight": "normal"}
-    return {
-        "font": FONT,
-        "background": None,
-        "view": {"stroke": None},
-        "axis": quiet | {
-            "gridColor": theme["@grid"], "domainColor": theme["@grid"], "tickColor": theme["@grid"],
-            "labelFontSize": 11, "titleFontSize": 12, "labelColor": theme["@ink"],
-        },
-        "legend": quiet | {"labelFontSize": 12, "titleFontSize": 11, "labelColor": theme["@ink"], "labelLimit": 240},
-        "header": {"labelColor": theme["@ink"], "labelFontSize": 12, "labelFontWeight": "bold"},
-        "title": {"color": theme["@ink"]},
-        "rule": {"color": theme["@muted"]},
-        "text": {"color": theme["@ink"]},
-    }  # fmt: skip
-
-
 def themed(value: Any, theme: Mapping[str, str]) -> Any:
     """Fill in the colours of a theme."""
     if isinstance(value, dict):
@@ -242,7 +235,7 @@ def as_chart(*figures: Figure, tables: Mapping[str, pl.DataFrame], theme: str = 
     spec |= {
         "$schema": alt.SCHEMA_URL,
         "datasets": {name: tables[name].to_dicts() for name in sorted(used)},
-        "config": config(colours) | {"background": colours["@paper"]},
+        "config": CONFIGS[theme] | {"background": colours["@paper"]},
     }
     chart: alt.TopLevelMixin = alt.Chart.from_dict(themed(spec, colours))
     return chart

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from breadth.errors import listed
-
-if TYPE_CHECKING:
-    from breadth.records import Study
+from typing import Any
 
 
 def points(value: float | None) -> str:
@@ -41,12 +36,3 @@ def verdict(low: float | None, high: float | None) -> int:
     if low is None or high is None:
         return 0
     return 1 if low > 0 else -1 if high < 0 else 0
-
-
-def unfinished_warning(study: Study) -> list[str]:
-    """A line about runs that have not reached their last checkpoint; empty if all have."""
-    runs = [f"{run} at step {step} of {planned}" for run, (step, planned) in study.unfinished.items()]
-    if not runs:
-        return []
-    verb, them = ("is", "it") if len(runs) == 1 else ("are", "them")
-    return [f"{count(len(runs), 'run')} {verb} not finished: {listed(runs, 3)}; `breadth run` resumes {them}"]
