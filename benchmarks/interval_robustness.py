@@ -1,10 +1,14 @@
 """Coverage of the default interval where its rule was not chosen, and where its assumptions fail.
 
-    python benchmarks/interval_robustness.py [--runs 3000]
+    python benchmarks/interval_robustness.py [--runs 3000] [--only dependence|tails|unseen|groups|few]
 
-The rule for effective rows was picked among several by its coverage on the settings of interval_coverage.py. These
-settings were not used for that: other kinds of dependence, another control, other lengths, and heavy tails, which
-break the normal theory behind every interval here.
+The rule for effective rows was picked among several by its coverage on the settings of interval_coverage.py. The
+settings of ``dependence`` were not used for that: other kinds of dependence, another control, other lengths.
+
+``tails`` has fluctuations with heavy tails, as single rows far out (``rows``) or as jumps that die away with the
+autoregression (``jumps``), for the default interval and for ``--robust``. ``unseen`` has tails, lengths, dependence
+and controls that played no part in choosing the rule for tails. ``groups`` is Cochran's test that groups differ, when
+they do not. ``few`` is the mean over ten groups of few rows.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from breadth.correlation import Panel, Settings, partial_correlations
+from breadth.correlation import Panel, Partial, Settings, partial_correlations, summarise
+from breadth.correlation.intervals import z_variance
 from breadth.datasets import autoregressive, control_series
 
 
@@ -73,6 +78,37 @@ def heavy_tails(generator: np.random.Generator, runs: int, n: int, r: float) -> 
     )
 
 
+def scales(generator: np.random.Generator, runs: int, n: int, tail: str) -> np.ndarray:
+    """Factor [runs, n, 1] by which both test sets are thrown out at a checkpoint; t3 has 3 degrees of freedom."""
+    if tail == "normal":
+        return np.ones((runs, n, 1))
+    if tail == "contaminated":  # a tenth of the rows
+        return np.where(generator.random((runs, n, 1)) < 0.1, 5.0, 1.0)
+    if tail == "one spike":
+        factor = np.ones((runs, n, 1))
+        factor[np.arange(runs), generator.integers(0, n, runs)] = 8
+        return factor
+    df = float(tail.removeprefix("t"))
+    return np.sqrt(df / generator.chisquare(df, (runs, n, 1)))
+
+
+def tailed(tail: str, rho: float, place: str = "rows", control: str = "learning") -> Maker:
+    """Autoregressions whose rows, or shocks, have heavy tails. All directions are alike, so r stays the truth."""
+
+    def make(generator: np.random.Generator, runs: int, n: int, r: float) -> Series:
+        factor = scales(generator, runs, n, tail)
+        if place == "rows":
+            series = autoregressive(generator, runs, n, pair(r), rho) * factor
+        else:
+            shocks = generator.standard_normal((runs, n, 2)) @ np.linalg.cholesky(pair(r)).T * factor
+            series = shocks.copy()
+            for t in range(1, n):
+                series[:, t] = rho * series[:, t - 1] + np.sqrt(1 - rho**2) * shocks[:, t]
+        return Series(series, control_series(generator, runs, n, control, rho), r)  # type: ignore[arg-type]
+
+    return make
+
+
 def longer(rho: float) -> Maker:
     def make(generator: np.random.Generator, runs: int, n: int, r: float) -> Series:
         return Series(
@@ -94,23 +130,122 @@ CASES: list[tuple[str, int, Maker]] = [
 ]
 
 
-def coverage(make: Maker, n: int, adjust: str, r: float, runs: int, seed: int = 77) -> float:
-    """Share of runs whose default interval covers the truth."""
+def analysed(
+    make: Maker, n: int, adjust: str, r: float, runs: int, seed: int, robust: bool = False, size: float = 1.0
+) -> tuple[Partial, float]:
+    """Simulated runs, analysed as by default with an order, and the truth; fluctuations are ``size`` large."""
     made = make(np.random.default_rng(seed), runs, n, r)
     curve = np.sin(2 * made.control) if adjust == "gam" else made.control
-    panel = Panel(made.fluctuations + curve[:, :, None] * np.array([1.0, 1.5]), made.control[:, :, None])
-    result = partial_correlations(panel, Settings(adjust, ci="ar"))  # type: ignore[arg-type]
-    return float(np.mean((result.ci_low <= made.truth) & (made.truth <= result.ci_high)))
+    panel = Panel(size * made.fluctuations + curve[:, :, None] * np.array([1.0, 1.5]), made.control[:, :, None])
+    return partial_correlations(panel, Settings(adjust, ci="ar", robust=robust)), made.truth  # type: ignore[arg-type]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=3000)
-    runs = parser.parse_args().runs
+def coverage(make: Maker, n: int, adjust: str, r: float, runs: int, seed: int = 77, robust: bool = False) -> float:
+    """Share of runs whose interval covers the truth."""
+    result, truth = analysed(make, n, adjust, r, runs, seed, robust)
+    return float(np.mean((result.ci_low <= truth) & (truth <= result.ci_high)))
+
+
+def differ(make: Maker, n: int, adjust: str, groups: int, calls: int, seed: int = 78) -> float:
+    """Share of calls in which Cochran's test finds at 5 % that groups differ, though all have the correlation 0.3."""
+    result, _ = analysed(make, n, adjust, 0.3, groups * calls, seed)
+    z = np.arctanh(result.r[:, 0]).reshape(calls, groups)
+    variance = z_variance(result.n_eff, result.spent)[:, 0].reshape(calls, groups)
+    return float(np.mean(summarise(z, variance).p_differ < 0.05))
+
+
+def power(make: Maker, n: int, adjust: str, runs: int, robust: bool, seed: int = 79) -> float:
+    """Share of runs that find a correlation of 0.5."""
+    return float(np.mean(analysed(make, n, adjust, 0.5, runs, seed, robust)[0].p < 0.05))
+
+
+def mean_over_groups(
+    n: int, adjust: str, r: float, calls: int, rho: float = 0.6, seed: int = 80
+) -> tuple[float, float]:
+    """Bias and coverage of the mean over ten groups of n rows."""
+    result, _ = analysed(longer(rho), n, adjust, r, 10 * calls, seed, size=0.2)
+    z = np.arctanh(result.r[:, 0]).reshape(calls, 10)
+    variance = z_variance(result.n_eff, result.spent)[:, 0].reshape(calls, 10)
+    mean = summarise(z, variance)
+    return float(np.mean(mean.r_mean) - r), float(np.mean((mean.ci_low <= r) & (r <= mean.ci_high)))
+
+
+TAILS = ("normal", "t5", "t3", "contaminated", "one spike")
+LENGTHS = (20, 41, 100)
+RHOS = (0.0, 0.3, 0.6, 0.8, 0.9)
+
+
+def show_dependence(runs: int) -> None:
     print("| residuals | rows | linear, r 0 | linear, r 0.5 | gam, r 0 | gam, r 0.5 |\n|---|---|---|---|---|---|")
     for name, n, make in CASES:
         cells = [coverage(make, n, adjust, r, runs) for adjust in ("linear", "gam") for r in (0.0, 0.5)]
         print(f"| {name} | {n} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
+
+
+def show_tails(runs: int) -> None:
+    """Lowest and highest coverage over linear and gam, r 0 and 0.5, and lengths of 20, 41 and 100 (robust: 41)."""
+    print(
+        "| tails | as | interval | " + " | ".join(f"AR {rho:g}" for rho in RHOS) + " | power at r 0.5, AR 0, 41 rows |"
+    )
+    print("|---|---|---|" + "---|" * (len(RHOS) + 1))
+    for tail in TAILS:
+        for place in ("rows", "jumps") if tail != "normal" else ("rows",):
+            for robust in (False, True):
+                shown = []
+                for rho in RHOS:
+                    cells = [
+                        coverage(tailed(tail, rho, place), n, adjust, r, runs // 2 if robust else runs, robust=robust)
+                        for n in ((41,) if robust else LENGTHS) for adjust in ("linear", "gam") for r in (0.0, 0.5)
+                    ]  # fmt: skip
+                    shown.append(f"{min(cells):.3f}-{max(cells):.3f}")
+                found = power(tailed(tail, 0.0, place), 41, "gam", runs // 2, robust)
+                name = "--robust" if robust else "default"
+                print(f"| {tail} | {place} | {name} | " + " | ".join(shown) + f" | {found:.2f} |", flush=True)
+
+
+def show_unseen(runs: int) -> None:
+    print("| tails | rows | control | AR | as | linear, r 0 | linear, r 0.7 | gam, r 0 | gam, r 0.7 |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for tail in ("t8", "t4", "t2.5", "contaminated", "one spike"):
+        for n, control, rho, place in ((30, "drifting", 0.4, "jumps"), (60, "independent", 0.7, "rows")):
+            make = tailed(tail, rho, place, control)
+            cells = [coverage(make, n, adjust, r, runs, seed=5) for adjust in ("linear", "gam") for r in (0.0, 0.7)]
+            shown = " | ".join(f"{cell:.3f}" for cell in cells)
+            print(f"| {tail} | {n} | {control} | {rho} | {place} | {shown} |", flush=True)
+
+
+def show_groups(runs: int) -> None:
+    print(
+        "| tails | adjust | " + " | ".join(f"{n} rows, AR {rho:g}" for n in LENGTHS for rho in (0.0, 0.6, 0.9)) + " |"
+    )
+    print("|---|---|" + "---|" * 9)
+    for tail in TAILS:
+        for adjust in ("linear", "gam"):
+            cells = [differ(tailed(tail, rho), n, adjust, 12, runs // 3) for n in LENGTHS for rho in (0.0, 0.6, 0.9)]
+            print(f"| {tail} | {adjust} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
+
+
+def show_few(runs: int) -> None:
+    print("| adjust | rows | bias, r 0 | coverage | bias, r 0.5 | coverage |\n|---|---|---|---|---|---|")
+    for adjust, lengths in (("linear", (5, 6, 8, 10, 15, 20)), ("gam", (8, 10, 12, 15, 20, 41))):
+        for n in lengths:
+            cells = [value for r in (0.0, 0.5) for value in mean_over_groups(n, adjust, r, runs // 10, rho=0.0)]
+            print(f"| {adjust} | {n} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3000)
+    sections = {
+        "dependence": show_dependence, "tails": show_tails, "unseen": show_unseen, "groups": show_groups,
+        "few": show_few,
+    }  # fmt: skip
+    parser.add_argument("--only", choices=sections)
+    options = parser.parse_args()
+    for name, show in sections.items():
+        if options.only in (None, name):
+            print(f"\n{name}\n")
+            show(options.runs)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from breadth.correlation import Flag
 from breadth.difficulty import MeasureFlag
 from breadth.irt import ItemFlag, SubjectFlag
 from breadth.level_transfer import CellFlag
+from breadth.reporting import GainFlag
 from breadth.study import key_tables
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ FLAGS = {
     "`pairs` of `breadth correlate`": Flag,
     "`items` of `breadth calibrate`": ItemFlag,
     "`subjects` of `breadth calibrate`": SubjectFlag,
+    "`changes` of `breadth scores`": GainFlag,
     "`cells` of `breadth transfer`": CellFlag,
     "measures of `breadth difficulty-vs`": MeasureFlag,
 }

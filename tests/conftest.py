@@ -4,6 +4,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# As many workers as cores: with one thread each they do not wait for one another. Before anything imports torch.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 # A busy machine is no reason to fail; and a gate that must be repeatable searches the same examples every time.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("steady")

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from breadth.level_transfer import transfer as transfer
     from breadth.records import Study as Study
     from breadth.records import open_study as open
+    from breadth.reporting import Scores as Scores
     from breadth.reporting import report as report
+    from breadth.reporting import scores as scores
     from breadth.reporting import view as view
 
 __version__ = "0.1.0"
@@ -44,7 +46,7 @@ _HOMES = {
     "breadth.irt": ("Calibration", "Priors", "ability", "calibrate", "levels"),
     "breadth.level_transfer": ("Transfer", "transfer"),
     "breadth.records": ("Study",),
-    "breadth.reporting": ("report", "view"),
+    "breadth.reporting": ("Scores", "report", "scores", "view"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -34,10 +34,32 @@ def test_anchor(breadth, answers, calibration, tmp_path):
     assert "nothing to calibrate" in all_known.stderr
 
 
+def test_a_directory_of_matrices_and_the_headline(breadth, tmp_path):
+    """Two test sets on which subjects differ in the answer they prefer; chance is said on the command line."""
+    generator = np.random.default_rng(5)
+    prefers = generator.normal(0, 1.5, (80, 1))
+    (tmp_path / "sets").mkdir()
+    for name in ("snli", "hans"):
+        chance = 1 / (1 + np.exp(-prefers * np.where(np.arange(30) % 2 == 0, 1, -1)))
+        right = (generator.random(chance.shape) < chance).astype(np.int8)
+        columns = {"model": [f"m{i}" for i in range(80)]} | {f"q{j}": right[:, j] for j in range(30)}
+        pl.DataFrame(columns).write_csv(tmp_path / "sets" / f"{name}.csv")
+    both = breadth("calibrate", tmp_path / "sets", "--model", "2pl", "--chance", 0.5, "--out", tmp_path / "c.csv")
+    assert both.stderr.startswith("warning: the answers do not measure one ability here")
+    text = " ".join(both.stdout.split())
+    assert "The answers do not measure one ability here" in text
+    assert "Chance is 50%: " in text
+    assert "wrong key" not in text + both.stderr
+    assert pl.read_csv(tmp_path / "c.csv")["item"][0] == "hans / q0"
+    one = breadth("calibrate", tmp_path / "sets", "--testset", "snli")
+    assert "80 subjects x 30 items" in " ".join(one.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["calibrate", "nothing.npz"], "no such file"),
+        (["calibrate", "ANSWERS", "--chance", "25"], "--chance is 25; it lies between 0 and 1"),
         (["calibrate", "ANSWERS", "--levels", "1"], "--levels is 1"),
         (["calibrate", "ANSWERS", "--priors", "nothing.json"], "priors are"),
         (["calibrate", "ANSWERS", "--anchor", "nothing.parquet"], "no such file"),

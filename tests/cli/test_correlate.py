@@ -31,6 +31,16 @@ def test_options_reach_the_verb(breadth, table):
     assert "Of 3 correlations" in " ".join(out.stdout.split())
 
 
+def test_direction_and_robust(breadth, table):
+    out = breadth(
+        "correlate", table, "--control", "in_domain", "--by", "run", "--order", "step", "--lower-is-better", "science",
+        "--lower-is-better", "negation", "--robust",
+    )  # fmt: skip
+    words = " ".join(out.stdout.split())
+    assert "Lower is better on science and negation" in words
+    assert "(--robust)" in words
+
+
 def test_item_counts(breadth, table):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--testsets", "negation,science", "--item-counts",
@@ -54,6 +64,8 @@ def test_item_counts(breadth, table):
         (["--control", "in_domain", "--adjust", "quadratic"], "gam, linear"),
         (["--control", "in_domain", "--ci", "wide"], "auto, iid, ar"),
         (["--control", "in_domain", "--method", "kendall"], "spearman"),
+        (["--control", "in_domain", "--by", "run", "--order", "step", "--lower-is-better", "los"], "(lower is better)"),
+        (["--control", "in_domain", "--robust", "--method", "spearman"], "choose one"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(breadth, table, arguments, message):

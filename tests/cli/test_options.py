@@ -11,7 +11,17 @@ import breadth as package
 
 PANELS = {
     "Measure": ["run", "demo"],
-    "Analyse": ["correlate", "calibrate", "ability", "levels", "profile", "sample", "transfer", "difficulty-vs"],
+    "Analyse": [
+        "correlate",
+        "calibrate",
+        "ability",
+        "levels",
+        "profile",
+        "sample",
+        "scores",
+        "transfer",
+        "difficulty-vs",
+    ],
     "Show": ["report", "view"],
     "Manage": ["get", "validate", "ls"],
 }

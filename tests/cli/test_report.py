@@ -23,6 +23,7 @@ def test_report_of_a_study(breadth, simulated_study, tmp_path):
         (("--format", "pdf"), "choose html, md or json"),
         (("--out", "nowhere/at/all.html"), "there is no directory"),
         (("--out", "r.docx"), "cannot tell the format"),
+        (("--score", "f1"), "choose accuracy, auc, dprime, balanced, logscore"),
     ],
 )
 def test_bad_input_is_one_line(breadth, simulated_study, arguments, words):
@@ -30,6 +31,24 @@ def test_bad_input_is_one_line(breadth, simulated_study, arguments, words):
     assert out.returncode == 2
     assert words in out.stderr
     assert out.stderr.count("\n") == 1
+
+
+def test_scores_of_a_study(breadth, simulated_study, tmp_path):
+    out = breadth("scores", simulated_study.folder, "--out", tmp_path / "s.csv")
+    assert "Last checkpoints" in out.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"s.csv", "s.changes.csv", "s.answers.csv"}
+    assert len((tmp_path / "s.csv").read_text().splitlines()) == 1 + 4 * 24 * 8
+
+
+def test_another_score(breadth, simulated_study, tmp_path):
+    breadth("report", simulated_study.folder, "--out", tmp_path / "r.json", "--score", "auc")
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert "in-domain area under the ROC curve" in report["findings"]["carry_over"]["finding"]
+    shown = breadth("correlate", simulated_study.folder, "--score", "auc", "--control", "bias")
+    assert "after controlling for plain and bias" in " ".join(shown.stdout.split())
+    wrong = breadth("correlate", simulated_study.folder, "--score", "area", ok=False)
+    assert wrong.returncode == 2
+    assert "choose accuracy, auc, dprime, balanced, logscore" in wrong.stderr
 
 
 def test_not_a_study(breadth, tmp_path):

@@ -34,7 +34,7 @@ def test_calibrate_then_profile(breadth, study, tmp_path):
     assert pl.read_parquet(path)["testset"].unique().to_list() == ["away"]
     out = breadth("profile", study, "--calibration", path, "--subjects", "m-home-8-0-2", "--levels", 3)
     assert "m-home-8-0-2/128 minus m-home-8-0-2/0" in out.stdout
-    assert "60 of 180 items are in the calibration" in out.stderr
+    assert "60 of 180 items have a level in the calibration" in out.stderr
     assert "the 30 ablest of 144" in breadth("ability", study, "--with", path).stdout
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from breadth.correlation.correlate import FEW_ROWS
 from false_discoveries import wrong_calls
 from interval_coverage import coverage
 from interval_robustness import coverage as elsewhere
-from interval_robustness import plus_noise, random_walk, unequal
+from interval_robustness import mean_over_groups, plus_noise, random_walk, tailed, unequal
 
 
 @pytest.mark.slow
@@ -16,6 +17,25 @@ from interval_robustness import plus_noise, random_walk, unequal
 def test_default_interval_covers(kind, adjust, rho, truth):
     # 1,500 runs: the simulation's own error is 0.006, so these bounds are the promised ones less two of it.
     assert 0.908 <= coverage(kind, adjust, "ar", rho, truth, runs=1500, seed=1) <= 0.992
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tail", "least"), [("t5", 0.93), ("t3", 0.90), ("one spike", 0.93)])
+@pytest.mark.parametrize("adjust", ["linear", "gam"])
+@pytest.mark.parametrize("n", [20, 41, 100])
+@pytest.mark.parametrize("rho", [0.0, 0.3, 0.6, 0.8, 0.9])
+@pytest.mark.parametrize("truth", [0.0, 0.5])
+def test_default_interval_covers_heavy_tails(tail, least, adjust, n, rho, truth):
+    # 800 runs: less two of the simulation's error.
+    assert elsewhere(tailed(tail, rho), n, adjust, truth, runs=800, seed=4) >= least - 0.018
+
+
+def test_rows_below_which_a_warning_is_given():
+    for adjust, few in (("gam", 8), ("linear", 5)):
+        worst = max(abs(mean_over_groups(few, adjust, r, calls=60, rho=0.0)[0]) for r in (0.0, 0.5))
+        enough = max(abs(mean_over_groups(FEW_ROWS[adjust], adjust, r, calls=60, rho=0.0)[0]) for r in (0.0, 0.5))
+        assert enough < 0.11
+        assert worst > enough + 0.03
 
 
 def test_fisher_does_not():

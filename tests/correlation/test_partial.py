@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from breadth.correlation import Flag, Panel, Settings, partial_correlations, rows_needed
+from breadth.correlation import Flag, Panel, Settings, independent_interval, partial_correlations, rows_needed
 from breadth.correlation.partial import CODES
 
 
@@ -30,7 +30,10 @@ def test_linear_equals_pingouin(controls, seed):
     result = partial_correlations(panel_of(y, z), Settings("linear"))
     theirs = pingouin_partial(y, z)
     assert abs(result.r[0, 0] - theirs["r"].iloc[0]) < 1e-10
-    assert result.p[0, 0] == pytest.approx(theirs.filter(like="p").iloc[0, 0], rel=1e-6)
+    # Our p allows for heavy tails; pingouin's is that of normal rows.
+    normal = independent_interval(result.r, result.n, result.spent)
+    assert normal.p[0, 0] == pytest.approx(theirs.filter(like="p").iloc[0, 0], rel=1e-6)
+    assert result.p[0, 0] >= normal.p[0, 0] - 1e-12
 
 
 @given(st.integers(0, 10_000), st.integers(6, 60))
@@ -157,7 +160,7 @@ def test_constant_control_and_short_series():
         z = generator.standard_normal(need)
         enough = partial_correlations(panel_of(y[:need], z), Settings(adjust))
         short = partial_correlations(panel_of(y[: need - 1], z[:-1]), Settings(adjust))
-        assert enough.flag[0, 0] == 0
+        assert enough.flag[0, 0] in (0, CODES[Flag.FEW_EFFECTIVE_ROWS])
         assert short.flag[0, 0] == CODES[Flag.TOO_FEW_ROWS]
 
 

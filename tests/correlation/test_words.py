@@ -74,3 +74,26 @@ def test_tables_fit_the_terminal(result, width):
     assert "the 30 best supported of 75" in text
     assert text.count("-0.") + text.count("+0.") >= 3 * 30, "numbers are never cut"
     assert "…" not in text.split("Over groups")[1] or width < 100
+
+
+def test_long_names_stay_apart_in_the_terminal():
+    """Names that differ only at their end, or only in the middle, are cut so that no two rows look alike."""
+    from rich.console import Console
+
+    names = [f"leaderboard_mmlu_pro_category_{kind}_5_shot" for kind in ("law", "history", "maths", "physics")]
+    generator = __import__("numpy").random.default_rng(0)
+    frame = pl.DataFrame(generator.standard_normal((120, 5)), schema=["m", *names])
+    frame = frame.with_columns(run=pl.Series([f"a/long/path/of/a/run/seed-{i // 30}" for i in range(120)]))
+    result = breadth.correlate(frame, control="m", by="run")
+    for table in (
+        pairs_table(result.pairs, ["run"], 80),
+        heterogeneity_table(result.heterogeneity, 80),
+        groups_table(result.pairs, ["run"], 80),
+    ):
+        console = Console(width=100, record=True, file=__import__("io").StringIO())
+        console.print(table)
+        lines = [line for line in console.export_text().splitlines() if "…" in line or line.split()[:1][0:1] == ["1"]]
+        columns = 3 if str(table.columns[1].header) == "a" else 2 if str(table.columns[0].header) == "a" else 1
+        keys = [tuple(line.split("   ")[:columns]) for line in lines if line.strip()]
+        assert len(keys) == table.row_count
+        assert len(set(keys)) == len(keys)

@@ -1,3 +1,4 @@
+import numpy as np
 import polars as pl
 import pytest
 
@@ -50,3 +51,17 @@ def test_the_seed_decides(tmp_path):
 def test_runs_say_what_determines_them(levels_study, key):
     records = [run.record() for run in StudyStore(levels_study.folder).runs()]
     assert all(getattr(record, key) is not None for record in records)
+
+
+def test_answer_bias_swings_in_all_shifted_sets_together(tmp_path):
+    import breadth
+
+    study = breadth.open(simulate_study(tmp_path / "s", runs=1, checkpoints=30, answer_bias=2.0, together=0.0).folder)
+    scores = breadth.scores(study).scores
+    shares, areas = (scores.pivot(on="testset", index="step", values=name) for name in ("share", "auc"))
+    away = [name for name in shares.columns if name not in ("step", "plain")]
+    together = np.corrcoef(shares.select(away).to_numpy().T)[np.triu_indices(len(away), 1)]
+    assert together.min() > 0.8
+    assert shares["chat"].max() - shares["chat"].min() > 0.6
+    assert shares["plain"].std() < shares["chat"].std() / 2
+    assert areas["chat"].std() < 0.15

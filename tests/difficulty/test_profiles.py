@@ -27,6 +27,12 @@ def calibration(data):
     return breadth.calibrate(data, model="2pl")
 
 
+@pytest.fixture(scope="module")
+def placed(calibration):
+    """Items that have a level: those with a slope that is clearly above 0."""
+    return calibration.items["level"].is_not_null().to_numpy()
+
+
 def test_accuracy_with_wilsons_interval(data, calibration):
     result = breadth.profile(data, calibration, ["m3"], levels=4).levels
     level = calibration.levels(4)["level"].to_numpy()
@@ -38,9 +44,9 @@ def test_accuracy_with_wilsons_interval(data, calibration):
         assert (row["ci_low"], row["ci_high"]) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
 
 
-def test_differences_are_paired_and_add_up(data, calibration):
+def test_differences_are_paired_and_add_up(data, calibration, placed):
     result = breadth.profile(data, calibration, "m3,m5", levels=4).differences
-    both = (data.matrix[3] >= 0) & (data.matrix[5] >= 0)
+    both = (data.matrix[3] >= 0) & (data.matrix[5] >= 0) & placed
     one, two = data.matrix[3][both], data.matrix[5][both]
     whole = result.filter(pl.col("level").is_null()).row(0, named=True)
     theirs = stats.ttest_rel(one, two)
@@ -63,12 +69,15 @@ def test_default_subjects_are_spread_over_ability(data, calibration):
     assert result.figure().to_dict()
 
 
-def test_items_outside_the_calibration_are_left_out(data, calibration):
+def test_items_without_a_level_are_left_out(data, calibration, placed):
     wider = np.column_stack([np.ones(200, dtype=np.int8), data.matrix])
     more = as_study(wider, data.subject_names, ["unknown", *data.item_names])
     result = breadth.profile(more, calibration, ["m1"], levels=3)
-    assert "60 of 61 items" in result.warnings[0]
-    assert result.levels["n"].sum() == (data.matrix[1] >= 0).sum()
+    assert f"{placed.sum()} of 61 items have a level in the calibration" in result.warnings[0]
+    assert result.levels["n"].sum() == ((data.matrix[1] >= 0) & placed).sum()
+    unplaced = calibration.items.with_columns(pl.lit(None, dtype=pl.Float64).alias("difficulty"))
+    with pytest.raises(InputError, match="none of its items has a level, because no difficulty is known"):
+        breadth.profile(data, breadth.Calibration(unplaced, calibration.subjects, calibration.fit), ["m1"])
     with pytest.raises(InputError, match="no subject nobody"):
         breadth.profile(data, calibration, "nobody")
     with pytest.raises(InputError, match=r"no subject M199x\. Did you mean m199"):

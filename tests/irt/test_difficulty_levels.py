@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.irt import assign_levels, cut_levels, level_stability
+from breadth.irt import Estimates, assign_levels, cut_levels, level_stability
+from breadth.irt.difficulty_levels import known_difficulties
 
 
 @given(st.lists(st.floats(-5, 5), min_size=20, max_size=200, unique=True), st.integers(2, 10))
@@ -126,3 +127,42 @@ def test_few_subjects_are_split_in_two():
     answers = np.random.default_rng(1).integers(0, 2, (30, 12)).astype(np.int8)
     found = level_stability(answers, lambda matrix: -matrix.mean(axis=0), levels=3, repeats=2)
     assert found.subjects.tolist() == [15]
+
+
+def estimates(**columns):
+    """Estimates of items with slope 1 and error 0.1, but for what is given."""
+    size = len(next(iter(columns.values())))
+    given = {"difficulty": np.zeros(size), "discrimination": np.ones(size), "discrimination_se": np.full(size, 0.1)}
+    given |= {"difficulty_se": np.full(size, 0.2), "ability_mean": 0.0, "ability_sd": 1.0} | columns
+    fields = dict.fromkeys(Estimates._fields) | {name: np.asarray(value, float) for name, value in given.items()}
+    return Estimates(**fields)
+
+
+def test_a_difficulty_needs_a_slope_that_is_clearly_above_0():
+    slopes = np.array([1.0, 0.17, 0.16, 0.0, -0.5, -0.1, np.nan])
+    known = known_difficulties(estimates(discrimination=slopes), np.full(7, 0.5))
+    assert (~np.isnan(known.difficulty)).tolist() == [True, True, *[False] * 5]
+    assert np.isnan(known.error).tolist() == [False, False, *[True] * 5]
+    assert not known.unknown.any()
+
+
+def test_a_difficulty_far_out_or_without_precision_is_not_known():
+    far = estimates(difficulty=[6.4, 6.6, -4000, 0, 0, 0], difficulty_se=[1, 1, 1e6, 3.2, 3.3, np.nan])
+    known = known_difficulties(far, np.full(6, 0.5))
+    assert known.unknown.tolist() == [False, True, True, False, True, True]
+    assert np.isnan(known.difficulty).tolist() == known.unknown.tolist()
+    # On the scale of an anchor the range is that of the subjects.
+    able = estimates(difficulty=[8.0, -4.0, 8.0], ability_mean=3.0, ability_sd=0.9)
+    assert known_difficulties(able, np.full(3, 0.5)).unknown.tolist() == [False, True, False]
+
+
+def test_items_that_all_or_none_got_right_are_the_easiest_and_the_hardest():
+    share = np.array([1.0, 1.0, 1.0, 0.0, 0.0, np.nan])
+    given = estimates(
+        difficulty=[-3.0, -300.0, 5.0, np.inf, 4.0, np.nan],
+        discrimination=[0.1, 0.1, -0.1, np.nan, 1.0, np.nan],
+        discrimination_se=np.full(6, 2.0),
+    )
+    known = known_difficulties(given, share)
+    np.testing.assert_array_equal(known.difficulty, [-3.0, -6.5, -6.5, 6.5, 4.0, np.nan])
+    assert np.isnan(known.error).tolist() == [False, True, True, True, False, True]

@@ -5,9 +5,16 @@ import pytest
 from scipy import integrate
 
 from breadth.datasets import simulate_answers as simulate
-from breadth.irt import MODELS, Answers, Parameters
+from breadth.irt import MODELS, Answers, Parameters, expectation
 from breadth.irt.expectation import expect, from_scores, from_table, grid_for
-from breadth.irt.parameters import KNOTS, curves
+from breadth.irt.parameters import curves
+
+KNOTS = curves(Parameters.of(np.zeros(1), np.ones(1))).knots
+
+
+@pytest.fixture(autouse=True)
+def _only_short_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expectation, "WHOLE_CELLS", 0)
 
 
 @pytest.mark.parametrize("j", [3, 30, 300, 3000])
@@ -16,7 +23,7 @@ def test_the_short_sum_around_the_mode_equals_the_sum_over_the_whole_grid(j: int
     slope = truth.discrimination
     items = Parameters.of(truth.difficulty, slope)
     at = curves(items)
-    grid = grid_for(float((slope**2 @ (at.logistic * (1 - at.logistic))).max()))
+    grid = grid_for(float((slope**2 @ (at.logistic * (1 - at.logistic))).max()), at.knots)
     score, ones = truth.matrix @ slope, np.ones(60)
     short = from_scores(score, at.log_one_plus.sum(axis=0), grid, ones)
     whole = from_table(np.tile(-at.log_one_plus.sum(axis=0), (60, 1)), grid, ones, score)
@@ -34,7 +41,7 @@ def test_subjects_with_all_right_or_all_wrong_lose_little_to_the_ends_of_the_gri
     slope, ones = truth.discrimination, np.ones(2)
     items = Parameters.of(truth.difficulty, slope)
     at = curves(items)
-    grid = grid_for(float((slope**2 @ (at.logistic * (1 - at.logistic))).max()))
+    grid = grid_for(float((slope**2 @ (at.logistic * (1 - at.logistic))).max()), at.knots)
     score = np.array([0.0, slope.sum()])
     short = from_scores(score, at.log_one_plus.sum(axis=0), grid, ones)
     whole = from_table(np.tile(-at.log_one_plus.sum(axis=0), (2, 1)), grid, ones, score)
@@ -45,7 +52,7 @@ def test_subjects_with_all_right_or_all_wrong_lose_little_to_the_ends_of_the_gri
 def test_interpolated_posteriors_equal_adaptive_integration() -> None:
     truth = simulate(5, 500, 2)
     a, d = truth.discrimination, -truth.discrimination * truth.difficulty
-    found = expect(MODELS["2pl"], Answers.of(truth.matrix), Parameters(a, d, np.zeros(500)))
+    found = expect(MODELS["2pl"], Answers.of(truth.matrix), Parameters(a, d, np.zeros(500), np.zeros(500)))
     for i, row in enumerate(truth.matrix):
         centre = float(found.posterior.mean[i])
 
@@ -63,7 +70,7 @@ def test_interpolated_posteriors_equal_adaptive_integration() -> None:
 
 def test_the_three_models_agree_where_they_coincide() -> None:
     truth = simulate(50, 20, 3, "1pl", 0.2)
-    items = Parameters(np.ones(20), -truth.difficulty, np.zeros(20))
+    items = Parameters(np.ones(20), -truth.difficulty, np.zeros(20), np.zeros(20))
     answers = Answers.of(truth.matrix)
     one, two, three = (expect(MODELS[name], answers, items) for name in ("1pl", "2pl", "3pl"))
     assert one.log_likelihood == pytest.approx(two.log_likelihood, abs=1e-8)

@@ -45,7 +45,13 @@ def test_broken_items_are_noted(truth):
         assert found.items["flag"].is_null().equals(found.items["note"].is_null().alias("flag"))
         assert found.items["difficulty"][2] is None
         assert found.items["difficulty"].drop_nulls().is_finite().all()
-        assert found.items["difficulty_se"][0] > 3 * found.items["difficulty_se"][20]
+        assert found.items["level"][:2].to_list() == [0, 9], "what all or none got right is the easiest and the hardest"
+        if model == "1pl":
+            assert found.items["difficulty_se"][0] > 3 * found.items["difficulty_se"][20]
+        else:
+            assert found.items["difficulty"][:2].abs().max() <= 6.5
+            assert found.items.select("difficulty", "level")[3].row(0) == (None, None), "a turned item has no place"
+            assert found.items["discrimination"][3] < 0
         assert found.subjects["flag"][7] == SubjectFlag.NO_ANSWERS
         assert found.subjects["ability"][7] is None
         assert "q03" in " ".join(found.warnings)
@@ -69,9 +75,135 @@ def test_subjects_that_are_all_alike_doubt_no_key(tmp_path):
     assert found.fit["reliability"][0] < 0.5
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
     assert "too alike to be told apart (reliability 0." in " ".join(found.warnings)
-    assert found.warnings[-1] == found.reliability_warning
+    assert found.warnings[0] == found.scale_warning
+    assert found.summary().startswith("The subjects are too alike")
     found.save(tmp_path / "c.parquet")
-    assert breadth.Calibration.load(tmp_path / "c.parquet").reliability_warning == found.reliability_warning
+    assert breadth.Calibration.load(tmp_path / "c.parquet").scale_warning == found.scale_warning
+
+
+def prefer(subjects, items, seed, strength=1.5):
+    """Answers of subjects that prefer Yes or No more than they are able, to items labelled so."""
+    generator = np.random.default_rng(seed)
+    label = np.where(np.arange(items) % 3 == 0, "Yes", "No")
+    preference, ability = generator.standard_normal((2, subjects, 1))
+    logit = 0.3 * (ability - generator.standard_normal(items)) + strength * np.where(label == "Yes", 1, -1) * preference
+    return (generator.random(logit.shape) < 1 / (1 + np.exp(-logit))).astype(np.int8), label
+
+
+def test_a_preference_for_a_label_is_not_an_ability(tmp_path):
+    matrix, label = prefer(150, 90, 4)
+    np.savez(tmp_path / "answers.npz", R=matrix, label=label)
+    found = breadth.calibrate(tmp_path / "answers.npz", model="2pl")
+    fit = found.fit.row(0, named=True)
+    assert fit["reliability"] > 0.9, "which is why reliability is not enough"
+    assert fit["against_scale"] > 0.25
+    assert found.scale_warning.startswith("the answers do not measure one ability here")
+    assert found.warnings[0] == found.scale_warning
+    text = found.summary()
+    assert text.startswith("The answers do not measure one ability here")
+    assert "Slopes depend on the label: " in text
+    assert "items labelled Yes have a negative one" in text
+    assert "rank correlation with the score is" in text
+    assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
+    assert not any("wrong key" in line for line in found.warnings)
+    backwards = found.items.filter(pl.col("discrimination") < 0)
+    assert backwards["difficulty"].null_count() == backwards["level"].null_count() == backwards.height
+    assert "the slope is below 0, so the item has no difficulty" in backwards["note"].to_list()
+    # Chance follows from the two labels.
+    assert fit["chance"] == 0.5
+    assert fit["subjects_at_chance"] > 75
+    assert set(found.subjects["flag"].drop_nulls()) >= {SubjectFlag.AT_CHANCE.value}
+    found.save(tmp_path / "c.csv")
+    loaded = breadth.Calibration.load(tmp_path / "c.csv")
+    assert loaded.scale_warning == found.scale_warning
+    assert loaded.summary().startswith("The answers do not measure one ability here")
+    assert np.allclose(loaded.score(tmp_path / "answers.npz")["ability"], found.subjects["ability"], atol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+@pytest.mark.parametrize(("subjects", "items", "slope"), [(50, 40, 1.0), (90, 60, 0.7), (250, 30, 2.0)])
+def test_one_ability_is_not_doubted_with_few_subjects(model, subjects, items, slope):
+    for seed in range(5):
+        generator = np.random.default_rng(100 + seed)
+        logit = slope * (generator.standard_normal((subjects, 1)) - generator.standard_normal(items))
+        matrix = (generator.random(logit.shape) < 1 / (1 + np.exp(-logit))).astype(np.int8)
+        found = breadth.calibrate(matrix, model=model)
+        assert "one ability" not in (found.scale_warning or "")
+        assert found.fit["score_correlation"].item() > 0.85
+
+
+def test_guessing_and_turned_items_are_doubted():
+    generator = np.random.default_rng(9)
+    ability = np.repeat(generator.standard_normal((250, 2)), [25, 15], axis=1)
+    logit = 1.5 * (ability - generator.standard_normal(40))
+    two = (generator.random(logit.shape) < 1 / (1 + np.exp(-logit))).astype(np.int8)
+    guessed = (generator.random((120, 80)) < 0.25).astype(np.int8)
+    swapped = np.where(np.arange(40) < 10, 1 - two[:, :40], two)  # a quarter of the items turned round
+    for matrix in (guessed, swapped):
+        found = breadth.calibrate(matrix, model="2pl", chance=0.25)
+        assert "do not measure one ability" in found.scale_warning
+        assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
+    assert breadth.calibrate(guessed, chance=0.25).fit["subjects_at_chance"].item() > 100
+    assert breadth.calibrate(two, model="2pl").fit["score_correlation"].item() < 0.95
+
+
+def test_a_slope_that_is_not_clear_gives_no_difficulty(truth):
+    """Answers to one item are coins, so its difficulty would be anything; to another nearly always right."""
+    generator = np.random.default_rng(3)
+    matrix = truth[0].matrix.copy()
+    matrix[:, 5] = generator.integers(0, 2, 400)
+    study = replace(truth[0], matrix=matrix)
+    found = breadth.calibrate(study, model="2pl")
+    row = found.items.row(5, named=True)
+    assert (row["difficulty"], row["difficulty_se"], row["level"], row["level_low"]) == (None,) * 4
+    assert row["flag"] == ItemFlag.NO_DISCRIMINATION
+    assert row["note"] == "the slope is not clearly above 0, so the item has no difficulty"
+    assert row["discrimination"] < 1.645 * row["discrimination_se"]
+    assert row["intercept"] == pytest.approx(np.log(matrix[:, 5].mean() / (1 - matrix[:, 5].mean())), abs=0.1)
+    assert "1 item has no difficulty and no level." in found.summary()
+    # Everything that rests on difficulty does without it.
+    assert found.levels(4)["level"].null_count() == 1
+    assert found.level_stability(4, repeats=1).height
+    assert found.figure().to_dict()
+    assert found.accuracy_by_level(["s0"], 4)["n"].sum() == 39
+    assert np.allclose(found.score(study)["ability"], found.subjects["ability"], atol=1e-6)
+    profile = breadth.profile(study, found, ["s0", "s1"], levels=4)
+    assert profile.warnings == ("39 of 40 items have a level in the calibration; the others are left out",)
+    items = pl.DataFrame({"item": study.item_names})
+    assert breadth.sample(items, found).items.height == 39
+    assert breadth.difficulty_vs(found, items.with_columns(x=pl.int_range(40)))["n"].item() == 39
+    again = breadth.calibrate(study, model="2pl", anchor=found)
+    assert again.items["difficulty"][5] is None
+    assert np.allclose(again.items["difficulty"].drop_nulls(), found.items["difficulty"].drop_nulls())
+
+
+def test_notes_do_not_contradict_the_slope(truth):
+    """An item that goes with ability, and against a score that most items make by chance."""
+    generator = np.random.default_rng(2)
+    matrix = np.where(np.arange(40) < 34, generator.integers(0, 2, (400, 40)), truth[0].matrix).astype(np.int8)
+    for model in ("1pl", "2pl"):
+        rows = breadth.calibrate(matrix, model=model).items.filter(flag=ItemFlag.NO_DISCRIMINATION.value)
+        assert rows.height
+        if model == "2pl":
+            assert (rows["discrimination"] <= 1.645 * rows["discrimination_se"]).all()
+        else:
+            assert (
+                rows["note"].str.starts_with("right answers do not go with the score (item-rest correlation -0").all()
+            )
+
+
+def test_chance_from_options_or_labels(truth):
+    def chance(**columns):
+        study = replace(truth[0], items=truth[0].items.with_columns(**columns))
+        return breadth.calibrate(study).fit["chance"].item()
+
+    assert chance() is None
+    assert chance(options=pl.Series([["a", "b", "c", "d"]] * 40)) == 0.25
+    assert chance(label=pl.Series(["Yes", "No"] * 20)) == 0.5
+    assert chance(label=pl.Series(["A", "B", "C", "D"] * 10)) == 0.25
+    assert chance(label=pl.Series([str(k) for k in range(40)])) is None, "free answers"
+    assert chance(label=pl.Series(["Yes"] * 39 + ["No"])) is None
+    assert breadth.calibrate(truth[0], chance=0.2).fit["chance"].item() == 0.2
 
 
 def test_pure_likelihood_lets_extreme_items_go(truth):
@@ -93,7 +225,7 @@ def test_priors_from_a_file(truth, tmp_path):
     for content, message in [
         ('{"spread": 1}', "unknown prior spread"),
         ("[1", "JSON"),
-        ('{"slope_sd": "x"}', "number or null"),
+        ('{"intercept_sd": "x"}', "number or null"),
         ("[1]", "JSON object"),
     ]:
         path.write_text(content)
@@ -152,11 +284,12 @@ def test_shares_are_fractional_answers(truth):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "4pl"}, "choose 1pl"),
+        ({"model": "5pl"}, "choose 1pl"),
         ({"levels": 1}, "--levels is 1"),
         ({"copies": "burn"}, "choose keep"),
         ({"priors": "flat"}, "priors are"),
         ({"testset": "u"}, "no test set 'u'"),
+        ({"chance": 4.0}, "--chance is 4; it lies between 0 and 1"),
     ],
 )
 def test_bad_options(truth, options, message):
@@ -253,3 +386,27 @@ class TestRealData:
         found = breadth.difficulty_vs(two, shared_data / "qa" / "gsm8k.parquet", measures="steps,length")
         assert found["n"].to_list() == [486, 486]
         assert (found["ci_low"] > 0).all()
+        assert rasch.scale_warning is None
+        assert two.scale_warning is None
+        assert two.fit["score_correlation"].item() > 0.98
+
+    @pytest.mark.parametrize("name", ["rte", "sst2", "musr", "legalbench"])
+    def test_answers_that_do_not_measure_one_ability(self, shared_data, name):
+        found = breadth.calibrate(shared_data / "responses" / f"{name}.npz", model="2pl")
+        assert "do not measure one ability" in found.scale_warning
+        assert found.fit["against_scale"].item() > 0.25
+        assert found.fit["score_correlation"].item() < 0.75
+        assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
+        assert found.items["difficulty"].abs().max() <= 6.5
+        easiest, hardest = (found.items.filter(level=level)["p_correct"].mean() for level in (0, 9))
+        assert easiest > hardest + 0.1, "levels are not turned round"
+
+    @pytest.mark.parametrize("name", ["med_qa", "arc_challenge", "ifeval", "openllm_math", "bigcodebench"])
+    def test_answers_that_do(self, shared_data, name):
+        for model in ("1pl", "2pl"):
+            found = breadth.calibrate(shared_data / "responses" / f"{name}.npz", model=model)
+            assert found.scale_warning is None
+            assert found.fit["against_scale"].item() < 0.06
+            assert found.fit["score_correlation"].item() > 0.98
+            right = found.items.drop_nulls("level").group_by("level").agg(pl.col("p_correct").mean()).sort("level")
+            assert right["p_correct"][0] > right["p_correct"][4] > right["p_correct"][9]

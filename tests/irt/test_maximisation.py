@@ -6,6 +6,7 @@ import pytest
 from breadth.datasets import simulate_answers as simulate
 from breadth.irt import MODELS, Answers, Parameters, Priors, marginal, maximisation
 from breadth.irt.expectation import expect
+from breadth.irt.parameters import Common
 
 
 @pytest.mark.parametrize("model", ["1pl", "2pl"])
@@ -22,9 +23,12 @@ def test_fast_standard_errors_are_close_to_exact_ones(model: str, monkeypatch: p
 def test_an_m_step_raises_the_likelihood(model: str) -> None:
     truth = simulate(300, 12, 2, "1pl", 0.1)
     answers = Answers.of(truth.matrix)
-    items = Parameters(np.ones(12), np.zeros(12), np.full(12, 0.1 * MODELS[model].guessing))
-    free = np.tile([[MODELS[model].slope == "item"], [True], [MODELS[model].guessing]], 12)
+    chosen = MODELS[model]
+    items = Parameters(
+        np.ones(12), np.zeros(12), np.full(12, 0.1 * chosen.guessing), np.full(12, 0.05 * chosen.ceiling)
+    )
+    free = np.tile([[chosen.slope == "item"], [True], [chosen.guessing], [chosen.ceiling]], 12)
     before = expect(MODELS[model], answers, items)
-    better = maximisation.improve(MODELS[model], items, before, Priors.none(), free)
+    better = maximisation.improve(MODELS[model], items, before, Priors.none(), free, Common(1.0, 1.0, 0.0))
     assert expect(MODELS[model], answers, better.items).log_likelihood > before.log_likelihood + 10
     assert all((information >= 0).all() for information in better.information)

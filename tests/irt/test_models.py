@@ -44,8 +44,8 @@ def test_patterns_with_counts_are_the_same_as_every_subject(patterns: Callable[[
     matrix, counts = patterns("LSAT7")
     counted = MODELS[model].fit(Answers.of(matrix, weights=counts.astype(float)))
     each = MODELS[model].fit(Answers.of(np.repeat(matrix, counts, axis=0)))
-    assert counted.log_likelihood == pytest.approx(each.log_likelihood, abs=1e-6)
-    np.testing.assert_allclose(counted.difficulty, each.difficulty, atol=1e-6)
+    assert counted.log_likelihood == pytest.approx(each.log_likelihood, abs=1e-4)
+    np.testing.assert_allclose(counted.difficulty, each.difficulty, atol=1e-4)
     np.testing.assert_allclose(counted.difficulty_se, each.difficulty_se, rtol=1e-5)
 
 
@@ -164,14 +164,15 @@ def test_recovers_parameters_3pl() -> None:
 
 def test_estimates_maximise_the_likelihood_3pl() -> None:
     matrix = simulate(1500, 5, 7, "3pl").matrix
-    priors = Priors(guessing_right=20.0, guessing_wrong=60.0)
+    priors = Priors(slope_ratio=None, guessing_right=20.0, guessing_wrong=60.0)
     found = fit_3pl(Answers.of(matrix), priors)
     a, d, g = found.discrimination, -found.discrimination * found.difficulty, found.guessing
     assert found.log_likelihood == pytest.approx(direct(matrix, a, d, g), abs=1e-4)
 
     def posterior(point: np.ndarray) -> float:
         slope, intercept, chance = point.reshape(3, 5)
-        prior = -np.sum((slope - 1) ** 2) / 8 - np.sum(intercept**2) / 50
+        mean = -(slope @ intercept) / (slope @ slope)
+        prior = -np.sum((intercept + slope * mean) ** 2) / 50
         prior += np.sum(19 * np.log(chance) + 59 * np.log1p(-chance))
         return direct(matrix, slope, intercept, chance) + float(prior)
 
@@ -378,14 +379,15 @@ def brute_force(matrix: np.ndarray, a: np.ndarray, d: np.ndarray) -> float:
 def test_estimates_maximise_the_likelihood_found_by_brute_force_2pl(missing: float) -> None:
     matrix = simulate(80, 4, 11, "2pl", missing).matrix
     matrix = matrix[(matrix >= 0).any(axis=1)]
-    priors = Priors(intercept_sd=2.0, slope_sd=0.7)
+    priors = Priors(intercept_sd=2.0, slope_ratio=None)
     found = fit_2pl(Answers.of(matrix), priors)
     a, d = found.discrimination, -found.discrimination * found.difficulty
     assert found.log_likelihood == pytest.approx(brute_force(matrix, a, d), abs=1e-4)
 
     def posterior(point: np.ndarray) -> float:
         slope, intercept = point[:4], point[4:]
-        prior = np.sum((slope - 1) ** 2) / (2 * 0.7**2) + np.sum(intercept**2) / (2 * 2.0**2)
+        mean = -(slope @ intercept) / (slope @ slope)
+        prior = np.sum((intercept + slope * mean) ** 2) / (2 * 2.0**2)
         return brute_force(matrix, slope, intercept) - float(prior)
 
     gradient = optimize.approx_fprime(np.concatenate([a, d]), posterior, 1e-4)

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from breadth.irt import Dimension, ItemFlag, Patterns, items_table, levels_table, stability_table, subjects_table
-from breadth.irt.words import Rule, calibration_findings, flagged
+from breadth.irt.words import Rule, calibration_findings, flagged, label_finding, scale_warning
 
 
 def test_findings_follow_the_checks(result):
@@ -25,8 +25,95 @@ def test_findings_follow_the_checks(result):
     assert "12 pairs are near-copies, which leaves 290 groups" in text(copies=copies(299, 12, 290))
     assert "residual" not in text()
     assert "patterns" not in text()
-    hard = result.items.with_columns(pl.col("difficulty") + 3)
-    assert "too hard for the typical subject" in calibration_findings(hard, result.subjects, result.fit)
+
+
+@pytest.mark.parametrize(
+    ("right", "chance", "says"),
+    [
+        (0.21, None, "21% of the answers are right: the items are hard for these subjects"),
+        (0.5, None, "50% of the answers are right: the items suit these subjects"),
+        (0.8, None, "80% of the answers are right: the items are easy for these subjects"),
+        (0.55, 0.5, "55% of the answers are right: the items are hard for these subjects"),
+    ],
+)
+def test_how_hard_the_items_are_follows_from_the_share_right(result, right, chance, says):
+    """Not from the gap between the median difficulty and ability, which negative slopes make small at 21 % right."""
+    items = result.items.with_columns(p_correct=pl.lit(right))
+    fit = result.fit.with_columns(chance=pl.lit(chance), subjects_at_chance=pl.lit(7), items_at_chance=pl.lit(3))
+    text = calibration_findings(items, result.subjects, fit)
+    assert says in text
+    assert ("Chance is 50%: 7 of 400 subjects and 3 of 40 items are not clearly above it" in text) == (
+        chance is not None
+    )
+
+
+def test_difficulties_that_are_not_known_are_out_of_the_summary(result):
+    def span(items):
+        text = calibration_findings(items, result.subjects, result.fit)
+        return text[text.index("Nine in ten") : text.index(" (ability has")]
+
+    flags = pl.Series([ItemFlag.ALL_WRONG, *[None] * 39], dtype=pl.String)
+    first = pl.int_range(pl.len()) == 0
+    far = result.items.with_columns(difficulty=pl.when(first).then(6.5).otherwise("difficulty"), flag=flags)
+    none = result.items.with_columns(difficulty=pl.when(~first).then("difficulty"))
+    assert span(far) == span(none)
+    assert "1 item has no difficulty and no level." in calibration_findings(none, result.subjects, result.fit)
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"against_scale": 0.16, "score_correlation": 0.95, "subjects": 300}, "16% of the items run clearly against"),
+        ({"against_scale": 0.02, "score_correlation": 0.65, "subjects": 300}, "with score is 0.65"),
+        ({"against_scale": 0.02, "score_correlation": -0.4, "subjects": 30}, "; or 30 subjects are too few for slopes"),
+        ({"against_scale": 0.02, "score_correlation": 0.7, "subjects": 20}, None),
+        ({"against_scale": 0.15, "score_correlation": 0.81, "subjects": 5000}, None),
+        ({"against_scale": None, "score_correlation": None, "subjects": 50}, None),
+        ({"against_scale": 0.4, "score_correlation": None, "subjects": 50}, "with score is unknown"),
+        ({"reliability": 0.3}, "too alike"),
+        ({}, None),
+    ],
+)
+def test_when_a_scale_is_doubted(row, says):
+    text = scale_warning({"model": "2pl", **row})
+    assert (text is None) if says is None else (says in text)
+
+
+def test_one_headline_that_says_what_to_do():
+    row = {"model": "2pl", "against_scale": 0.4, "score_correlation": 0.1, "subjects": 300, "reliability": 0.2}
+    assert scale_warning(row).startswith("the answers do not measure one ability here")
+    assert "too alike" not in scale_warning(row)
+    assert "use the 1PL" in scale_warning(row)
+    assert "use the 1PL" not in scale_warning(row | {"model": "1pl"})
+
+
+def labelled(negative, n=20):
+    """Items whose labels have so many negative slopes."""
+    slopes = [-1.0 if k < count else 1.0 for count in negative.values() for k in range(n)]
+    labels = [name for name in negative for _ in range(n)]
+    return pl.DataFrame({"label": labels, "discrimination": slopes, "point_biserial": slopes, "p_correct": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("negative", "says"),
+    [
+        ({"contradiction": 20, "neutral": 0, "entailment": 7}, "100% of the 20 items labelled contradiction"),
+        ({"Yes": 18, "No": 2}, "and 10% of the 20 labelled No"),
+        ({"Yes": 9, "No": 1}, None),
+        ({"Yes": 20}, None),
+    ],
+)
+def test_slopes_that_depend_on_the_label(negative, says):
+    text = label_finding(labelled(negative), own_slopes=True)
+    assert (text is None) if says is None else (says in text)
+
+
+def test_labels_need_items():
+    few = labelled({"Yes": 4, "No": 0}, n=4)
+    assert label_finding(few, own_slopes=True) is None
+    assert label_finding(few.drop("label"), own_slopes=True) is None
+    rasch = label_finding(labelled({"Yes": 20, "No": 0}), own_slopes=False)
+    assert rasch.startswith("Item-rest correlations depend on the label: 100% of the 20 items labelled Yes")
 
 
 @pytest.mark.parametrize(

@@ -146,3 +146,67 @@ def test_cells_without_variation_are_flagged():
 def test_bad_tables(change, message):
     with pytest.raises(InputError, match=message):
         breadth.transfer(change(table()[0]))
+
+
+def margins(seeds=3, items=80, sensitivity=0.0, lean=0.0, seed=0):
+    """Answers with margins of the untrained model and of models trained on two levels, which differ from it by a gain
+    of sensitivity and by a lean to one answer."""
+    generator = np.random.default_rng(seed)
+    level = np.repeat([0, 1], items)
+    first = np.arange(2 * items) % 2 == 0
+    persistent = generator.normal(size=2 * items)
+    parts = []
+    for condition in (None, 0, 1):
+        for one in range(1 if condition is None else seeds):
+            trained = condition is not None
+            odds = np.where(first, 0.6, -0.6) * (1 + sensitivity * trained) + 0.8 * persistent + lean * trained
+            odds = odds + 0.4 * generator.normal(size=2 * items)
+            margin = np.where(first, odds, -odds)
+            columns = {"item": range(2 * items), "level": level, "label": np.where(first, "no", "yes")}
+            frame = pl.DataFrame(columns | {"margin": margin, "correct": margin > 0})
+            parts.append(frame.with_columns(train_level=pl.lit(condition, dtype=pl.Int64), seed=pl.lit(one)))
+    return pl.concat(parts)
+
+
+def test_a_lean_is_no_gain_of_sensitivity():
+    frame = margins(lean=-3.0)
+    accuracy, area = breadth.transfer(frame), breadth.transfer(frame, score="auc")
+    assert (accuracy.cells["ci_high"] < 0).all(), "all cells lose accuracy"
+    assert (area.cells["ci_low"] < 0).all()
+    assert (area.cells["ci_high"] > 0).all()
+    assert "Scored by area under the ROC curve" in area.summary()
+    assert area.cells.columns[4] == "auc"
+    assert len(area.figure().to_dict()["vconcat"]) == 2
+
+
+@pytest.mark.parametrize("score", ["auc", "dprime", "balanced", "logscore"])
+def test_gains_of_sensitivity_are_gains_of_every_score(score):
+    result = breadth.transfer(margins(sensitivity=1.5), score=score)
+    assert (result.cells["ci_low"] > 0).all()
+    assert result.cells["gain"].to_numpy() == pytest.approx((result.cells[score] - result.cells["baseline"]).to_numpy())
+    assert result.breaks.height == 3
+
+
+def test_a_level_is_scored_by_its_own_items():
+    from scipy.stats import mannwhitneyu
+
+    frame = margins(seeds=1, sensitivity=0.5)
+    cell = breadth.transfer(frame, score="auc").cells.filter(train_level=1, test_level=0).row(0, named=True)
+    own = frame.filter(train_level=1, level=0).with_columns(
+        odds=pl.when(pl.col("label") == "no").then(pl.col("margin")).otherwise(-pl.col("margin")).cast(pl.Float32)
+    )
+    no, yes = (own.filter(label=label)["odds"].to_numpy() for label in ("no", "yes"))
+    assert cell["auc"] == pytest.approx(mannwhitneyu(no, yes).statistic / 1600)
+
+
+def test_scores_that_cannot_be_computed_are_refused():
+    frame = margins()
+    with pytest.raises(InputError, match="--score is 'f1'; choose accuracy, auc"):
+        breadth.transfer(frame, score="f1")
+    with pytest.raises(
+        InputError, match="auc is not defined for test set answers, level 0: its answers have no margin"
+    ):
+        breadth.transfer(frame.drop("margin"), score="auc")
+    few = frame.filter((pl.col("label") == "no") | (pl.col("level") == 0) | (pl.col("item") == 81))
+    with pytest.raises(InputError, match="needs 2 items of every label in every level, and answers, level 1 has 1"):
+        breadth.transfer(few, score="auc")

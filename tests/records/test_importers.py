@@ -149,6 +149,88 @@ def test_a_matrix_may_name_its_test_sets(tmp_path):
     assert study.select(testset="t").subject_names == ("m2",), "m1 answered nothing there"
 
 
+def write_matrices(folder):
+    """Two test sets with the same subjects in another order, and items of the same name."""
+    folder.mkdir()
+    pl.DataFrame({"model": ["m1", "m2"], "a": [1, 0], "b": [0, None]}).write_csv(folder / "snli.csv")
+    np.savez(folder / "hans.npz", R=np.array([[1, 1, 0], [0, 0, -1]]), models=["m2", "m1"], items=["a", "x", "y"])
+    return folder
+
+
+def test_a_directory_of_matrices_has_a_test_set_per_file(tmp_path):
+    study = open_study(write_matrices(tmp_path / "sets"))
+    assert study.testsets == ["hans", "snli"]
+    assert study.item_names == ("hans / a", "hans / x", "hans / y", "snli / a", "snli / b")
+    assert study.subject_names == ("m2", "m1")
+    assert study.matrix.tolist() == [[1, 1, 0, 0, -1], [0, 0, -1, 1, 0]]
+    assert study.warnings == ()
+    assert study.select(testset="snli").matrix.tolist() == [[0, -1], [1, 0]]
+    pl.DataFrame({"model": ["m1", "m3"], "z": [1.0, 0.5]}).write_csv(tmp_path / "sets" / "more.csv")
+    wider = open_study(tmp_path / "sets")
+    assert wider.subject_names == ("m2", "m1", "m3")
+    np.testing.assert_array_equal(wider.matrix[:, 3], [np.nan, 1, 0.5])
+    folder = tmp_path / "sets"
+    assert wider.warnings == (
+        f"{folder}: hans lacks 1 of 3 subjects, whose answers there are missing: m3",
+        f"{folder}: more lacks 1 of 3 subjects, whose answers there are missing: m2",
+        f"{folder}: snli lacks 1 of 3 subjects, whose answers there are missing: m3",
+    )
+
+
+def test_matrices_that_name_no_subjects_or_their_own_test_sets(tmp_path):
+    for name, size in (("a", 2), ("b", 3)):
+        np.savez(tmp_path / f"{name}.npz", R=np.ones((4, size), np.int8), testset=[f"{name}1"] * size)
+    study = open_study(tmp_path)
+    assert study.testsets == ["a1", "b1"]
+    assert study.matrix.shape == (4, 5)
+    assert "rows of equal number are taken as one subject" in study.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("more.csv", "model,z\nm7,1\nm8,0\n", r"no subject of more \(m7, m8\) occurs in another file"),
+        ("more.csv", "z\n1\n0\n", "because more does not name the subjects; add a column subject"),
+        ("snli.tsv", "model\tz\nm1\t1\n", "two files hold the test set 'snli'; keep one"),
+        ("more.csv", "model,size\nm1,7\nm2,13\n", r"more.csv: subject 'm1' \(row 1\), item 'size': 7"),
+        ("more.csv", "model,z\nm1,1\nm1,0\n", "more.csv: subject 'm1' occurs more than once"),
+        ("more.csv", "", "more.csv: is empty"),
+    ],
+)
+def test_bad_directories_of_matrices(tmp_path, name, content, message):
+    folder = write_matrices(tmp_path / "sets")
+    (folder / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        open_study(folder)
+
+
+def test_long_tables_in_a_directory_go_before_matrices(tmp_path):
+    folder = write_matrices(tmp_path / "sets")
+    LONG.write_csv(folder / "long.csv")
+    assert open_study(folder).matrix.tolist() == R.tolist()
+
+
+def test_a_directory_of_matrices_is_calibrated_and_correlated(tmp_path):
+    import breadth
+
+    generator = np.random.default_rng(0)
+    ability = generator.standard_normal((60, 1))
+    for name in ("one", "two", "three"):
+        right = generator.random((60, 15)) < 1 / (1 + np.exp(generator.standard_normal(15) - ability))
+        columns = {f"q{j}": right[:, j].astype(int) for j in range(15)}
+        pl.DataFrame({"model": [f"m{i}" for i in range(60)], **columns}).write_csv(tmp_path / f"{name}.csv")
+    assert breadth.calibrate(tmp_path).items.height == 45
+    part = breadth.calibrate(tmp_path, testset="two")
+    assert part.items["item"].to_list() == [f"q{j}" for j in range(15)]
+    pairs = breadth.correlate(tmp_path, control="one", adjust="linear").pairs
+    assert set(pairs["a"]) | set(pairs["b"]) == {"two", "three"}
+
+
+def test_a_matrix_may_hold_labels(tmp_path):
+    np.savez(tmp_path / "r.npz", R=R, label=["Yes", "No", "Yes"])
+    assert open_study(tmp_path / "r.npz").items["label"].to_list() == ["Yes", "No", "Yes"]
+
+
 class Tally(Importer):
     """Lines such as ``model: +-+``."""
 

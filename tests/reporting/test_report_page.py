@@ -189,6 +189,20 @@ def downloaded(page, selector):
     return waiting.value.path().read_bytes()
 
 
+def test_one_switch_shows_accuracy_sensitivity_and_bias(report, data, open_page):
+    table = data.table("trajectories")
+    with open_page(report.as_uri()) as page:
+        page.wait_for_selector('[data-figure="profile"] .plot[data-drawn]', timeout=20_000)
+        page.evaluate("breadth.drawAll()")
+        switch = page.locator('[data-figure="trajectories"] input[data-signal=measure]')
+        assert [switch.nth(k).get_attribute("value") for k in range(3)] == ["accuracy", "auc", "share"]
+        for name in ("auc", "share", "accuracy"):
+            page.locator(f'[data-figure="trajectories"] input[value={name}]').check(force=True)
+            low, high = table[name].min(), table[name].max()
+            ends = "breadth.views.trajectories.scale('y').domain()"
+            page.until(f"{ends}[0] <= {low} && {ends}[1] >= {high} && {ends}[1] - {ends}[0] < {high - low + 0.3}")
+
+
 def test_downloads_hold_the_numbers(report, data, open_page):
     with open_page(report.as_uri()) as page:
         text = downloaded(page, '.downloads [data-table="pairs"][data-save="csv"]').decode()

@@ -17,6 +17,8 @@ from breadth.reporting import SECTIONS
 
 #: Tables that a command gives; they are equal to the last digit.
 COMMANDS = {
+    "trajectories": "scores",
+    "gains": "scores",
     "pairs": "correlate",
     "heterogeneity": "correlate",
     "similarity": "correlate",
@@ -32,8 +34,6 @@ COMMANDS = {
 DERIVED = {
     "runs": "the study's runs",
     "profile": "answers at the ends of runs",
-    "gains": "answers at the ends of runs",
-    "trajectories": "mean answers of every subject",
     "correlations": "correlate, with and without control, on all runs and on those of every model",
     "window_means": "correlate --windows",
     "scale_map": "calibrate",
@@ -196,6 +196,47 @@ def test_runs_and_trajectories(folder, tables):
         means.with_columns(pl.col("n").cast(pl.Int64)),
         ["run", "step", "testset"],
     )
+
+
+def test_scores(folder, tables):
+    result = breadth.scores(folder)
+    shown = pl.DataFrame(tables["trajectories"], infer_schema_length=None).columns
+    same(tables["trajectories"], result.scores.select(shown))
+    same(tables["gains"], result.changes)
+
+
+@pytest.fixture(scope="module")
+def areas(simulated_study, levels_study, tmp_path_factory):
+    """Two studies and their reports by the area under the curve."""
+    reports = {}
+    for study in (simulated_study, levels_study):
+        path = breadth.report(study.folder, out=tmp_path_factory.mktemp("areas") / "report.json", score="auc")
+        reports[study.folder] = json.loads(path.read_text())["tables"]
+    return reports
+
+
+def test_another_score_is_that_of_the_commands(areas):
+    for folder, tables in areas.items():
+        result = breadth.correlate(folder, score="auc", windows=2 if "windows" in tables else None)
+        for name in ("pairs", "heterogeneity"):
+            same(tables[name], result.table(name))
+        assert [row["auc"] for row in tables["profile"] if row["when"] == "after"] == pytest.approx(
+            [row["auc"] for row in mean_areas(folder)]
+        )
+        for keys in trained_groups(breadth.open(folder)):
+            expected = breadth.transfer(folder, score="auc", **keys).cells.to_dicts()
+            own = [row for row in tables["transfer_cells"] if keys.items() <= row.items()]
+            assert [{name: row[name] for name in expected[0]} for row in own] == expected
+
+
+def mean_areas(folder):
+    """The area of last checkpoints per model and test set, in the order of the report."""
+    study = breadth.open(folder)
+    last = breadth.scores(folder).scores.filter(pl.col("step") == pl.col("step").max().over("run"))
+    means = last.group_by("model", "testset").agg(pl.col("auc").mean())
+    models = study.ends["model"].unique(maintain_order=True)
+    order = [(model, testset) for model in models for testset in study.shifts]
+    return [means.filter(model=model, testset=testset).row(0, named=True) for model, testset in order]
 
 
 def test_correlations_and_their_means(folder, tables):

@@ -164,13 +164,19 @@ def test_damaged_parts_are_named_on_the_page(simulated_study, tmp_path):
 
 def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypatch):
     assert not content(data, "difficulty").finding.startswith("Undecided")
-    monkeypatch.setattr("breadth.irt.fitting.LEAST_RELIABILITY", 1.1)
+    monkeypatch.setattr("breadth.irt.words.LEAST_RELIABILITY", 1.1)
     stored = content(build_report(simulated_study.folder), "difficulty").finding
     assert not stored.startswith("Undecided"), "its items come with their levels"
     study = breadth.open(simulated_study.folder)
     without = replace(study, items=study.items.drop("level"))
     finding = content(build_report(without), "difficulty").finding
     assert finding.startswith("Undecided: the subjects are too alike to be told apart")
+    monkeypatch.setattr("breadth.irt.words.MOST_AGAINST", -1)
+    several = content(build_report(without), "difficulty")
+    assert several.finding.startswith("Undecided: the answers do not measure one ability here")
+    assert several.details[0].startswith("The answers do not measure one ability here")
+    assert "too alike" not in several.finding + several.details[0]
+    assert several.details[0].count("do not measure one ability") == 1
 
 
 def test_answers_from_elsewhere(tmp_path, monkeypatch):

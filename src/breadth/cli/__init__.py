@@ -17,7 +17,7 @@ from breadth.cli.demo import demo_command
 from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
 from breadth.cli.manage import get_command, ls_app, validate_command
 from breadth.cli.options import verb_class
-from breadth.cli.report import report_command, view_command
+from breadth.cli.report import report_command, scores_command, view_command
 from breadth.cli.run import run_command
 from breadth.cli.transfer import transfer_command
 from breadth.errors import InputError
@@ -43,6 +43,7 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
         "levels": (levels_command, verb_class("levels")),
         "profile": (profile_command, verb_class("profile")),
         "sample": (sample_command, verb_class("sample")),
+        "scores": (scores_command, verb_class("scores")),
         "transfer": (transfer_command, verb_class("transfer")),
         "difficulty-vs": (difficulty_vs_command, verb_class("difficulty_vs")),
     },

@@ -33,6 +33,9 @@ def calibrate_command(
     curves: Annotated[str | None, typer.Option(metavar="A,B,..", help="Items whose curves the figure shows.")] = None,
     profiles: Annotated[str | None, typer.Option(metavar="A,B,..", help="Subjects whose profiles it shows.")] = None,
     testset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the items of this test set.")] = None,
+    chance: Annotated[
+        float | None, typer.Option(metavar="P", help="Probability of guessing right, 0.25 for four options.")
+    ] = None,
     seed: Seed = None,
     out: Out = None,
     figure: FigureFile = None,
@@ -40,8 +43,8 @@ def calibrate_command(
     """Estimate how hard each item is and how able each subject is, from right and wrong answers.
 
     Fits a model of item response theory. ANSWERS is NPZ (R with -1 for missing, models, items), a wide table (a row per
-    subject, a column per item), a long one (subject, item, correct), or a directory of long ones. Or the directory of a
-    study: its checkpoints are the subjects.
+    subject, a column per item), a long one (subject, item, correct), a directory of long ones, or a directory with one
+    matrix (NPZ or wide table) per test set. Or the directory of a study: its checkpoints are the subjects.
 
     Examples:
 
@@ -59,7 +62,7 @@ def calibrate_command(
     check_outputs(out, figure)
     options = given(
         model=model, priors=priors, levels=levels, anchor=anchor, min_responses=min_responses, copies=copies, seed=seed,
-        testset=testset,
+        testset=testset, chance=chance,
     )  # fmt: skip
     with console.status(f"calibrating {answers.name}"):
         result = calibrate(answers, **options)

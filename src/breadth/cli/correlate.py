@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breadth.cli.options import FigureFile, Out, Seed, given
+from breadth.cli.options import FigureFile, Out, ScoreOption, Seed, given
 from breadth.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def correlate_command(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Scores, or a study.", show_default=False)],
     control: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="In-domain score to control for. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="In-domain score to control for, or bias. May be repeated."),
     ] = None,
     testsets: Annotated[
         list[str] | None,
@@ -29,8 +30,16 @@ def correlate_command(
     order: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Order of the rows in a group, which are then dependent.")
     ] = None,
+    score: ScoreOption = None,
+    lower_is_better: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column to turn around, such as a loss; or none. Default: by its name."),
+    ] = None,
     adjust: Annotated[str | None, typer.Option(help="How to adjust for the control.")] = None,
     method: Annotated[str | None, typer.Option(help="Correlate values or ranks.")] = None,
+    robust: Annotated[
+        bool, typer.Option("--robust", help="Give rows far out less weight (bivariate t distribution).")
+    ] = False,
     ci: Annotated[
         str | None,
         typer.Option(help="Intervals: Fisher (iid), effective sample size (ar) or block bootstrap. auto: ar or iid."),
@@ -61,6 +70,8 @@ def correlate_command(
     * `breadth correlate scores.csv --control mnli --testsets 'hans_*,anli' --item-counts mnli=6692,anli=798`
 
     * `breadth correlate my-study --figure carry-over.html`
+
+    * `breadth correlate my-study --score auc`
     """
     from breadth.cli.terminal import check_outputs, group_progress, print_warnings, write_figure_file
     from breadth.correlation import correlate
@@ -68,8 +79,9 @@ def correlate_command(
     check_outputs(out, figure)
     counts = None if item_counts is None else parse_counts(item_counts)
     options = given(
-        control=control, testsets=testsets, by=by, order=order, adjust=adjust, method=method, ci=ci,
-        resamples=resamples, windows=windows, item_counts=counts, seed=seed,
+        control=control, testsets=testsets, by=by, order=order, score=score, lower_is_better=lower_is_better,
+        adjust=adjust, method=method, robust=robust or None, ci=ci, resamples=resamples,
+        windows=windows, item_counts=counts, seed=seed,
     )  # fmt: skip
     with group_progress("correlating") as progress:
         result = correlate(table, **options, progress=progress)

@@ -19,6 +19,7 @@ Out = Annotated[
 ]
 FigureFile = Annotated[Path | None, typer.Option("--figure", metavar="FILE", help="Write the figure (html, png, svg).")]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")]
+ScoreOption = Annotated[str | None, typer.Option("--score", help="What answers are scored by.")]
 Levels = Annotated[int | None, typer.Option("--levels", metavar="N", help="Number of difficulty levels.")]
 CalibrationArgument = Annotated[
     Path, typer.Argument(metavar="CALIBRATION", help="Calibrated items.", show_default=False)

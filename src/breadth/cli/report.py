@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import given
+from breadth.cli.options import AnswersArgument, Out, ScoreOption, given
 
 
 def report_command(
@@ -16,6 +16,7 @@ def report_command(
         Path | None, typer.Option(metavar="FILE", help="File to write. Default: report.html in DIR.")
     ] = None,
     format: Annotated[str | None, typer.Option(help="Default: by the ending of --out.")] = None,
+    score: ScoreOption = None,
 ) -> None:
     """Write all results of a study as one HTML file that needs no network, as Markdown, or as JSON.
 
@@ -24,11 +25,36 @@ def report_command(
     * `breadth report studies/mnli --out report.html`
 
     * `breadth report studies/mnli --format md`
+
+    * `breadth report studies/mnli --score auc`
     """
     from breadth import report
     from breadth.cli.terminal import print_line
 
-    print_line(f"wrote {report(directory, **given(out=out, format=format))}")
+    print_line(f"wrote {report(directory, **given(out=out, format=format, score=score))}")
+
+
+def scores_command(answers: AnswersArgument, out: Out = None) -> None:
+    """Tell what a model can tell apart from which answer it leans to: accuracy, sensitivity and bias.
+
+    ANSWERS is the directory of a study, or a long table with columns testset, item, correct, label and margin (the
+    log-odds of the right answer). The table shows last checkpoints; --out writes all of them.
+
+    Examples:
+
+    * `breadth scores my-study`
+
+    * `breadth scores answers.parquet --out scores.csv`
+    """
+    from breadth import scores
+    from breadth.cli.terminal import check_outputs, console, print_result, print_warnings, write_tables
+    from breadth.reporting import scores_table
+
+    check_outputs(out, None)
+    result = scores(answers)
+    print_warnings(result.warnings)
+    print_result(result, scores_table(result.scores, console.width))
+    write_tables(out, result.scores, changes=result.changes, answers=result.answers)
 
 
 def view_command(

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, FigureFile, Levels, Out, Seed, given
+from breadth.cli.options import AnswersArgument, FigureFile, Levels, Out, ScoreOption, Seed, given
 
 
 def transfer_command(
     answers: AnswersArgument,
     calibration: Annotated[Path | None, typer.Option(metavar="FILE", help="Source of the levels.")] = None,
     levels: Levels = None,
+    score: ScoreOption = None,
     by: Annotated[str | None, typer.Option(help="Condition to compare. Default: both, if there are both.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Model of a study.")] = None,
     train_set: Annotated[str | None, typer.Option(metavar="NAME", help="Training set of a study.")] = None,
@@ -49,7 +50,7 @@ def transfer_command(
     from breadth.level_transfer import best_table, gains_table
 
     check_outputs(out, figure)
-    options = given(levels=levels, by=by, model=model, train_set=train_set, examples=examples, seed=seed)
+    options = given(levels=levels, score=score, by=by, model=model, train_set=train_set, examples=examples, seed=seed)
     result = transfer(answers, calibration, **options)
     results = {"": result} if result.strategies is None else {"": result, ".strategy": result.strategies}
     print_warnings(dict.fromkeys(line for one in results.values() for line in one.warnings))

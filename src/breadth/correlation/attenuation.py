@@ -42,7 +42,8 @@ def noise_from_counts(scores: Floats, controls: Floats, rows: Bools, counts: Flo
     """
     values = np.concatenate([scores, controls], axis=2)
     inside = rows[:, :, None]
-    share = np.where(inside, values, 0.0) / scale
+    # Error rates have changed their sign; their noise is that of the accuracy.
+    share = np.abs(np.where(inside, values, 0.0)) / scale
     variance = np.where(inside, np.clip(share * (1 - share), 0, None), 0.0).sum(axis=1) * scale**2
     per_row = variance / (np.maximum(rows.sum(axis=1), 1)[:, None] * counts)
     m = scores.shape[2]

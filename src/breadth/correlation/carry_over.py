@@ -18,9 +18,9 @@ from breadth.correlation.result import CORRECTED_COLUMNS, Correlation, Correlati
 from breadth.correlation.words import verdicts
 from breadth.errors import InputError
 from breadth.inference import LEVEL
-from breadth.records import Study
+from breadth.records import Score, Study
 from breadth.results import Figure
-from breadth.results.words import count, joined
+from breadth.results.words import SCORE_WORDS, count, joined
 
 #: Checkpoints a run needs to be cut into two, or three, parts that can be analysed on their own.
 TWO_WINDOWS, THREE_WINDOWS = 20, 30
@@ -52,7 +52,7 @@ class CarryOver:
     reasons: tuple[str, ...] = ()
 
 
-def carry_over(study: Study) -> CarryOver:
+def carry_over(study: Study, score: Score = "accuracy") -> CarryOver:
     """Correlate a study's test sets over the checkpoints of its runs, and sum up per model.
 
     One call of ``correlate`` computes everything; means per model are over its groups. Windows are computed where runs
@@ -62,7 +62,7 @@ def carry_over(study: Study) -> CarryOver:
     windows = 3 if most >= THREE_WINDOWS else 2 if most >= TWO_WINDOWS else None
     undecided = "Undecided: no correlation over checkpoints could be computed."
     try:
-        result = correlate(study, windows=windows)
+        result = correlate(study, windows=windows, score=score)
     except InputError as error:
         return CarryOver(undecided, reasons=(str(error).removeprefix(f"{study.name}: "),))
     reasons = [line for line in result.warnings if line not in study.warnings]
@@ -96,9 +96,10 @@ def carry_over(study: Study) -> CarryOver:
     means = tables["correlations"].filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
     counts = verdicts(means)
     finding = (
-        f"After controlling for in-domain accuracy, {counts.positive} of {count(counts.known, 'correlation')} between "
-        f"test sets (mean over a model's runs) {'is' if counts.positive == 1 else 'are'} positive, {counts.negative} "
-        f"negative and {counts.undecided} undecided."
+        f"After controlling for in-domain {SCORE_WORDS[score]}, {counts.positive} of "
+        f"{count(counts.known, 'correlation')} between test sets (mean over a model's runs) "
+        f"{'is' if counts.positive == 1 else 'are'} positive, {counts.negative} negative and {counts.undecided} "
+        "undecided."
     )
     if means["model"].n_unique() > 1:
         up, down = (pl.col("ci_low") > 0).any(), (pl.col("ci_high") < 0).any()
@@ -135,7 +136,7 @@ def _correlations(part: Correlation, about: pl.DataFrame, several: bool) -> pl.D
                 mine = pool(mine, ["a", "b"])
             elif own.sum() > 1:
                 whole = part if kind == "partial" else raw
-                runs_only = Partial(*(values[own] for values in whole._partial[:-1]), correction=None)  # type: ignore
+                runs_only = Partial(*(values[own] for values in whole._partial[:-2]))
                 mine = replace(whole, _partial=runs_only).heterogeneity.rename({"r_mean": "r"})
             means = mine.select("a", "b", "k", "r", "ci_low", "ci_high")
             frames.append(means.with_columns(kind=pl.lit(kind), model=pl.lit(model), panel=pl.lit(model)))

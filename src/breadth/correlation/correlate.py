@@ -11,17 +11,21 @@ import numpy as np
 import polars as pl
 
 from breadth.correlation.intervals import IntervalMethod
-from breadth.correlation.panel import make_panel
+from breadth.correlation.panel import make_panel, orient
 from breadth.correlation.partial import Progress, Settings, partial_correlations, rows_needed
 from breadth.correlation.result import MOST_COMPARED, Correlation, CorrelationByTrainSet, pairs_frame, stacked
 from breadth.correlation.smooth import Adjust
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
-from breadth.records import Study, Trajectories, is_study, open_study, read_trajectories
+from breadth.records import BIAS, Score, Study, Trajectories, is_study, open_study, read_trajectories
 from breadth.results.words import count as counted
 
 Method = Literal["pearson", "spearman"]
 Names = str | Sequence[str] | None
+
+#: Rows below which results are warned about. In simulations of ten groups (benchmarks/interval_robustness.py) the mean
+#: of correlations was up to 0.21 (gam) or 0.08 (linear) too high below, and at most 0.08 from there on.
+FEW_ROWS: Mapping[Adjust, int] = {"gam": 15, "linear": 10, "none": 10}
 
 #: Columns of a study's subjects by which its runs are correlated over their checkpoints.
 RUN_COLUMNS = frozenset({"run", "step", "train_set"})
@@ -38,6 +42,8 @@ class Options(NamedTuple):
     item_counts: Mapping[str, int] | None
     seed: int
     progress: Progress | None
+    score: Score = "accuracy"
+    robust: bool = False
 
 
 def correlate(
@@ -47,8 +53,11 @@ def correlate(
     testsets: Names = None,
     by: Names = None,
     order: str | None = None,
+    score: Score = "accuracy",
+    lower_is_better: Names = None,
     adjust: Adjust = "gam",
     method: Method = "pearson",
+    robust: bool = False,
     ci: IntervalMethod = "auto",
     resamples: int = 2000,
     windows: int | None = None,
@@ -72,17 +81,30 @@ def correlate(
         default. :class:`Trajectories` bring their own columns.
     control
         In-domain performance: one or several columns. In a study, by default the in-domain set of every run's own
-        training set; with several training sets the frames have a column ``train_set``.
+        training set; with several training sets the frames have a column ``train_set``. ``bias`` adds the answer bias
+        (the share of one answer, averaged over labels and test sets) as a further control, where single answers and
+        their labels are known.
     testsets
         Test sets to correlate; names or wildcards. Default: every column of scores except the control.
     by
         Columns that name a group (a run, a model); every group is analysed on its own.
     order
         Column that orders the rows of a group, such as the training step: rows then count as dependent.
+    score
+        What single answers are scored by: ``accuracy``; what the model can tell apart, whichever answer it leans to
+        (``auc``, ``dprime``); ``balanced`` (accuracy averaged over labels); ``logscore`` (mean log-probability of the
+        right answer). ``auc`` and ``logscore`` need margins, all but ``accuracy`` and ``logscore`` need labels.
+    lower_is_better
+        Columns, or wildcards, where lower is better (losses, errors): their sign is changed, so that up is better in
+        every result. By default guessed from words such as loss, bpb, perplexity or error in the names, and said in a
+        warning; ``none`` changes nothing. Scores of single answers are never guessed at.
     adjust
         How to control: ``gam`` (penalised smooth), ``linear``, or ``none``.
     method
         ``pearson`` correlates values, ``spearman`` their ranks.
+    robust
+        Correlate by the scatter of a bivariate t distribution, in which rows far out count for less. The frame
+        ``pairs`` then also has the plain correlation, and the summary says where the two disagree.
     ci
         ``iid`` (Fisher), ``ar`` (effective sample size), ``block`` (block bootstrap); ``auto`` is ``ar`` with an
         order and ``iid`` without.
@@ -110,16 +132,35 @@ def correlate(
     >>> result.pairs.columns[:4]
     ['run', 'a', 'b', 'n']
     """
-    for name, value, allowed in (("adjust", adjust, Adjust), ("method", method, Method), ("ci", ci, IntervalMethod)):
+    words = (
+        ("adjust", adjust, Adjust),
+        ("method", method, Method),
+        ("ci", ci, IntervalMethod),
+        ("score", score, Score),
+    )
+    for name, value, allowed in words:
         if value not in get_args(allowed):
             raise InputError(f"{name} is {value!r}; choose {', '.join(get_args(allowed))}")
-    options = Options(adjust, method == "spearman", ci, resamples, windows, item_counts, seed, progress)
+    if item_counts is not None and score != "accuracy":
+        raise InputError(f"--item-counts tells the noise of accuracies, not of {score}; omit one of the two")
+    if robust and method == "spearman":
+        raise InputError("--robust and --method spearman both resist rows far out; choose one")
+    if robust and ci == "block":
+        raise InputError("--robust has an interval of its own; omit --ci block")
+    options = Options(adjust, method == "spearman", ci, resamples, windows, item_counts, seed, progress, score, robust)
     if is_study(table):
         table = open_study(table)
     if isinstance(table, Study) and set(table.subjects.columns) >= RUN_COLUMNS:
+        if lower_is_better is not None:
+            raise InputError(f"{table.name}: higher is better on every test set of a study; omit --lower-is-better")
         return _correlate_study(table, control, testsets, by or "run", order or "step", options)
-    if not isinstance(table, Trajectories):
-        table = read_trajectories(table, control, testsets, by, order, seed=seed)
+    guess = not isinstance(table, Trajectories)
+    if guess:
+        table = read_trajectories(
+            table, control, testsets, by, order, score=score, square_bias=options.adjust == "linear", seed=seed
+        )
+    if lower_is_better is not None or (guess and table.halves is None):
+        table = orient(table, lower_is_better)
     return _analyse(table, options)
 
 
@@ -135,7 +176,9 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
     if ci == "block" and options.resamples < 100:
         raise InputError(f"--resamples is {options.resamples}; a standard error needs at least 100")
     counts, scale = (None, None) if options.item_counts is None else _counts(trajectories, options)
-    settings = Settings(options.adjust, options.rank, ci, options.resamples, options.seed, counts, scale)
+    settings = Settings(
+        options.adjust, options.rank, ci, options.resamples, options.seed, counts, scale, options.robust
+    )
     panel, labels = make_panel(trajectories)
     partial = partial_correlations(panel, settings, options.progress)
     pairs = pairs_frame(partial, labels, trajectories, settings)
@@ -159,7 +202,14 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
             f"every group of {listed(trajectories.by)} has a single row, so nothing can be correlated within it; "
             "omit --by to correlate over rows"
         )
-    elif labels.height > MOST_COMPARED:
+    rows, needed = partial.n.max(axis=1), rows_needed(options.adjust, len(trajectories.controls))
+    if few := int(((needed <= rows) & (rows < FEW_ROWS[options.adjust])).sum()):
+        groups = "there are" if not trajectories.by else f"{few} of {counted(labels.height, 'group')} have"
+        warnings.append(
+            f"{groups} fewer than {FEW_ROWS[options.adjust]} rows, too few to trust --adjust {options.adjust}: "
+            "correlations and their mean over groups lean upwards"
+        )
+    if labels.height > MOST_COMPARED:
         warnings.append(
             f"{labels.height} groups: similarity compares every two groups and is omitted above {MOST_COMPARED}"
         )
@@ -179,7 +229,8 @@ def _counts(trajectories: Trajectories, options: Options) -> tuple[Any, Any]:
             raise InputError(f"--item-counts: {name}={number}; a test set has at least 1 item")
     scale = []
     for name in columns:
-        low, high = frame[name].min(), frame[name].max()
+        values = -frame[name] if name in trajectories.turned else frame[name]
+        low, high = values.min(), values.max()
         if name in given and ((low or 0) < 0 or (high or 0) > 100):  # type: ignore[operator]
             raise InputError(
                 f"{trajectories.name}, column {name!r}: ranges from {low!r} to {high!r}, so it is not an accuracy and "
@@ -205,12 +256,18 @@ def _correlate_study(
         )
     parts: dict[str, Correlation] = {}
     failures: dict[str, InputError] = {}
-    if control or options.adjust == "none":
-        parts[""] = _analyse(read_trajectories(trained, control, testsets, by, order, seed=options.seed), options)
+    names = [control] if isinstance(control, str) else list(control or ())
+    bias = BIAS in names and BIAS not in study.testsets
+    if (control and names != [BIAS] * bias) or options.adjust == "none":
+        scores = read_trajectories(
+            trained, control, testsets, by, order,
+            score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
+        )  # fmt: skip
+        parts[""] = _analyse(scores, options)
     else:
         for name in trained.subjects["train_set"].unique().sort():
             try:
-                scores = _with_own_control(trained, name, testsets, by, order, options.seed)
+                scores = _with_own_control(trained, name, testsets, by, order, options, names)
                 parts[name] = _analyse(scores, options)
             except InputError as error:
                 failures[name] = error
@@ -246,8 +303,13 @@ def _correlate_study(
     return replace(next(iter(parts.values())), warnings=tuple(warnings))
 
 
-def _with_own_control(study: Study, train_set: str, testsets: Names, by: Names, order: str, seed: int) -> Trajectories:
-    """Trajectories of the runs of one training set; its in-domain set is the control and not one of the test sets."""
+def _with_own_control(
+    study: Study, train_set: str, testsets: Names, by: Names, order: str, options: Options, others: Sequence[str]
+) -> Trajectories:
+    """Trajectories of the runs of one training set; its in-domain set is the control and not one of the test sets.
+
+    ``others`` are controls besides it.
+    """
     study = study.select(pl.col("train_set") == train_set)
     evaluated = [name for name, items in zip(study.testsets, study.scores[1].sum(axis=0), strict=True) if items]
     control = study.in_domain(train_set)
@@ -265,7 +327,10 @@ def _with_own_control(study: Study, train_set: str, testsets: Names, by: Names, 
             if not matches:
                 raise unknown_column(pattern, evaluated, study.name, "test set")
             chosen += [name for name in matches if name != control]
-    return read_trajectories(study, control, chosen, by, order, seed=seed)
+    return read_trajectories(
+        study, [control, *others], chosen, by, order,
+        score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
+    )  # fmt: skip
 
 
 def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, ...]) -> CorrelationByTrainSet:

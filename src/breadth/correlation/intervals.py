@@ -72,6 +72,18 @@ def dependent_interval(r: Floats, n_eff: Floats, spent: Floats, rank: bool = Fal
     return Interval(np.tanh(z - half), np.tanh(z + half), 2 * special.stdtr(df, -np.abs(z) / error))
 
 
+def z_variance(n_eff: Floats, spent: Floats) -> Floats:
+    """Variance of z, for comparing groups.
+
+    The error of :func:`dependent_interval` squared, times df / (df - 2), the variance of t, because n_eff is an
+    estimate. Without that factor Cochran's test finds differences between alike groups of few effective rows in up to
+    a third of cases. At least three degrees of freedom are assumed, where a variance of t exists.
+    """
+    df = np.maximum(n_eff - 2 - spent, 3.0)
+    variance: Floats = df / (df - 2) / np.maximum(n_eff - 3 - spent, 1.0)
+    return variance
+
+
 def inflation(residuals: Floats, rows: Bools) -> Floats:
     """By how much dependence inflates the variance of a correlation, for every two series of an entry: [F, m, m].
 

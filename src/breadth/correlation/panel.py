@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from breadth.errors import listed, unknown_column
 from breadth.records import Trajectories
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.intp]
+
+
+#: Words in the name of a score that is better the lower it is, anywhere and at the end of the name.
+LOWER_IS_BETTER = frozenset(
+    ("loss", "losses", "bpb", "bpc", "perplexity", "ppl", "nll", "xent", "wer", "cer", "mse", "rmse", "mae", "brier")
+)
+LOWER_AT_THE_END = (("error",), ("errors",), ("err",), ("error", "rate"), ("bits", "per", "byte"), ("cross", "entropy"))
+
+
+def orient(trajectories: Trajectories, lower_is_better: str | Sequence[str] | None) -> Trajectories:
+    """Change the sign of losses and errors, so that up is better in every column.
+
+    ``lower_is_better`` are names or wildcards, or ``none``; None guesses from the words in a column's name. What was
+    changed is in ``turned`` and, if it was guessed, in a warning.
+    """
+    columns = (*trajectories.testsets, *trajectories.controls)
+    turned: list[str] = []
+    if lower_is_better is None:
+        for name in columns:
+            words = tuple(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
+            if LOWER_IS_BETTER.intersection(words) or any(words[-len(end) :] == end for end in LOWER_AT_THE_END):
+                turned.append(name)
+    else:
+        given = [lower_is_better] if isinstance(lower_is_better, str) else lower_is_better
+        for pattern in (part for entry in given for part in ([entry] if entry in columns else entry.split(","))):
+            matches = [pattern] if pattern in columns else fnmatch.filter(columns, pattern.strip())
+            if not matches and pattern.strip() != "none":
+                raise unknown_column(pattern.strip(), columns, trajectories.name, "lower is better")
+            turned += matches
+    turned = list(dict.fromkeys(turned))
+    if not turned:
+        return trajectories
+    warnings = list(trajectories.warnings)
+    if lower_is_better is None:
+        warnings.append(
+            f"lower is better on {listed(turned, 6)}, judging by the name, so signs are changed there and up is better "
+            "everywhere. Name such columns with --lower-is-better, or say --lower-is-better none"
+        )
+    frame = trajectories.frame.with_columns(-pl.col(name) for name in turned)
+    return replace(trajectories, frame=frame, warnings=tuple(warnings), turned=tuple(turned))
 
 
 class Panel(NamedTuple):

@@ -25,6 +25,7 @@ from breadth.correlation.intervals import (
 )
 from breadth.correlation.panel import Bools, Entries, Floats, Panel, Prepared, make_entries, prepare
 from breadth.correlation.smooth import Adjust, Basis, Fit, make_basis, remove_control
+from breadth.correlation.tails import robust_correlation, robust_residuals, tail_inflation
 from breadth.threads import one_blas_thread
 
 #: Numbers held at once by a batch of groups, in each of its larger arrays.
@@ -66,7 +67,7 @@ class Settings:
     """How to compute partial correlations.
 
     ``counts`` and ``scale`` [m + q] are the items of every score column and its perfect score, if the
-    correction for sampling noise is to come from them.
+    correction for sampling noise is to come from them. ``robust`` correlates by the scatter of a bivariate t.
     """
 
     adjust: Adjust = "gam"
@@ -76,6 +77,7 @@ class Settings:
     seed: int = 0
     counts: Floats | None = None
     scale: Floats | None = None
+    robust: bool = False
 
 
 class Correction(NamedTuple):
@@ -89,8 +91,20 @@ class Correction(NamedTuple):
     reliability_control: Floats
 
 
+class Plain(NamedTuple):
+    """Arrays [G, P]: what the plain correlation is beside a robust one, and the degrees of freedom of the latter."""
+
+    r: Floats
+    ci_low: Floats
+    ci_high: Floats
+    tail_df: Floats
+
+
 class Partial(NamedTuple):
-    """Arrays [G, P]: the results of every pair of every group. ``spent`` counts the rows spent on the control."""
+    """Arrays [G, P]: the results of every pair of every group. ``spent`` counts the rows spent on the control.
+
+    With ``robust``, ``r`` and its interval are the robust ones and ``plain`` has the others.
+    """
 
     n: Floats
     n_eff: Floats
@@ -101,7 +115,8 @@ class Partial(NamedTuple):
     p: Floats
     spent: Floats
     flag: npt.NDArray[np.int8]
-    correction: Correction | None
+    correction: Correction | None = None
+    plain: Plain | None = None
 
 
 @one_blas_thread
@@ -121,8 +136,10 @@ def partial_correlations(panel: Panel, settings: Settings, progress: Progress | 
                 progress(batch.stop, groups)
     corrections = [part.correction for part in parts if part.correction is not None]
     correction = Correction(*map(np.concatenate, zip(*corrections, strict=True))) if corrections else None
-    arrays = zip(*(part[:-1] for part in parts), strict=True)
-    return Partial(*map(np.concatenate, arrays), correction)  # type: ignore[call-arg, arg-type]
+    plains = [part.plain for part in parts if part.plain is not None]
+    plain = Plain(*map(np.concatenate, zip(*plains, strict=True))) if plains else None
+    arrays = zip(*(part[:-2] for part in parts), strict=True)
+    return Partial(*map(np.concatenate, arrays), correction, plain)  # type: ignore[call-arg, arg-type]
 
 
 def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence], batch: slice) -> Partial:
@@ -144,12 +161,35 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
         correlations.append(np.clip(products / size[:, :, None] / size[:, None, :], -1, 1)[pairs])
     r_raw, r = correlations
     flag = _flag_pairs(entries, ready, squares, r, settings.adjust)
-    if settings.ci == "iid":
-        interval = independent_interval(r, n, spent, settings.rank)
-    else:
-        interval = dependent_interval(r, n_eff, spent, settings.rank)
-        flag[(flag == 0) & (n_eff - 3 - spent < 1)] = CODES[Flag.FEW_EFFECTIVE_ROWS]
+    make_interval = independent_interval if settings.ci == "iid" else dependent_interval
+    interval, plain = make_interval(r, n_eff, spent, settings.rank), None
+    if settings.robust:
+        # One row per pair; where the fit fails, the plain correlation stays.
+        entry, cost = of_pair.reshape(-1), spent.reshape(-1)
+        first, second = (np.tile(side, len(of_pair)) for side in (a, b))
+        results = []
+        most = max(1, BATCH_CELLS // basis.phi[0].size)
+        for some in (slice(start, start + most) for start in range(0, len(entry), most)):
+            at, sides = entry[some], np.stack([first[some], second[some]])
+            series, factors = (
+                np.stack([values[at, :, side] for side in sides], axis=2) for values in (ready.centred, fit.factors)
+            )
+            adjusted = robust_residuals(basis.phi[at], factors, series, rows[at])
+            results.append(
+                robust_correlation(adjusted[..., 0], adjusted[..., 1], rows[at], cost[some], settings.ci != "iid")
+            )
+        joined = (np.concatenate(values) for values in zip(*results, strict=True))
+        robust_r, inflated, tail_df = (values.reshape(r.shape) for values in joined)
+        tail_df = np.where((flag <= HAS_INTERVAL) & np.isfinite(tail_df), tail_df, np.nan)
+        plain = Plain(np.where(flag <= HAS_R, r, np.nan), interval.low, interval.high, tail_df)
+        fitted = ~np.isnan(robust_r)
+        r = np.where(fitted, robust_r, r)
+        n_eff = np.where(fitted, np.maximum(n / inflated, 1), n_eff)
+        interval = make_interval(r, n_eff, spent)
+    flag[(flag == 0) & (n_eff - 3 - spent < 1)] = CODES[Flag.FEW_EFFECTIVE_ROWS]
     known = flag <= HAS_INTERVAL
+    if plain is not None:
+        plain = plain._replace(**{end: np.where(known, getattr(plain, end), np.nan) for end in ("ci_low", "ci_high")})
     noise = None
     if settings.counts is not None and settings.scale is not None:
         noise = noise_from_counts(ready.scores, ready.controls, rows, settings.counts, settings.scale)
@@ -177,11 +217,12 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
         spent,
         flag,
         correction,
+        plain,
     )
 
 
 class _Worth(NamedTuple):
-    """Independent rows [F, m, m] that an entry is worth for every two series, and those spent on the control."""
+    """Independent normal rows [F, m, m] that an entry is worth for every two series, and those spent on the control."""
 
     rows: Floats
     spent: Floats
@@ -193,16 +234,20 @@ def _worth(basis: Basis, ready: Prepared, fit: Fit, settings: Settings, seeds: l
     spent = (fit.edf[:, :, None] + fit.edf[:, None, :]) / 2 - 1
     whole = np.broadcast_to(n[:, None, None], spent.shape)
     if settings.ci == "iid":
-        return _Worth(whole, spent)
+        effective = np.maximum(whole / tail_inflation(fit.residuals, rows), 1)
+        return _Worth(effective, spent)
     growth = inflation(fit.residuals, rows)
     if settings.ci == "ar":
-        effective = np.maximum(whole / growth, 1)
-        return _Worth(effective, row_cost(basis.phi, fit.factors, effective / np.maximum(whole, 1)))
+        # Rows far out do not make the control dearer, so its cost follows dependence alone.
+        cost = row_cost(basis.phi, fit.factors, np.maximum(whole / growth, 1) / np.maximum(whole, 1))
+        return _Worth(np.maximum(whole / tail_inflation(fit.residuals, rows, growth), 1), cost)
     errors = block_errors(basis, ready.centred, fit, rows, growth, resamples=settings.resamples, seeds=seeds)
     a, b = np.triu_indices(spent.shape[1], 1)
     error = np.ones(spent.shape)
     error[:, a, b] = error[:, b, a] = errors
-    return _Worth(np.clip(3 + spent + 1 / np.maximum(error, 1e-6) ** 2, 1, np.maximum(whole, 1)), spent)
+    # Resamples show rows far out too, though too weakly.
+    most = np.maximum(whole / tail_inflation(fit.residuals, rows), 1)
+    return _Worth(np.clip(3 + spent + 1 / np.maximum(error, 1e-6) ** 2, 1, most), spent)
 
 
 def rows_needed(adjust: Adjust, controls: int) -> int:

@@ -12,7 +12,7 @@ import polars as pl
 from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
 from breadth.correlation.groups import FEWEST_TESTSETS, compare_groups, summarise
-from breadth.correlation.intervals import to_z
+from breadth.correlation.intervals import to_z, z_variance
 from breadth.correlation.panel import Ints, make_panel
 from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
 from breadth.correlation.words import correlation_summary
@@ -25,6 +25,9 @@ PAIR_COLUMNS = ("a", "b", "n", "n_eff", "r_raw", "r", "ci_low", "ci_high", "p", 
 
 #: Further columns when correlations are corrected for sampling noise.
 CORRECTED_COLUMNS = ("r_corrected", "ci_low_corrected", "ci_high_corrected", "reliability_a", "reliability_b")
+
+#: Further columns of a robust analysis: the plain correlation, and the degrees of freedom of t (null: normal).
+PLAIN_COLUMNS = ("r_plain", "ci_low_plain", "ci_high_plain", "tail_df")
 
 #: Above this many groups, a table of every two of them is too long to read.
 MOST_COMPARED = 256
@@ -56,9 +59,7 @@ class Correlation(Result):
         """Per pair over groups: the mean correlation and how much groups differ; empty without ``by``."""
         partial, testsets = self._partial, self.trajectories.testsets
         z = np.where(np.isnan(partial.p), np.nan, to_z(np.nan_to_num(partial.r)))
-        # Fisher's variance of z.
-        variance = 1 / np.maximum(np.nan_to_num(partial.n_eff) - 3 - partial.spent, 1.0)
-        summary = summarise(z.T, variance.T)
+        summary = summarise(z.T, z_variance(np.nan_to_num(partial.n_eff), partial.spent).T)
         names = pl.Series(testsets, dtype=pl.String)
         a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
         frame = pl.DataFrame({"a": a, "b": b, **summary._asdict()}, nan_to_null=True)
@@ -168,6 +169,8 @@ def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectori
     if partial.correction is not None:
         corrected = (values.reshape(-1) for values in partial.correction)
         columns |= dict(zip(CORRECTED_COLUMNS, corrected, strict=False))
+    if partial.plain is not None:
+        columns |= {name: values.reshape(-1) for name, values in zip(PLAIN_COLUMNS, partial.plain, strict=True)}
     frame = pl.DataFrame(columns, nan_to_null=True)
     uncertain = partial.flag.reshape(-1) > 0
     if partial.correction is not None:

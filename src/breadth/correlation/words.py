@@ -13,11 +13,12 @@ from breadth.correlation.partial import Flag
 from breadth.results.terminal import (
     MOST_ROWS,
     WIDTH,
+    distinct_names,
     interval_text,
     make_table,
     probability_text,
 )
-from breadth.results.words import count
+from breadth.results.words import count, joined
 
 if TYPE_CHECKING:
     from breadth.correlation.result import Correlation
@@ -75,6 +76,10 @@ def correlation_summary(result: Correlation) -> str:
     )
     if counts.unknown:
         text += f" {count(counts.unknown, 'pair')} could not be computed: {reasons}."
+    if result.trajectories.turned:
+        text += f" Lower is better on {joined(result.trajectories.turned, 6)}: a gain there is a fall."
+    if "r_plain" in pairs.columns:
+        text += f" {_robust_words(pairs)}"
     # How much groups differ.
     if by and (several := result.heterogeneity.filter(pl.col("k") > 1)).height:
         agree, i2 = (several.select(pl.col(name).median().fill_null(0)).item() for name in ("sign_agreement", "i2"))
@@ -115,6 +120,29 @@ def correlation_summary(result: Correlation) -> str:
     )
 
 
+def _robust_words(pairs: pl.DataFrame) -> str:
+    """On how many pairs the robust and the plain correlation disagree, and on which most."""
+    known = pairs.drop_nulls(["ci_low", "ci_low_plain"])
+    robust, plain = (
+        (pl.col(f"ci_low{end}") > 0).cast(pl.Int8) - (pl.col(f"ci_high{end}") < 0).cast(pl.Int8)
+        for end in ("", "_plain")
+    )
+    outside = ~pl.col("r_plain").is_between("ci_low", "ci_high")
+    disputed = known.filter((robust != plain) | outside)
+    start = "These correlations give rows far out little weight (--robust); "
+    if not disputed.height:
+        return f"{start}the plain ones lead to the same verdicts."
+    # The two that are farthest apart.
+    row = disputed.sort((pl.col("r") - pl.col("r_plain")).abs(), descending=True).row(0, named=True)
+    text = (
+        f"{start}the plain ones disagree on {count(disputed.height, 'pair')} of {known.height}, most of all on "
+        f"{row['a']} and {row['b']} ({row['r']:+.2f} robust, {row['r_plain']:+.2f} plain)."
+    )
+    if rest := known.filter(outside).height:
+        text += f" On {count(rest, 'pair')}, a few rows decide the plain correlation: look at `residuals` for them."
+    return text
+
+
 def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
     """Pairs; where not all fit, the best supported ones."""
     shown = pairs
@@ -125,8 +153,9 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
     corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
     numbers = ["n", "n_eff", "r_raw", "r", "95% interval", *(["r_corr"] if corrected else []), "q"]
     table = make_table(title, [*by, "a", "b"], numbers, width)
+    short = distinct_names([value for name in (*by, "a", "b") for value in shown[name].unique()], table)
     for row in shown.iter_rows(named=True):
-        cells = [Text(str(row[name])) for name in (*by, "a", "b")]
+        cells = [Text(short[str(row[name])]) for name in (*by, "a", "b")]
         cells += [Text(str(row["n"])), _number(row["n_eff"], ".0f"), _number(row["r_raw"])]
         if row["r"] is None:
             cells += [Text("-"), Text("see note", style="dim italic")]
@@ -146,10 +175,11 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
     table = make_table(title, ["a", "b"], ["groups", "mean r", "95% interval", "new group", "I2", "same sign"], width)
+    short = distinct_names([*shown["a"], *shown["b"]], table)
     for row in shown.iter_rows(named=True):
         table.add_row(
-            Text(row["a"]),
-            Text(row["b"]),
+            Text(short[row["a"]]),
+            Text(short[row["b"]]),
             Text(str(row["k"])),
             _number(row["r_mean"], low=row["ci_low"], high=row["ci_high"]),
             interval_text(row["ci_low"], row["ci_high"]),
@@ -166,10 +196,11 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> 
     title = "Groups" if len(parts) <= MOST_ROWS else f"Groups: the first {MOST_ROWS} of {len(parts):,}"
     numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]
     table = make_table(title, by, numbers, width)
+    short = distinct_names([part[name][0] for part in parts[:MOST_ROWS] for name in by], table)
     for part in parts[:MOST_ROWS]:
         counts = verdicts(part)
         table.add_row(
-            *(Text(str(part[name][0])) for name in by),
+            *(Text(short[str(part[name][0])]) for name in by),
             Text(str(part["n"].max())),
             _number(part["n_eff"].median(), ".0f"),
             *(Text(str(number)) for number in counts[:4]),

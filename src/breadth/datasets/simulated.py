@@ -150,6 +150,8 @@ def simulate_study(
     seed: int = 0,
     train_levels: int | None = None,
     models: Sequence[str] = MODELS,
+    answer_bias: float = 0.0,
+    together: float | None = None,
 ) -> SimulatedStudy:
     """Write the directory of a study whose truth is known.
 
@@ -158,6 +160,12 @@ def simulate_study(
     halves fluctuate together in the first model and in opposite directions in the second. Every item has a difficulty
     and a ``level`` (five levels); one in fifty has a wrong label. With ``train_levels``, a run trains on one level
     and gains less on items far from it.
+
+    ``answer_bias`` is the standard deviation, in log-odds, of a lean towards the first answer that swings from
+    checkpoint to checkpoint in all test sets at once: it moves accuracy and leaves alone what the model can tell apart.
+    The in-domain set, which the model answers with more confidence, feels a quarter of it. ``together`` is the
+    correlation of the fluctuations of any two shifted sets, in place of the halves; in-domain ability does not
+    fluctuate then.
     """
     generator = np.random.default_rng(seed)
     store = StudyStore(folder)
@@ -168,7 +176,14 @@ def simulate_study(
     carried = generator.uniform(0.25, 0.9, len(testsets))
     carried[0] = 1.0
     between = np.where(np.arange(runs) % len(models) == 0, 0.45, -0.45)
-    fluctuations = 0.22 * _two_halves(generator, checkpoints, len(testsets), 0.7, between, 0.5)
+    within = 0.7 if together is None else together
+    between = between if together is None else np.full(runs, together)
+    fluctuations = 0.22 * _two_halves(generator, checkpoints, len(testsets), within, between, 0.5)
+    fluctuations[:, :, 0] *= together is None
+    swing = np.random.default_rng((seed, 1))
+    leans = answer_bias * autoregressive(swing, runs, checkpoints, np.eye(1), 0.5)
+    first = np.where(everything["label"] == "entailment", 1, -1)
+    felt = np.where(everything["testset"] == testsets[0], 0.25, 1.0)
     names = []
     for index in range(runs):
         model = index % len(models)
@@ -186,6 +201,7 @@ def simulate_study(
         )
         names.append(f"{models[model]}-{index:02d}")
         margins = _margins(generator, everything, carried * (1 - 0.15 * model), fluctuations[index], level, items)
+        margins += leans[index] * felt * first
         _write_run(store, names[-1], record, everything, margins)
     _write_study(store, testsets, models, runs)
     wrong = everything.filter("wrong")["item"].to_list()

@@ -170,7 +170,7 @@ def _calibrated(study: Study, calibration: str | os.PathLike[str] | Calibration,
 
     ranked = abilities.filter(pl.col("n") > 0).sort("ability")["subject"]
     ability = numbers(abilities, "ability")
-    return Scale(level, ability, probability, ranked, column >= 0, "are in the calibration")
+    return Scale(level, ability, probability, ranked, ~np.isnan(level), "have a level in the calibration")
 
 
 def choose_checkpoints(study: Study, patterns: Sequence[str] | None) -> list[str]:

@@ -58,7 +58,7 @@ def score(answers: Answers, items: Parameters, method: Method = "eap", mean: flo
         measured = _weighted_likelihood(answers, items)
     else:
         total, constant = None, np.zeros(1)
-        if not (items.guessing > 0).any():
+        if not items.bounded:
             total, constant = answers.sums(np.column_stack([items.slope, items.intercept])).T
         about = posterior(answers, items, curves(items), total)
         measured = Abilities(about.mean, np.sqrt(about.variance), about.log_evidence + constant)
@@ -85,11 +85,12 @@ def reliability(abilities: Abilities) -> float:
 
 def _weighted_likelihood(answers: Answers, items: Parameters) -> Abilities:
     """Find Warm's estimate: the highest grid point, then the top of the parabola through it and its neighbours."""
-    log_odds, log_wrong = log_answers(items, curves(items))
+    curved = curves(items)
+    log_odds, log_wrong = log_answers(items, curved)
     table = answers.sums(log_odds) + answers.sums(log_wrong, seen=True)
-    at = scores(items, with_guessing=bool((items.guessing > 0).any()))
+    at = scores(items, curved)
     per_item = at.variance * (items.slope[:, None] * at.ratio) ** 2
-    grid = grid_for(16 * float(per_item.sum(axis=0).max()))
+    grid = grid_for(16 * float(per_item.sum(axis=0).max()), curved.knots)
     information = answers.sums(per_item, seen=True)
     n = answers.n_subjects
     ability, error, value = np.empty(n), np.empty(n), np.empty(n)

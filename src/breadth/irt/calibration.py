@@ -14,13 +14,13 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 from breadth.irt.abilities import Abilities, score
-from breadth.irt.answers import Answers, Floats
+from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.diagnostics import Dimension, Fit, Patterns, distinct_patterns, fit_statistics, residual_dimension
-from breadth.irt.difficulty_levels import Levels, assign_levels, level_stability
+from breadth.irt.difficulty_levels import Difficulties, assign_levels, known_difficulties, level_stability
 from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves, places
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
 from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
-from breadth.irt.words import ITEM_RULES, SUBJECT_RULES, calibration_findings, flagged
+from breadth.irt.words import SUBJECT_RULES, calibration_findings, flagged, scale_warning
 from breadth.records import Study, Table, open_study, read_table, write_table
 from breadth.results import Result, as_chart
 
@@ -31,17 +31,10 @@ if TYPE_CHECKING:
 ESTIMATES = tuple(column for name in ITEM_PARAMETERS for column in (name, f"{name}_se"))
 
 ITEM_COLUMNS = (
-    *("item", "n", "p_correct", *ESTIMATES),
+    *("item", "n", "p_correct", *ESTIMATES, "intercept"),
     *("infit", "outfit", "point_biserial", "level", "level_low", "level_high", "flag", "note"),
 )
 SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "flag", "note")
-
-#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key, and the warning.
-LEAST_RELIABILITY = 0.5
-UNRELIABLE = (
-    "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
-    "right answers, and no key is doubted; add subjects of other abilities"
-)
 
 #: Mean and standard deviation of ability where a calibration does not have them.
 POPULATION = (("ability_mean", 0.0), ("ability_sd", 1.0))
@@ -56,8 +49,11 @@ class Calibration(Result):
 
     ``items``, ``subjects`` and ``fit`` are tidy frames; ``flag`` says in a code, and ``note`` in a sentence, what is
     wrong with an item or a subject. ``responses`` are the answers that were calibrated. A calibration that was loaded
-    from a file has none, so it can score subjects and sort items into levels but not diagnose. ``reliability_warning``
-    says where abilities are measured too poorly to trust what rests on them.
+    from a file has none, so it can score subjects and sort items into levels but not diagnose. ``scale_warning`` says
+    where the answers do not measure one ability, or measure it too poorly to trust what rests on it.
+
+    An item without a known difficulty (``flag`` says why) has no level either; ``discrimination`` and ``intercept``,
+    the log-odds of a right answer at ability 0, describe its curve all the same, and abilities make use of it.
     """
 
     items: pl.DataFrame
@@ -66,7 +62,7 @@ class Calibration(Result):
     warnings: tuple[str, ...] = ()
     responses: Study | None = None
     seed: int = 0
-    reliability_warning: str | None = None
+    scale_warning: str | None = None
 
     def tables(self) -> dict[str, pl.DataFrame]:
         """Items, subjects and fit."""
@@ -77,19 +73,25 @@ class Calibration(Result):
         """Name of the model that was fitted; the simplest that has these parameters if that is not on record."""
         if "model" in self.fit.columns and self.fit.height:
             return str(self.fit["model"][0])
-        guessed = bool((self.items["guessing"].fill_null(0) > 0).any())
+        asymptotes = [name for name in ITEM_PARAMETERS if name not in ("difficulty", "discrimination")]
+        needed = [name for name in asymptotes if (self.items[name].drop_nulls() != ITEM_PARAMETERS[name]).any()]
         own_slopes = self.items["discrimination"].drop_nulls().n_unique() > 1
+        slopes = ("item",) if own_slopes else ("item", "common")
         fitting = (
             name
             for name, model in MODELS.items()
-            if (model.guessing or not guessed) and model.slope in (("item",) if own_slopes else ("item", "common"))
+            if model.slope in slopes and all(getattr(model, asymptote) for asymptote in needed)
         )
         return next(fitting)
 
     @cached_property
     def parameters(self) -> Parameters:
-        """Slope, intercept and guessing of every item; NaN where unknown."""
-        return Parameters.of(*(numbers(self.items, name) for name in ITEM_PARAMETERS))
+        """The curve of every item; NaN where unknown. The intercept, if there is one, goes before the difficulty."""
+        parameters = Parameters.of(*(numbers(self.items, name) for name in ITEM_PARAMETERS))
+        if "intercept" not in self.items.columns:
+            return parameters
+        intercept = numbers(self.items, "intercept")
+        return parameters._replace(intercept=np.where(np.isnan(intercept), parameters.intercept, intercept))
 
     def probability(self, ability: float | Sequence[float] | Floats) -> Floats:
         """Chance of a right answer to every item: [items] for one ability, [abilities, items] for several."""
@@ -120,12 +122,12 @@ class Calibration(Result):
     def levels(self, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
         """Item, difficulty, level from 0 (easiest) to n - 1, the range it could be in, and how sure that is.
 
-        There are at most as many levels as items.
+        There are at most as many levels as items with a difficulty; the others have none.
         """
         if n < 2:
             raise InputError(f"--n is {n}; choose at least 2 levels")
         difficulty, error = numbers(self.items, "difficulty"), numbers(self.items, "difficulty_se")
-        assigned = assign_levels(difficulty, error, min(n, self.items.height))
+        assigned = assign_levels(difficulty, error, max(1, min(n, int((~np.isnan(difficulty)).sum()))))
         columns = ("level", "level_low", "level_high")
         return self.items.select("item", "difficulty", "difficulty_se").with_columns(
             *(
@@ -137,10 +139,10 @@ class Calibration(Result):
 
     def level_stability(self, n: int = DEFAULT_LEVELS, repeats: int = 5) -> pl.DataFrame:
         """For growing numbers of subjects: how alike the levels are that two disjoint samples of them give."""
-        fit = MODELS[self.model].fit
+        fit, known = MODELS[self.model].fit, ~np.isnan(numbers(self.items, "difficulty"))
         stability = level_stability(
             self._answered[0].matrix,
-            lambda matrix: fit(Answers.of(matrix), errors=False).difficulty,
+            lambda matrix: np.where(known, fit(Answers.of(matrix), errors=False).difficulty, np.nan),
             n,
             repeats,
             self.seed,
@@ -188,7 +190,7 @@ class Calibration(Result):
         """
         lines, dots = self.curves(items)
         profiles = pl.DataFrame()
-        if self.responses is not None:
+        if self.responses is not None and self.items["level"].is_not_null().any():
             ranked = self.subjects.filter(pl.col("n") > 0).sort("ability")["subject"]
             count = int(self.items["level"].drop_nulls().n_unique()) or 1
             profiles = self.accuracy_by_level(evenly(ranked) if subjects is None else subjects, max(2, count))
@@ -220,10 +222,8 @@ class Calibration(Result):
         for name in ("subjects", "fit"):
             other = _beside(Path(path), name)
             frames[name] = read_table(other).frame if other.exists() else pl.DataFrame()
-        reliable = frames["fit"].row(0, named=True).get("reliability") if frames["fit"].height else None
-        poor = isinstance(reliable, float) and reliable < LEAST_RELIABILITY
-        alike = UNRELIABLE.format(reliable) if poor else None
-        return cls(items, frames["subjects"], frames["fit"], reliability_warning=alike)
+        doubt = scale_warning(frames["fit"].row(0, named=True)) if frames["fit"].height else None
+        return cls(items, frames["subjects"], frames["fit"], scale_warning=doubt)
 
     @classmethod
     def of(cls, source: str | os.PathLike[str] | Calibration) -> Calibration:
@@ -255,38 +255,40 @@ def numbers(frame: pl.DataFrame, column: str) -> Floats:
 
 
 def items_frame(
-    names: Sequence[str],
-    answers: Answers,
-    estimates: Estimates,
-    fit: Fit,
-    levels: Levels,
-    least: int,
-    told_apart: bool,
+    names: Sequence[str], answers: Answers, estimates: Estimates, fit: Fit, own_slopes: bool, levels: int
 ) -> pl.DataFrame:
-    """One row per item, in the order of the matrix; ``least`` and ``told_apart`` are for the rules of its flags."""
+    """One row per item, in the order of the matrix; the flags are still to come: they depend on the scale."""
     n = answers.item_counts
     share = np.divide(answers.item_sums, n, out=np.full(len(n), np.nan), where=n > 0)
+    # With one slope for all items the order of difficulties is that of the shares right, and all are known.
+    known = Difficulties(estimates.difficulty, estimates.difficulty_se, np.zeros(share.size, dtype=np.bool_))
+    known = known_difficulties(estimates, share) if own_slopes else known
+    placed = assign_levels(known.difficulty, known.error, max(1, min(levels, int((~np.isnan(known.difficulty)).sum()))))
+    intercept = estimates.items.intercept
+    columns = {column: getattr(estimates, column) for column in ESTIMATES}
     frame = pl.DataFrame(
         {
             "item": list(names),
             "n": n.astype(np.int64),
             "p_correct": share,
-            **{column: getattr(estimates, column) for column in ESTIMATES},
+            **columns | {"difficulty": known.difficulty, "difficulty_se": known.error},
+            "intercept": np.where(np.isfinite(intercept), intercept, np.nan),
             "infit": fit.items.infit,
             "outfit": fit.items.outfit,
             "point_biserial": fit.point_biserial,
-            "level": levels.level,
-            "level_low": levels.low,
-            "level_high": levels.high,
-            "least": least,
-            "told_apart": told_apart,
+            "level": placed.level,
+            "level_low": placed.low,
+            "level_high": placed.high,
+            "unknown": known.unknown,
+            "own_slopes": own_slopes,
         }
     ).fill_nan(None)
-    frame = frame.with_columns(pl.col("level", "level_low", "level_high").cast(pl.Int64))
-    return flagged(frame, ITEM_RULES).select(ITEM_COLUMNS)
+    return frame.with_columns(pl.col("level", "level_low", "level_high").cast(pl.Int64))
 
 
-def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities, fit: Fit) -> pl.DataFrame:
+def subjects_frame(
+    names: Sequence[str], answers: Answers, abilities: Abilities, fit: Fit, above_chance: Bools | None = None
+) -> pl.DataFrame:
     """One row per subject, in the order of the matrix."""
     frame = pl.DataFrame(
         {
@@ -297,6 +299,7 @@ def subjects_frame(names: Sequence[str], answers: Answers, abilities: Abilities,
             "infit": fit.subjects.infit,
             "outfit": fit.subjects.outfit,
             "right": answers.subject_sums,
+            "above_chance": np.ones(len(names), dtype=np.bool_) if above_chance is None else above_chance,
         }
     ).fill_nan(None)
     return flagged(frame, SUBJECT_RULES).select(SUBJECT_COLUMNS)

@@ -9,13 +9,53 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from breadth.irt.answers import Floats
+from breadth.irt.answers import Bools, Floats
+from breadth.irt.diagnostics import BEYOND_CHANCE
+from breadth.irt.parameters import HALF_RANGE, Estimates
+
+#: Largest standard error of a known difficulty, in sds of ability: beyond, its interval is wider than the whole scale.
+LARGEST_ERROR = HALF_RANGE / 2
 
 #: Half the width of a 95 % interval in standard errors.
 REACH = 1.959964
 
 #: Sample sizes tried for stability, as far as two samples of the size fit into the subjects there are.
 SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+class Difficulties(NamedTuple):
+    """Difficulties that are known, with their errors, NaN elsewhere; and the difficulties that the answers leave open.
+
+    ``unknown`` marks items whose slope is clear, and whose difficulty nevertheless is not.
+    """
+
+    difficulty: Floats
+    error: Floats
+    unknown: Bools
+
+
+def known_difficulties(estimates: Estimates, share: Floats) -> Difficulties:
+    """Which items have a difficulty, where every item has its own slope? ``share`` [J] is the share of right answers.
+
+    Difficulty is -intercept / slope. It exists only if the slope lies clearly above 0 (by 1.645 standard errors): a
+    slope near 0 puts it anywhere, and a negative one turns the item round, so that the hardest item is called the
+    easiest. It is known only if it lies within 6.5 sds of the mean ability, the range over which ability is integrated,
+    and if its standard error is at most half of that.
+
+    An item that all or none got right has no slope of its own, but its place is known: below or above all others. Its
+    difficulty is kept within the same range.
+    """
+    difficulty, error = estimates.difficulty.copy(), estimates.difficulty_se.copy()
+    with np.errstate(invalid="ignore"):
+        clear = estimates.discrimination > BEYOND_CHANCE * estimates.discrimination_se
+        extreme = ((share == 0) | (share == 1)) & ~np.isnan(difficulty)
+        far = ~(np.abs(difficulty - estimates.ability_mean) <= HALF_RANGE * estimates.ability_sd)
+        outside = far | ~(estimates.discrimination > 0)
+        unknown = clear & ~extreme & (far | ~(error <= LARGEST_ERROR * estimates.ability_sd))
+    error[(extreme & outside) | (~extreme & (~clear | unknown))] = np.nan
+    difficulty[~extreme & (~clear | unknown)] = np.nan
+    ends = estimates.ability_mean + np.where(share == 1, -HALF_RANGE, HALF_RANGE) * estimates.ability_sd
+    return Difficulties(np.where(extreme & outside, ends, difficulty), error, unknown)
 
 
 class Levels(NamedTuple):

@@ -19,43 +19,51 @@ from scipy.interpolate import make_interp_spline
 
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.models import Model
-from breadth.irt.parameters import HALF_RANGE, KNOTS, SPACING, Curves, Parameters, curves, log_answers
+from breadth.irt.parameters import HALF_RANGE, Curves, Parameters, curves, log_answers
 
 #: The grid's spacing in the narrowest posterior's standard deviations. The error of the trapezoidal rule for a normal
 #: density is exp(-2 pi^2 / spacing^2): below 1e-15 here.
 RESOLUTION = 0.75
-FINEST = 64
+FINEST = 1 / 256
 
 #: Quadrature points on either side of a posterior's mode, in steps of 0.33 to 0.67 of its standard deviations.
 REACH = 24
+
+#: Subjects x grid points up to which posteriors are summed over the whole grid.
+WHOLE_CELLS = 4_000_000
 
 #: Numbers held at once in each of the tables of subjects x grid points.
 TABLE_CELLS = 1_000_000
 
 
 class Grid(NamedTuple):
-    """Points of ability [Q], log of prior density times spacing, and the matrix [Q, K] from knots to points."""
+    """Points of ability [Q], log of prior density times spacing, and the matrix [Q, K] from the knots [K] to points."""
 
     points: Floats
     log_prior: Floats
     spread: Floats
+    knots: Floats
 
 
-#: Grids made so far, by refinement of the knots.
-GRIDS: dict[int, Grid] = {}
+#: Grids made so far, by numbers of knots and of points; the last few of them.
+GRIDS: dict[tuple[int, int], Grid] = {}
+MOST_GRIDS = 16
 
 
-def grid_for(information: float) -> Grid:
+def grid_for(information: float, knots: Floats) -> Grid:
     """Choose a grid fine enough for subjects about whom the items hold at most this information."""
-    refinement = int(np.clip(np.ceil(SPACING * np.sqrt(1 + information) / RESOLUTION), 1, FINEST))
-    if refinement not in GRIDS:
-        points = np.linspace(-HALF_RANGE, HALF_RANGE, (KNOTS.size - 1) * refinement + 1)
-        spacing = points[1] - points[0]
-        log_prior = -(points**2) / 2 - np.log(2 * np.pi) / 2 + np.log(spacing)
-        identity = np.eye(KNOTS.size)
-        spread = identity if refinement == 1 else np.asarray(make_interp_spline(KNOTS, identity, k=5)(points))
-        GRIDS[refinement] = Grid(points, log_prior, spread)
-    return GRIDS[refinement]
+    apart = knots[1] - knots[0]
+    refinement = np.clip(np.ceil(apart * np.sqrt(1 + information) / RESOLUTION), 1, round(apart / FINEST))
+    key = (knots.size, int(knots.size - 1) * int(refinement) + 1)
+    if key not in GRIDS:
+        points = np.linspace(-HALF_RANGE, HALF_RANGE, key[1])
+        log_prior = -(points**2) / 2 - np.log(2 * np.pi) / 2 + np.log(points[1] - points[0])
+        identity = np.eye(knots.size)
+        spread = identity if refinement == 1 else np.asarray(make_interp_spline(knots, identity, k=5)(points))
+        while len(GRIDS) >= MOST_GRIDS:
+            GRIDS.pop(next(iter(GRIDS)))
+        GRIDS[key] = Grid(points, log_prior, spread, knots)
+    return GRIDS[key]
 
 
 class Posterior(NamedTuple):
@@ -85,7 +93,7 @@ def posterior(
     statistic then, and the whole likelihood is computed on the knots. ``weights`` are those of the scores where they
     are not the subjects' own; ``with_weights`` keeps every subject's posterior weights.
     """
-    grid = grid_for(float(((items.slope**2) @ (at.logistic * (1 - at.logistic))).max()))
+    grid = grid_for(float(((items.slope**2) @ (at.logistic * (1 - at.logistic))).max()), at.knots)
     weights = answers.weights if weights is None else weights
     if score is None:
         log_odds, log_wrong = log_answers(items, at)
@@ -98,12 +106,22 @@ def posterior(
 def from_scores(scores: Floats, normaliser: Floats, grid: Grid, counts: Floats) -> Posterior:
     """Posteriors when A(theta), given on the knots, is common to all subjects.
 
+    The integral is a sum over the grid if that is small. Else there are many items, and posteriors are near normal.
     The log posterior is concave, so its mode is where the slope of A(theta) + theta^2 / 2 passes s: a search in a
     sorted list. Around the mode the integral is a sum over grid points, in strides fitted to each posterior's width.
     """
     points = grid.points
-    spacing = points[1] - points[0]
     convex = grid.spread @ normaliser - grid.log_prior
+    if scores.size * points.size <= WHOLE_CELLS:
+        density = scores[:, None] * points - convex
+        peak = density.max(axis=1)
+        density -= peak[:, None]
+        np.exp(density, out=density)
+        norm = density.sum(axis=1)
+        mean, square = (density @ np.column_stack([points, points**2]) / norm[:, None]).T
+        total = grid.spread.T @ ((counts / norm) @ density)
+        return Posterior(mean, np.maximum(square - mean**2, 1e-12), peak + np.log(norm), total, None)
+    spacing = points[1] - points[0]
     slopes = np.maximum.accumulate(np.diff(convex) / spacing)
     mode = np.searchsorted(slopes, scores)
     bend = np.pad(np.diff(slopes) / spacing, 1, mode="edge")
@@ -131,10 +149,10 @@ def from_table(log_likelihood: Floats, grid: Grid, counts: Floats, scores: Float
     """
     n = log_likelihood.shape[0]
     mean, variance, evidence = np.empty(n), np.empty(n), np.empty(n)
-    weights = np.empty((n, KNOTS.size))
+    weights = np.empty((n, grid.knots.size))
     points = grid.points
     step = max(1, TABLE_CELLS // points.size)
-    refined = points.size > KNOTS.size
+    refined = points.size > grid.knots.size
     moments = np.column_stack([np.ones(points.size), points, points**2])
     for start in range(0, n, step):
         rows = slice(start, start + step)
@@ -184,9 +202,9 @@ def expect(model: Model, answers: Answers, items: Parameters, with_weights: bool
     answered everything and have equal scores are one.
     """
     at, weights, score = curves(items), answers.weights, None
-    if model.slope == "item" and not model.guessing:
+    if model.slope == "item" and not model.bounded:
         score = answers.sums(items.slope[:, None])[:, 0]
-    elif not model.guessing:
+    elif not model.bounded:
         raw = answers.subject_sums
         if answers.seen is None and not with_weights:
             raw, same = np.unique(raw, return_inverse=True)
@@ -195,7 +213,7 @@ def expect(model: Model, answers: Answers, items: Parameters, with_weights: bool
     about = posterior(answers, items, at, score, weights, with_weights)
     # What the M step needs: expected sums over right answers, and expected counts.
     right, counts = answers.weighted_item_sums[:, None], about.total[None]
-    if model.guessing and about.weights is not None:
+    if model.bounded and about.weights is not None:
         right = answers.sums(weights[:, None] * about.weights, axis=0)
     elif model.slope == "item":
         right = np.column_stack([answers.sums((weights * about.mean)[:, None], axis=0), right])
@@ -210,12 +228,13 @@ def expect(model: Model, answers: Answers, items: Parameters, with_weights: bool
     return Expectation(about, counts, right, log_likelihood, mean, square, missing, at)
 
 
-def knot_sums(counts: Floats, *tables: Floats) -> Floats:
+def knot_sums(expectation: Expectation, *tables: Floats) -> Floats:
     """Sum tables [J, K] over the knots by expected counts, times theta to the power of 0, 1, ...: [J, len(tables)].
 
     Table number i is weighted by theta^i.
     """
-    powers = [KNOTS**i for i in range(len(tables))]
+    counts, knots = expectation.counts, expectation.curves.knots
+    powers = [knots**i for i in range(len(tables))]
     if counts.shape[0] == 1:
         return np.column_stack([table @ (counts[0] * power) for table, power in zip(tables, powers, strict=True)])
     return np.column_stack(

@@ -209,6 +209,8 @@ def accuracy_by_level(
         share = {"accuracy": right, "expected": expected}
         divided = {name: np.where(n > 0, total / np.maximum(n, 1), np.nan) for name, total in share.items()}
         parts.append(pl.DataFrame({"subject": list(subjects), "level": [int(k)] * len(rows), "n": n, **divided}))
+    if not parts:
+        raise InputError(f"{responses.name}: none of its items has a level, because no difficulty is known")
     return with_wilson(pl.concat(parts).fill_nan(None)).select(
         "subject", "level", "n", "accuracy", "ci_low", "ci_high", "expected"
     )

@@ -12,21 +12,16 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 from breadth.irt.abilities import reliability, score
-from breadth.irt.answers import Answers
-from breadth.irt.calibration import (
-    LEAST_RELIABILITY,
-    UNRELIABLE,
-    Calibration,
-    items_frame,
-    numbers,
-    subjects_frame,
-)
-from breadth.irt.diagnostics import distinct_patterns, fit_statistics
-from breadth.irt.difficulty_levels import assign_levels
+from breadth.irt.answers import Answers, Floats
+from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
+from breadth.irt.diagnostics import above_chance, distinct_patterns, fit_statistics, score_correlation
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
-from breadth.irt.parameters import ITEM_PARAMETERS, Anchors, Estimates, Priors
-from breadth.irt.words import ItemFlag
+from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
+from breadth.irt.words import AGAINST, ITEM_RULES, ItemFlag, flagged, scale_warning
 from breadth.records import Study, open_study
+
+#: Labels of a test set from which chance follows: so many different ones, each of so many items.
+FEWEST_LABELS, MOST_LABELS, LEAST_LABELLED = 2, 10, 5
 
 
 def calibrate(
@@ -40,6 +35,7 @@ def calibrate(
     copies: Copies = "keep",
     seed: int = 0,
     testset: str | None = None,
+    chance: float | None = None,
 ) -> Calibration:
     """Estimate item difficulty and subject ability from right and wrong answers.
 
@@ -65,6 +61,9 @@ def calibrate(
         Seeds the check of dimension and the samples of ``level_stability``.
     testset
         Calibrate only the items of this test set.
+    chance
+        Probability of a right answer by guessing, 0.25 for four options: subjects and items that are not above it are
+        counted. By default it follows from the options or labels that are stored with the items, if there are any.
 
     Returns
     -------
@@ -87,6 +86,8 @@ def calibrate(
         raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
     if levels < 2:
         raise InputError(f"--levels is {levels}; choose at least 2")
+    if chance is not None and not 0 < chance < 1:
+        raise InputError(f"--chance is {chance:g}; it lies between 0 and 1, for example 0.25 for four options")
     if not isinstance(priors, Priors):
         priors = Priors() if priors == "default" else Priors.none() if priors == "none" else _read_priors(priors)
     study = open_study(responses)
@@ -106,14 +107,12 @@ def calibrate(
         raise InputError(f"{study.name}: {error}") from error
     abilities = score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
     fit = fit_statistics(answers, estimates.items, abilities.ability)
-    # The tables of items, subjects and fit.
-    assigned = assign_levels(estimates.difficulty, estimates.difficulty_se, min(levels, answers.n_items))
-    reliable = reliability(abilities)
-    told_apart = reliable >= LEAST_RELIABILITY
-    items = items_frame(study.item_names, answers, estimates, fit, assigned, min_responses, told_apart)
-    if study.runs:
-        label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
-        items = items.hstack(study.items.select("testset", label.alias("label")))
+    # Do the answers measure one ability, and more than guessing? Then the tables of items, subjects and fit.
+    items = items_frame(study.item_names, answers, estimates, fit, MODELS[model].slope == "item", levels)
+    judged = items.filter(pl.col("p_correct").is_between(0, 1, closed="none") & (pl.col("n") >= min_responses))
+    rho = score_correlation(answers, abilities.ability)
+    guess = _chance(study, chance)
+    above = None if np.isnan(guess).all() else above_chance(answers, guess)
     deviance, n_subjects = -2 * estimates.log_likelihood, int((answers.subject_counts > 0).sum())
     summary = {
         "log_likelihood": estimates.log_likelihood,
@@ -121,7 +120,9 @@ def calibrate(
         "bic": deviance + np.log(max(n_subjects, 1)) * estimates.parameters,
         "converged": estimates.converged,
         "iterations": estimates.iterations,
-        "reliability": reliable,
+        "reliability": reliability(abilities),
+        "score_correlation": None if np.isnan(rho) else rho,
+        "against_scale": judged.select(AGAINST.fill_null(False).mean()).item(),
         "model": model,
         "parameters": estimates.parameters,
         "subjects": n_subjects,
@@ -129,11 +130,21 @@ def calibrate(
         "responses": int(answers.item_counts.sum()),
         "ability_mean": estimates.ability_mean,
         "ability_sd": estimates.ability_sd,
+        "chance": None if above is None else float(np.nanmean(guess)),
+        "subjects_at_chance": None if above is None else int((~above.subjects).sum()),
+        "items_at_chance": None if above is None else int((~above.items).sum()),
     }
-    subjects = subjects_frame(study.subject_names, answers, abilities, fit)
-    alike = None if told_apart else UNRELIABLE.format(reliable)
-    warnings = [*_warnings(study, estimates, items), *([] if alike is None else [alike])]
-    return Calibration(items, subjects, pl.DataFrame(summary), tuple(warnings), study, seed, alike)
+    doubt = scale_warning(summary)
+    rules = items.with_columns(pl.lit(min_responses).alias("least"), pl.lit(doubt is None).alias("trusted"))
+    items = flagged(rules, ITEM_RULES).select(ITEM_COLUMNS)
+    if study.runs or "label" in study.items.columns:
+        label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
+        items = items.hstack(study.items.select("testset", label.alias("label")))
+    subjects = subjects_frame(study.subject_names, answers, abilities, fit, None if above is None else above.subjects)
+    warnings = [*([] if doubt is None else [doubt]), *_warnings(study, estimates, items)]
+    unknown = dict.fromkeys([name for name, value in summary.items() if value is None], pl.Float64)
+    frame = pl.DataFrame(summary, schema_overrides=unknown)
+    return Calibration(items, subjects, frame, tuple(warnings), study, seed, doubt)
 
 
 def ability(
@@ -168,10 +179,37 @@ def _read_priors(given: str | os.PathLike[str]) -> Priors:
 def _anchors(anchor: str | os.PathLike[str] | Calibration, study: Study) -> Anchors:
     earlier = Calibration.of(anchor).items.unique("item", keep="last")
     names = pl.DataFrame({"item": study.item_names}, schema={"item": pl.String})
-    known = names.join(earlier.select("item", *ITEM_PARAMETERS), on="item", how="left", maintain_order="left")
+    # A difficulty without a standard error is the end of the range, not an estimate.
+    placed = earlier.drop_nulls(["difficulty", "difficulty_se"]).select("item", *ITEM_PARAMETERS)
+    known = names.join(placed, on="item", how="left", maintain_order="left")
     if known["difficulty"].is_null().all():
-        raise InputError(f"{study.name}: none of its items is in the anchor; an anchor needs items in common")
+        raise InputError(
+            f"{study.name}: none of its items has a difficulty in the anchor; an anchor needs items in common"
+        )
     return Anchors(*(numbers(known, name) for name in ITEM_PARAMETERS))
+
+
+def _chance(study: Study, given: float | None) -> Floats:
+    """Chance of a right guess for every item: as given, else one over its options or over the labels of its test set.
+
+    Labels count where a test set has 2 to 10 of them with 5 items or more each: with others, answers are free text.
+    NaN where it is not known.
+    """
+    items = study.items
+    if given is not None:
+        return np.full(items.height, given)
+    options = pl.lit(None, dtype=pl.Float64)
+    if "options" in items.columns and isinstance(items["options"].dtype, pl.List):
+        options = pl.col("options").list.len().cast(pl.Float64)
+    labels = pl.lit(None, dtype=pl.Float64)
+    if "label" in items.columns:
+        number = pl.col("label").n_unique().over("testset")
+        fewest = pl.len().over("testset", "label").min().over("testset")
+        usable = number.is_between(FEWEST_LABELS, MOST_LABELS) & (fewest >= LEAST_LABELLED)
+        usable &= pl.col("label").is_not_null().all().over("testset")
+        labels = pl.when(usable).then(number.cast(pl.Float64))
+    chances = items.select((1 / pl.coalesce(pl.when(options > 1).then(options), labels)).alias("chance"))
+    return numbers(chances, "chance")
 
 
 def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, copies: Copies) -> Answers:
@@ -196,6 +234,12 @@ def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame) -> list[s
     if not estimates.converged:
         warnings.append(
             f"the fit did not converge in {estimates.iterations} iterations: treat its numbers with caution"
+        )
+    steep = items.filter(pl.col("discrimination").abs() > STEEPEST)
+    if steep.height:
+        warnings.append(
+            f"{steep.height} item{'s' if steep.height > 1 else ''} with a discrimination beyond {STEEPEST:g}, where "
+            f"quadrature is no longer exact ({listed(steep['item'], 5)}): read it as steep, not as a number"
         )
     wrong = items.filter(flag=ItemFlag.WRONG_KEY.value)
     if wrong.height:

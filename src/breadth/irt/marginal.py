@@ -13,15 +13,25 @@ from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import expect
 from breadth.irt.maximisation import ability_scale, covariance, improve
 from breadth.irt.models import MODELS, Model
-from breadth.irt.parameters import KNOTS, Anchors, Estimates, Parameters, Priors
+from breadth.irt.parameters import LARGEST_SLOPE, Anchors, Common, Estimates, Parameters, Priors, curves
 
 MOST_ITERATIONS = 1000
 
-#: Where the search for guessing starts: five choices.
+#: Where the search for asymptotes starts: five choices, and a slip in twenty.
 START_GUESSING = 0.2
+START_SLIP = 0.05
+
+#: Subjects and items from which the slopes are guessed that the search starts with.
+START_SUBJECTS, START_ITEMS = 1000, 500
 
 #: Earlier steps that are combined.
 MEMORY = 6
+
+#: Items that the mean and spread of all slopes are worth to one of them.
+FEW_ITEMS = 100
+
+#: A combined step may be this much longer than the last.
+LONGER = 1.5
 
 #: A fit is finished when no parameter is further than this share of its standard error from where it will end.
 TOLERANCE = 1e-3
@@ -38,15 +48,16 @@ class Ability(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One EM step from a point: where it leads, the objective at the point, and what its size means.
+    """One EM step from a point: where it leads, and how far the point is from the end.
 
     ``precision`` is the square root of each parameter's information, so that precision x step is in standard errors;
+    ``distance`` is how far the worst item or the scale is from its maximum, in standard errors and by the gradient;
     ``rate`` is the share of information that is missing, by which successive EM steps shrink.
     """
 
     after: Floats
-    objective: float
     precision: Floats
+    distance: float
     rate: float
 
 
@@ -56,6 +67,7 @@ class Problem:
 
     Inside, abilities are standardised: items are expressed as the standardised ability sees them. ``anchored``: fixed
     items set the scale. ``one_free_slope``: all items share a slope that is estimated; beside fixed items it is theirs.
+    ``hierarchical``: the mean and spread of slopes are estimated, and are the last two numbers of a point.
     ``start`` is where the search begins. ``kept`` are the items of the calibration among all, and ``difficulty`` has
     that of the others: infinite where there is no maximum, NaN without answers.
     """
@@ -67,54 +79,91 @@ class Problem:
     free: Bools
     anchored: bool
     one_free_slope: bool
+    hierarchical: bool
     start: Floats
     kept: Bools
     difficulty: Floats
 
-    def unpack(self, point: Floats) -> tuple[Parameters, Ability]:
-        """Items and ability at a point: the items' free parameters and what of the scale of ability is free."""
+    def unpack(self, point: Floats) -> tuple[Parameters, Ability, Common]:
+        """Items and ability at a point, and what the items have in common as a standardised ability sees them."""
         items = self.known.unpack(self.free, point)
+        mean, sd = 0.0, 1.0
+        if self.hierarchical:
+            mean, sd, point = float(point[-2]), float(np.exp(point[-1])), point[:-2]
+        ability = Ability()
         if self.anchored:
-            return items, Ability(float(point[-2]), float(np.exp(point[-1])))
-        if self.one_free_slope:
+            ability = Ability(float(point[-2]), float(np.exp(point[-1])))
+        elif self.one_free_slope:
             items.slope[:] = np.exp(point[-1])
-        return items, Ability()
+        seen = items.for_population(*ability)
+        difficulty = -float(seen.slope @ seen.intercept) / max(float(seen.slope @ seen.slope), 1e-300)
+        return items, ability, Common(mean * ability.sd, sd * ability.sd, difficulty)
 
     def step(self, point: Floats) -> Step:
         """Take one EM step."""
-        items, ability = self.unpack(point)
+        items, ability, common = self.unpack(point)
         seen = items.for_population(*ability)
         expectation = expect(self.model, self.answers, seen)
-        better, known = improve(self.model, seen, expectation, self.priors, self.free)
-        prior = self.priors.at(seen, self.free)
+        better, known, slope_variance, stuck = improve(self.model, seen, expectation, self.priors, self.free, common)
+        of_free = self.free[:, self.free[1]]
+        precision = [np.sqrt(np.maximum(known[row][of_free[row]], 1e-12)) for row in (1, 0, 2, 3)]
+        improved = Parameters(*(array.copy() for array in seen))
+        # Where answers are in perfect order, no slope is steep enough.
+        excess = np.maximum(np.abs(better.slope) / LARGEST_SLOPE, 1)
+        better = better._replace(slope=better.slope / excess, intercept=better.intercept / excess)
+        for array, values in zip(improved, better, strict=True):
+            array[self.free[1]] = values
+        # The scale of ability: of the items themselves, or beside fixed items.
         weight = float(self.answers.weights.sum())
         log_spread = float(np.log(ability.sd)) if self.anchored else None
         if self.model.slope == "common":
             log_spread = float(np.log(seen.slope[0]))
-        objective = expectation.log_likelihood + float(prior.log_density.sum())
-        if log_spread is not None:
-            objective -= prior.strength.spread * log_spread**2 / 2
-        # A likelihood above 1 shows that curves are too steep for the knots.
-        objective = objective if expectation.log_likelihood <= 0 else -np.inf
-        of_free = self.free[:, self.free[1]]
-        precision = [np.sqrt(np.maximum(known[row][of_free[row]], 1e-12)) for row in (1, 0, 2)]
-        improved = Parameters(*(array.copy() for array in seen))
-        for array, values in zip(improved, better, strict=True):
-            array[self.free[1]] = values
         stretches = self.anchored or isinstance(self.model.slope, str)
-        mean, sd = ability_scale(self.model, expectation, weight, better, prior.strength, log_spread, stretches)
+        mean, sd = ability_scale(expectation, weight, self.priors, log_spread, stretches)
         scale = np.empty(0)
+        hyper = np.empty(0)
+        if self.hierarchical:
+            hyper = self._slopes(improved.slope, slope_variance, common)
         if self.anchored:
             improved = improved.from_population(*ability)
             scale = np.array([ability.mean + ability.sd * mean, np.log(ability.sd * sd)])
             precision.append(np.sqrt(weight * np.array([1 / ability.sd**2, 2])))
+            hyper /= ability.sd
         else:
             improved = improved.for_population(mean, sd)
+            hyper *= sd
             if self.one_free_slope:
                 scale = np.log(improved.slope[:1])
                 precision.append(np.sqrt([2 * weight]))
-        rate = min(2 * expectation.missing, 0.97)
-        return Step(np.append(improved.pack(self.free), scale), objective, np.concatenate(precision), rate)
+        if self.hierarchical:
+            precision.append(np.sqrt(improved.slope.size * np.array([hyper[1] ** -2, 2])))
+            scale = np.append(scale, [hyper[0], np.log(hyper[1])])
+        after, precise = np.append(improved.pack(self.free), scale), np.concatenate(precision)
+        off = np.abs(after - point) * precise
+        if self.hierarchical:
+            # What slopes have in common matters to each of them no more than a few items do.
+            off[-2:] *= np.sqrt(min(1.0, FEW_ITEMS / improved.slope.size))
+        return Step(after, precise, max(float(off.max()), float(stuck.max())), min(2 * expectation.missing, 0.97))
+
+    def _slopes(self, slope: Floats, unknown: Floats, common: Common) -> Floats:
+        """Mean and spread of the slopes by empirical Bayes: what makes the answers about all of them most likely.
+
+        ``slope`` and ``unknown`` are means and variances given the mean and spread so far, of the free items; what the
+        answers alone say about a slope is close to normal. An EM of its own, which costs next to nothing.
+        """
+        mean, sd, _ = common
+        fixed, slope = slope[~self.free[0]], slope[self.free[0]]
+        unknown = np.clip(unknown, 1e-12, sd**2)
+        known, pull = 1 / unknown - sd**-2, slope / unknown - mean * sd**-2
+        n, total = self.priors.slope_items, fixed.size + slope.size
+        for _ in range(20):
+            unknown = 1 / (known + sd**-2)
+            slope = unknown * (pull + mean * sd**-2)
+            mean = float(fixed.sum() + slope.sum()) / total
+            square = float(fixed @ fixed + slope @ slope) / total
+            spread = total * (square - mean**2) + float(unknown.sum())
+            sd = float(np.sqrt((spread + n * (self.priors.slope_ratio or 0.0) ** 2 * square) / (total + n)))
+        return np.array([mean, sd])
 
 
 def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors | None = None) -> Problem:
@@ -135,37 +184,70 @@ def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors 
         raise InputError(f"A calibration needs answers of at least 2 subjects; there is {answers.n_subjects}.")
     if n < 2:
         raise InputError(f"A calibration needs at least 2 items that can be estimated; there is {n}.")
-    if model.guessing and answers.fractional:
-        others = listed(name for name, other in MODELS.items() if not other.guessing)
+    if model.bounded and answers.fractional:
+        others = listed(name for name, other in MODELS.items() if not other.bounded)
         raise InputError(
             f"{model.title} needs answers that are right (1) or wrong (0), but some lie in between; use {others}."
         )
     # What is known of the items, and what is free.
-    free = np.tile([[model.slope == "item"], [True], [model.guessing]], n)
+    free = np.tile([[model.slope == "item"], [True], [model.guessing], [model.ceiling]], n)
     slope = np.full(n, np.nan if isinstance(model.slope, str) else float(model.slope))
     guessing = np.full(n, START_GUESSING if model.guessing else 0.0)
-    known = Parameters(slope, np.full(n, np.nan), guessing)
+    slip = np.full(n, START_SLIP if model.ceiling else 0.0)
+    known = Parameters(slope, np.full(n, np.nan), guessing, slip)
     if anchors is not None:
         known, free = _fix(model, known, free, *(np.asarray(array)[kept] for array in anchors))
     anchored = not bool(free[1].all())
     one_free_slope = model.slope == "common" and not anchored
-    # Begin with slopes of 1, a standard ability and the intercepts that the shares of right answers suggest.
+    # Begin with a standard ability, the slopes that a first component suggests, and intercepts from shares right.
     counts = answers.sums(answers.weights[:, None], axis=0, seen=True)[:, 0]
     share = (answers.weighted_item_sums + 0.5) / (counts + 1)
-    above = np.clip((share - known.guessing) / (1 - known.guessing), 0.02, 1)
-    share = np.where(known.guessing > 0, np.minimum(above, share), share)
+    above = np.clip((share - known.guessing) / (1 - known.guessing - known.slip), 0.02, 0.98)
+    share = np.where(known.guessing + known.slip > 0, above, share)
+    first = _first_slopes(answers) if model.slope == "item" else np.ones(n)
+    slope = np.where(np.isnan(known.slope), first, known.slope)
     # The curve of the average subject is steeper than the average curve.
-    intercept = np.log(share / (1 - share)) * np.sqrt(1 + 0.35)
-    items = known._replace(
-        slope=np.where(np.isnan(known.slope), 1.0, known.slope),
-        intercept=np.where(free[1], intercept, known.intercept),
+    intercept = np.log(share / (1 - share)) * np.sqrt(1 + 0.35 * slope**2)
+    items = known._replace(slope=slope, intercept=np.where(free[1], intercept, known.intercept))
+    scale = np.zeros(2 if anchored else int(one_free_slope))
+    hierarchical = model.slope == "item" and priors.slope_ratio is not None
+    if hierarchical:
+        scale = np.append(scale, [slope.mean(), np.log(slope.std() + 0.3)])
+    start = np.append(items.pack(free), scale)
+    return Problem(
+        *(model, answers, priors, known, free, anchored, one_free_slope, hierarchical, start, kept, difficulty)
     )
-    start = np.append(items.pack(free), np.zeros(2 if anchored else int(one_free_slope)))
-    return Problem(model, answers, priors, known, free, anchored, one_free_slope, start, kept, difficulty)
+
+
+def _first_slopes(answers: Answers) -> Floats:
+    """Slopes that the first principal component of some of the answers suggests, in the direction of the score."""
+    rows = np.unique(np.linspace(0, answers.n_subjects - 1, START_SUBJECTS).astype(np.int64))
+    columns = np.unique(np.linspace(0, answers.n_items - 1, START_ITEMS).astype(np.int64))
+    right = answers.right[rows].astype(np.float32)
+    seen = np.ones_like(right) if answers.seen is None else (answers.seen[rows] != 0).astype(np.float32)
+    count = np.maximum(seen.sum(axis=0), 1)
+    mean = (right * seen).sum(axis=0) / count
+    standard = (right - mean) * seen / np.sqrt(np.maximum(mean * (1 - mean), 0.02))
+    few = standard[:, columns]
+    score = few.sum(axis=1)
+    component = score + np.float32(1e-6)
+    for _ in range(30):
+        component = few @ (few.T @ component)
+        component /= max(float(np.linalg.norm(component)), 1e-30)
+    component *= np.sqrt(rows.size) * (1.0 if float(score @ component) >= 0 else -1.0)
+    loading = np.clip((standard.T @ component).astype(np.float64) / count, -0.85, 0.85)
+    slopes: Floats = 1.7 * loading / np.sqrt(1 - loading**2)
+    return slopes
 
 
 def _fix(
-    model: Model, known: Parameters, free: Bools, difficulty: Floats, fixed_slope: Floats, fixed_guessing: Floats
+    model: Model,
+    known: Parameters,
+    free: Bools,
+    difficulty: Floats,
+    fixed_slope: Floats,
+    fixed_guessing: Floats,
+    fixed_ceiling: Floats,
 ) -> tuple[Parameters, Bools]:
     """Items with the parameters of anchors, and what then is free."""
     free_items = np.isnan(difficulty)
@@ -174,6 +256,9 @@ def _fix(
     if not model.guessing and (fixed_guessing > 0).any():
         others = listed(name for name, other in MODELS.items() if other.guessing)
         raise InputError(f"{model.title} has no guessing, but some fixed items have; use {others}.")
+    if not model.ceiling and (fixed_ceiling < 1).any():
+        others = listed(name for name, other in MODELS.items() if other.ceiling)
+        raise InputError(f"{model.title} has no ceiling, but some fixed items have; use {others}.")
     slope = known.slope
     if model.slope == "item":
         slope = fixed_slope
@@ -187,9 +272,11 @@ def _fix(
             raise InputError(f"Fixed items of {model.title} must {wanted}; where they do not, use {others}.")
         slope = np.full(slope.size, own)
     guessing = np.where(np.isnan(fixed_guessing), np.where(free_items, known.guessing, 0.0), fixed_guessing)
+    slip = np.where(np.isnan(fixed_ceiling), np.where(free_items, known.slip, 0.0), 1 - fixed_ceiling)
     free = free & free_items
     free[2] &= np.isnan(fixed_guessing)
-    return Parameters(slope, -slope * difficulty, guessing), free
+    free[3] &= np.isnan(fixed_ceiling)
+    return Parameters(slope, -slope * difficulty, guessing, slip), free
 
 
 class Solution(NamedTuple):
@@ -200,77 +287,89 @@ class Solution(NamedTuple):
     iterations: int
 
 
-def fixed_point(step: Callable[[Floats], Step], start: Floats, most: int, noise: float) -> Solution:
-    """Iterate an EM step with Anderson acceleration until it no longer moves, never accepting a worse objective.
+def fixed_point(step: Callable[[Floats], Step], start: Floats, most: int) -> Solution:
+    """Iterate an EM step with Anderson acceleration until the gradient is gone.
 
     The next point is the combination of the last few EM results whose steps cancel best (Anderson 1965; for EM:
-    Henderson and Varadhan 2019). If it has a lower objective than the last accepted point, the plain EM result is
-    taken instead, and if even that is lower (the M step is a Newton step, which may overshoot), half the way.
-    ``noise`` is the relative rounding error of the objective.
+    Henderson and Varadhan 2019). If the step from there is much longer than the last one, the plain EM result is taken
+    instead.
     """
-    point = candidate = start
-    taken, halvings = Step(start, -np.inf, np.empty(0), 0.0), 0
+    candidate = plain = start
+    last, combined = np.inf, False
     points: list[Floats] = []
     residuals: list[Floats] = []
     for iteration in range(1, most + 1):
-        tried = step(candidate)
-        if points and not tried.objective >= taken.objective - noise * abs(taken.objective):
-            halvings += 1
-            candidate = point + 0.5**halvings * (taken.after - point)
+        taken = step(candidate)
+        residual = taken.after - candidate
+        size = float(np.sqrt(np.mean((residual * taken.precision) ** 2)))
+        if combined and not size <= LONGER * last:
+            candidate, combined = plain, False
             points, residuals = points[-1:], residuals[-1:]
             continue
-        point, taken = candidate, tried
-        points = [*points[-MEMORY:], point]
-        residuals = [*residuals[-MEMORY:], taken.after - point]
-        if float(np.max(np.abs(residuals[-1]) * taken.precision)) < TOLERANCE * (1 - taken.rate):
+        if taken.distance < TOLERANCE * (1 - taken.rate):
             return Solution(taken.after, True, iteration)
-        if len(points) == 1:
-            candidate = taken.after
+        last, plain = size, taken.after
+        points, residuals = [*points[-MEMORY:], candidate], [*residuals[-MEMORY:], residual]
+        combined = len(points) > 1
+        if not combined:
+            candidate = plain
             continue
         # Combine the last results so that the combined step, in standard errors, is smallest.
-        steps, moves = (np.diff(np.array(last), axis=0) for last in (residuals, points))
+        steps, moves = (np.diff(np.array(earlier), axis=0) for earlier in (residuals, points))
         scaled = steps * taken.precision
         gram = scaled @ scaled.T
         gram[np.diag_indices_from(gram)] *= 1 + 1e-10
-        share = np.linalg.lstsq(gram, scaled @ (residuals[-1] * taken.precision), rcond=None)[0]
-        move = residuals[-1] - share @ (moves + steps)
+        share = np.linalg.lstsq(gram, scaled @ (residual * taken.precision), rcond=None)[0]
+        move = residual - share @ (moves + steps)
         # No parameter moves by more than 1, or by more than EM itself would move it: far jumps land where nothing is
-        # known. Such a candidate counts as minus one halving: what to fall back on first is the whole EM step.
-        farthest = max(1.0, float(np.abs(residuals[-1]).max()))
-        candidate, halvings = point + move / max(1.0, float(np.abs(move).max()) / farthest), -1
-    return Solution(taken.after, False, most)
+        # known.
+        farthest = max(1.0, float(np.abs(residual).max()))
+        candidate = candidate + move / max(1.0, float(np.abs(move).max()) / farthest)
+    return Solution(plain, False, most)
 
 
 def estimates(problem: Problem, solution: Solution, errors: bool) -> Estimates:
     """Estimates of all items at a solution, with standard errors if asked for."""
     model, answers, free = problem.model, problem.answers, problem.free[1]
-    items, ability = problem.unpack(solution.point)
-    if model.slope == "item" and not problem.anchored and items.slope.sum() < 0:
-        # Without anchors the sign of the scale is arbitrary: turn it so that most items discriminate positively.
-        items = items._replace(slope=-items.slope)
+    items, ability, common = problem.unpack(solution.point)
     seen = items.for_population(*ability)
-    exact = errors and answers.n_subjects * (2 * int(free.sum())) ** 2 * KNOTS.size <= EXACT_WORK
-    expectation = expect(model, replace(answers, dtype=np.float64), seen, with_weights=exact)
-    a_se, b_se, g_se = (np.full(free.size, 0.0 if errors else np.nan) for _ in range(3))
+    exact = errors and answers.n_subjects * (2 * int(free.sum())) ** 2 * curves(seen).knots.size <= EXACT_WORK
+    precise = replace(answers, dtype=np.float64)
+    expectation = expect(model, precise, seen, with_weights=exact)
+    if model.slope == "item" and not problem.anchored:
+        # The scale of ability is arbitrary. Its sign: abler subjects have more right answers. Its spread: priors that
+        # draw slopes together let it grow a little beyond 1.
+        share = answers.subject_sums / answers.subject_counts
+        above = answers.weights * (share - np.average(share, weights=answers.weights))
+        sign = 1.0 if float(above @ expectation.posterior.mean) >= 0 else -1.0
+        sd = sign * float(np.sqrt(expectation.square - expectation.mean**2))
+        seen = items = items.for_population(expectation.mean, sd)
+        centre = (common.difficulty_mean - expectation.mean) / sd
+        common = Common(common.slope_mean * sd, common.slope_sd * abs(sd), centre)
+        expectation = expect(model, precise, seen, with_weights=exact)
     with np.errstate(divide="ignore", invalid="ignore"):
         difficulty = -items.intercept / items.slope
+    errors_of = np.full((4, free.size), 0.0 if errors else np.nan)
     if errors:
-        chance = problem.free[2]
-        about = covariance(model, answers, seen, expectation, problem.priors, problem.free, exact)
-        a, g = seen.slope[free], items.guessing[chance]
+        about = covariance(model, answers, seen, expectation, problem.priors, problem.free, common, exact)
+        a = seen.slope[free]
         # A negative variance, where there is no maximum to measure the curvature of, has the root NaN.
         with np.errstate(divide="ignore", invalid="ignore"):
             b = -seen.intercept[free] / a
             variance = (about.intercept + 2 * b * about.both + b**2 * about.slope) / a**2
-            a_se[free] = np.sqrt(about.slope) / ability.sd
-            b_se[free] = np.sqrt(variance) * ability.sd
-            g_se[chance] = g * (1 - g) * np.sqrt(about.guessing[chance[free]])
+            errors_of[0, free] = np.sqrt(variance) * ability.sd
+            errors_of[1, free] = np.sqrt(about.slope) / ability.sd
+            for row, chance, variances in ((2, items.guessing, about.guessing), (3, items.slip, about.slip)):
+                some = problem.free[row]
+                errors_of[row, some] = (chance * (1 - chance))[some] * np.sqrt(variances[some[free]])
     # Back to all items, those that were left out included.
-    every = np.full((6, problem.kept.size), np.nan)
+    every = np.full((8, problem.kept.size), np.nan)
     every[0] = problem.difficulty
-    every[:, problem.kept] = difficulty, items.slope, items.guessing, b_se, a_se, g_se
-    b, a, g, b_se, a_se, g_se = every
+    every[:, problem.kept] = difficulty, items.slope, items.guessing, 1 - items.slip, *errors_of
+    b, a, g, u, b_se, a_se, g_se, u_se = every
     return Estimates(
-        *(b, a, g, b_se, a_se, g_se, expectation.log_likelihood, problem.start.size),
-        *(solution.converged, solution.iterations, ability.mean, ability.sd, Parameters.of(b, a, np.nan_to_num(g))),
+        *(b, a, g, u, b_se, a_se, g_se, u_se, expectation.log_likelihood),
+        problem.start.size - 2 * int(problem.hierarchical),
+        *(solution.converged, solution.iterations, ability.mean, ability.sd),
+        Parameters.of(b, a, np.nan_to_num(g), np.nan_to_num(u, nan=1.0)),
     )

@@ -9,7 +9,7 @@ import numpy as np
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import Expectation, knot_sums
 from breadth.irt.models import Model
-from breadth.irt.parameters import KNOTS, Parameters, Priors, Scores, Strength, curves, log_answers, scores
+from breadth.irt.parameters import Common, Parameters, Priors, Scores, bends, curves, log_answers, scores
 
 #: Newton steps per M step. A second one is cheap beside an E step and saves some of those.
 NEWTON_STEPS = 2
@@ -28,14 +28,23 @@ BATCH_NUMBERS = 2_000_000
 
 
 class Improved(NamedTuple):
-    """Items after the M step, and the information about each free parameter if abilities were known."""
+    """Items after the M step, and where they were before it.
+
+    ``information`` is that about each free parameter if abilities were known, ``slope_variance`` [J] what is not known
+    about slopes then; ``stuck`` [J] is how far an item that could not be moved is from its maximum by the gradient, in
+    standard errors; 0 for all others.
+    """
 
     items: Parameters
     information: Parameters
+    slope_variance: Floats
+    stuck: Floats
 
 
-def improve(model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Improved:
-    """Take the M step of a model for its free items; ``free`` [3, J] says which parameters of all items are."""
+def improve(
+    model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common
+) -> Improved:
+    """Take the M step of a model for its free items; ``free`` [4, J] says which parameters of all items are."""
     some = free[1]
     if not some.all():
         counts, at = expectation.counts, expectation.curves
@@ -45,141 +54,153 @@ def improve(model: Model, items: Parameters, expectation: Expectation, priors: P
             curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
         )
         items, free = Parameters(*(array[some] for array in items)), free[:, some]
-    if model.guessing:
-        return _improve_guessing(items, expectation, priors, free)
+    if model.bounded:
+        return _improve_bounded(items, expectation, priors, free, common)
     logistic, right = expectation.curves.logistic, expectation.right
     aa = dd = np.empty(0)
+    variance_of_slope = np.zeros(items.slope.size)
     for repeat in range(NEWTON_STEPS):
         if repeat:
-            logistic = curves(items).logistic
-        prior = priors.at(items, free)
+            logistic = curves(items, expectation.curves.knots).logistic
+        prior = priors.at(items, free, common)
         if model.slope == "item":
             # Slope and intercept of every item, a concave problem in two variables.
             variance = logistic * (1 - logistic)
-            expected = knot_sums(expectation.counts, logistic, logistic)
-            dd, ad, aa = knot_sums(expectation.counts, variance, variance, variance).T
-            dd = np.maximum(dd, LEAST_INFORMATION) + prior.strength.intercept
-            aa = np.maximum(aa, LEAST_INFORMATION) + prior.strength.slope
+            expected = knot_sums(expectation, logistic, logistic)
+            dd, ad, aa = knot_sums(expectation, variance, variance, variance).T
+            dd = np.maximum(dd, LEAST_INFORMATION) + prior.curvature[:, 1, 1]
+            aa = np.maximum(aa, LEAST_INFORMATION) + prior.curvature[:, 0, 0]
+            ad = ad + prior.curvature[:, 0, 1]
             to_a = right[:, 0] - expected[:, 1] + prior.gradient[:, 0]
             to_d = right[:, 1] - expected[:, 0] + prior.gradient[:, 1]
             determinant = np.maximum(aa * dd - ad**2, 1e-12 * aa * dd)
             move = np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant
+            variance_of_slope = dd / determinant
         else:
             # Intercepts only; a common slope is the spread of ability.
-            expected = knot_sums(expectation.counts, logistic)
-            spread = expected[:, 0] - knot_sums(expectation.counts, logistic**2)[:, 0]
-            dd = np.maximum(spread, LEAST_INFORMATION) + prior.strength.intercept
+            expected = knot_sums(expectation, logistic)
+            spread = expected[:, 0] - knot_sums(expectation, logistic**2)[:, 0]
+            dd = np.maximum(spread, LEAST_INFORMATION) + prior.curvature[:, 1, 1]
             aa = np.zeros(dd.size)
             move = np.stack([aa, (right[:, 0] - expected[:, 0] + prior.gradient[:, 1]) / dd])
         move /= np.maximum(np.abs(move).max(axis=0) / LONGEST, 1)
         items = items._replace(slope=items.slope + move[0], intercept=items.intercept + move[1])
-    return Improved(items, Parameters(aa, dd, np.zeros(dd.size)))
+    none = np.zeros(dd.size)
+    return Improved(items, Parameters(aa, dd, none, none), variance_of_slope, none)
 
 
-def _improve_guessing(items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Improved:
-    """Fisher scoring in slope, intercept and logit of the guessing parameter.
+def _improve_bounded(
+    items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common
+) -> Improved:
+    """Newton's method in slope, intercept and logits of the asymptotes.
 
-    The three are close to collinear for many items and the problem is not concave, so a step that makes an item worse
-    is halved until it does not.
+    They are close to collinear for many items and the problem is not concave. Where the curvature is not downwards,
+    Fisher's information takes its place, and a step that makes an item worse is halved until it does not.
     """
-    value = _item_values(items, expectation, priors, free)
-    fisher = np.empty(0)
+    value = _item_values(items, expectation, priors, free, common)
+    gradient, expected, stuck = np.empty((0, 0)), np.empty(0), np.zeros(items.slope.size)
     for _ in range(NEWTON_STEPS):
-        gradient, fisher = _item_derivatives(items, expectation, priors, free)
-        step: Floats = np.linalg.solve(fisher, gradient[:, :, None])[:, :, 0].T.astype(np.float64)
+        gradient, expected, observed = _item_derivatives(items, expectation, priors, free, common)
+        lowest = np.linalg.eigvalsh(observed)
+        downwards = lowest[:, 0] > 1e-6 * np.maximum(lowest[:, -1], 1e-9)
+        information = np.where(downwards[:, None, None], observed, expected)
+        step = np.zeros((4, items.slope.size))
+        step[: gradient.shape[1]] = np.linalg.solve(information, gradient[:, :, None])[:, :, 0].T
+        decrement = np.sqrt(np.maximum(np.einsum("pj,jp->j", step[: gradient.shape[1]], gradient), 0))
         move = step / np.maximum(np.abs(step).max(axis=0) / LONGEST, 1)
         for _ in range(HALVINGS):
-            tried = items.moved(move, free[2])
-            after = _item_values(tried, expectation, priors, free)
-            worse = ~(after >= value - 1e-9 * np.abs(value))
+            tried = items.moved(move, free)
+            after = _item_values(tried, expectation, priors, free, common)
+            worse = ~(after >= value - 1e-13 * np.abs(value))
             if not worse.any():
                 break
             move[:, worse] /= 2
         else:
             move[:, worse] = 0
-            tried = items.moved(move, free[2])
+            stuck = np.where(worse, decrement, stuck)
+            tried = items.moved(move, free)
             after = np.where(worse, value, after)
         items, value = tried, after
-    return Improved(items, Parameters(*np.einsum("jpp->pj", fisher)))
+    known = np.zeros((4, items.slope.size))
+    known[: gradient.shape[1]] = np.einsum("jpp->pj", expected)
+    variance: Floats = np.linalg.inv(expected)[:, 0, 0].astype(np.float64)
+    return Improved(items, Parameters(*known), variance, stuck)
 
 
 def _item_derivatives(
-    items: Parameters, expectation: Expectation, priors: Priors, free: Bools
-) -> tuple[Floats, Floats]:
-    """Gradient [J, 3] and Fisher information [J, 3, 3] of every item, with priors."""
-    at, prior = scores(items, with_guessing=True), priors.at(items, free)
-    at.direction[2] *= free[2][:, None]
-    residual = expectation.right - expectation.counts * at.probability
-    gradient = np.einsum("jk,pjk->jp", residual, at.direction) + prior.gradient
-    weight = expectation.counts * at.variance
-    fisher: Floats = np.einsum("jk,pjk,qjk->jpq", weight, at.direction, at.direction, optimize=True)
-    # A touch of ridge keeps the matrix invertible; it changes the step, not where the steps end.
-    diagonal = np.einsum("jpp->jp", fisher)
-    diagonal += prior.curvature
-    diagonal *= 1 + 1e-6
-    diagonal += 1e-9
-    return gradient, fisher
+    items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common
+) -> tuple[Floats, Floats, Floats]:
+    """Gradient [J, p], expected and observed information [J, p, p] of every item, with priors."""
+    curved = curves(items, expectation.curves.knots)
+    at, prior = scores(items, curved, free), priors.at(items, free, common)
+    n = at.direction.shape[0]
+    counts, right = np.maximum(expectation.counts, 0), expectation.right
+    residual = right - expectation.counts * at.probability
+    gradient = np.einsum("jk,pjk->jp", residual, at.direction) + prior.gradient[:, :n]
+    # Second derivatives of r log P + (n - r) log (1 - P), times the squares of P and 1 - P.
+    second = right * (1 - at.probability) ** 2 + (expectation.counts - right) * at.probability**2
+    expected: Floats = np.empty((items.slope.size, n, n))
+    observed = np.empty_like(expected)
+    bent = bends(items, curved, free, n)
+    for one in range(n):
+        for other in range(one, n):
+            product = at.direction[one] * at.direction[other]
+            expected[:, one, other] = np.einsum("jk,jk->j", counts * at.variance, product)
+            observed[:, one, other] = np.einsum("jk,jk->j", second, product)
+            if (one, other) in bent:
+                observed[:, one, other] -= np.einsum("jk,jk->j", residual, bent[one, other])
+            expected[:, other, one], observed[:, other, one] = expected[:, one, other], observed[:, one, other]
+    expected += prior.curvature[:, :n, :n]
+    observed += prior.curvature[:, :n, :n]
+    # A touch of ridge keeps the matrices invertible; it changes the step, not where the steps end.
+    for diagonal in (np.einsum("jpp->jp", expected), np.einsum("jpp->jp", observed)):
+        np.add(diagonal, 1e-6 * np.abs(diagonal) + 1e-9, out=diagonal)
+    return gradient, expected, observed
 
 
-def _item_values(items: Parameters, expectation: Expectation, priors: Priors, free: Bools) -> Floats:
+def _item_values(items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common) -> Floats:
     """Expected complete-data log-likelihood of every item, with priors."""
-    log_odds, log_wrong = log_answers(items, curves(items))
+    log_odds, log_wrong = log_answers(items, curves(items, expectation.curves.knots))
     value: Floats = np.einsum("jk,jk->j", expectation.right, log_odds)
-    value += knot_sums(expectation.counts, log_wrong)[:, 0]
-    value += priors.at(items, free).log_density
+    value += knot_sums(expectation, log_wrong)[:, 0]
+    value += priors.at(items, free, common).log_density
     return value
 
 
 def ability_scale(
-    model: Model,
-    expectation: Expectation,
-    weight: float,
-    items: Parameters,
-    prior: Strength,
-    log_spread: float | None,
-    stretches: bool,
+    expectation: Expectation, weight: float, priors: Priors, log_spread: float | None, stretches: bool
 ) -> tuple[float, float]:
-    """Mean and standard deviation of ability that suit the posteriors best, given the items.
+    """Mean and standard deviation of ability that suit the posteriors best.
 
     Without fixed items the scale of ability is arbitrary, so items take it up: a parameter-expanded EM (Liu, Rubin and
-    Wu 1998) that needs a fraction of the steps. Priors hold on the scale where ability is N(0, 1); what a shift or
-    stretch does to them is counted here, so that the fixed point is the maximum of the posterior. ``log_spread`` is the
-    log of the spread of ability so far, where it is estimated; without ``stretches`` the standard deviation stays 1.
+    Wu 1998) that needs a fraction of the steps. Priors of items say nothing about the scale. ``log_spread`` is the log
+    of the spread of ability so far, where it is estimated and has a prior; without ``stretches`` the standard deviation
+    stays 1.
     """
-    slope, pull = items.slope, prior.intercept * (items.slope @ items.intercept)
-    stiffness = prior.intercept * (slope @ slope)
-    # Starting from no change at all, a solution that is already reached stays where it is.
-    mean, log_sd = 0.0, 0.0
-    for _ in range(4):
-        inverse = weight * np.exp(-2 * log_sd)
-        mean = float((inverse * expectation.mean - pull) / (inverse + stiffness))
-        variance = expectation.square - 2 * mean * expectation.mean + mean**2
-        for _ in range(3 * stretches):
-            # First and negative second derivative of the expanded model's objective by log_sd.
-            spread = weight * variance * np.exp(-2 * log_sd)
-            gradient, curvature = spread - weight, 2 * spread
-            if log_spread is not None:
-                gradient -= prior.spread * (log_spread + log_sd)
-                curvature += prior.spread
-            if model.slope == "item":
-                stretched = slope * np.exp(log_sd)
-                gradient -= prior.slope * float(stretched @ (stretched - prior.slope_mean))
-                curvature += prior.slope * float(stretched @ stretched)
-            log_sd += float(np.clip(gradient / curvature, -0.5, 0.5))
+    prior = 0.0 if priors.spread_log_sd is None else float(priors.spread_log_sd**-2)
+    mean = expectation.mean
+    variance = expectation.square - mean**2
+    log_sd = float(np.log(variance)) / 2 if stretches else 0.0
+    for _ in range(5 if log_spread is not None and stretches and prior else 0):
+        # First and negative second derivative of the expanded model's objective by log_sd.
+        spread = weight * variance * np.exp(-2 * log_sd)
+        gradient = spread - weight - prior * ((log_spread or 0.0) + log_sd)
+        log_sd += float(np.clip(gradient / (2 * spread + prior), -0.5, 0.5))
     return mean, float(np.exp(log_sd))
 
 
 class Covariance(NamedTuple):
-    """Sampling variances of the free items [F]: slope, intercept, logit of guessing; and slope with intercept."""
+    """Sampling variances of the free items [F]: slope, intercept, logits of asymptotes; and slope with intercept."""
 
     slope: Floats
     intercept: Floats
     both: Floats
     guessing: Floats
+    slip: Floats
 
 
 class _Pieces(NamedTuple):
-    """The free items' scores on the knots, expected counts, complete-data information [F, p, p], priors [F, p].
+    """The free items' scores on the knots, expected counts, complete-data information and priors [F, p, p].
 
     ``one_free_slope``: whether all items share a slope that is estimated; beside fixed items it is theirs.
     """
@@ -198,6 +219,7 @@ def covariance(
     expectation: Expectation,
     priors: Priors,
     free: Bools,
+    common: Common,
     exact: bool,
 ) -> Covariance:
     """Invert the information that the answers hold about the free items, abilities being unknown.
@@ -217,25 +239,25 @@ def covariance(
     """
     chosen = free[1]
     some, own = Parameters(*(array[chosen] for array in items)), free[:, chosen]
-    at = scores(some, model.guessing)
+    at = scores(some, curves(some, expectation.curves.knots), own)
     counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
-    prior = priors.at(some, own).curvature[:, : at.direction.shape[0]]
-    if model.guessing:
-        at.direction[2] *= own[2][:, None]
-        prior[:, 2] += 1e-9 * own[2]
+    n = at.direction.shape[0]
+    prior = priors.at(some, own, common).curvature[:, :n, :n]
+    for row in range(2, n):
+        prior[:, row, row] += 1e-9 * own[row]
     complete = np.einsum("jk,pjk,qjk->jpq", counts * at.variance, at.direction, at.direction, optimize=True)
     pieces = _Pieces(at, counts, complete, prior, model.slope == "common" and bool(chosen.all()))
     if exact:
-        whole = _exact(model, answers, expectation, pieces, chosen)
+        whole = _exact(model, answers, items, expectation, pieces, chosen)
         # With very few answers the likelihood need not be curved downwards everywhere; the other way always is.
-        if (whole.slope >= 0).all() and (whole.intercept > 0).all() and (whole.guessing >= 0).all():
+        if (whole.intercept > 0).all() and all((array >= 0).all() for array in (whole.slope, *whole[3:])):
             return whole
     return _narrow(model, items, expectation, pieces, chosen)
 
 
 def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
     """Error given the scale, by items, plus the error of the scale."""
-    every = scores(items, model.guessing)
+    every = scores(items, expectation.curves)
     total = np.maximum(expectation.posterior.total, 0)
     per_knot = np.where(total > 1e-9, total, np.inf)
     about_ability = expectation.counts / per_knot * every.variance * (items.slope[:, None] * every.ratio) ** 2
@@ -246,7 +268,7 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
     weight = pieces.counts * at.variance
     bend = weight * at.variance * (items.slope[free][:, None] * at.ratio) ** 2 * width
     blocks -= np.einsum("jk,pjk,qjk->jpq", bend, at.direction, at.direction, optimize=True)
-    np.einsum("jpp->jp", blocks)[...] += pieces.priors
+    blocks += pieces.priors
     slope = items.slope[free]
     if free.all():
         reliable = float(total @ (from_all * width)) / total.sum()
@@ -254,11 +276,11 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
     else:
         # The scale is tied to the fixed items, as far as they tell abilities apart.
         tied = total * from_free * (from_all - from_free) * width
-        shift, stretch = 1 / tied.sum(), 1 / (tied @ KNOTS**2)
+        shift, stretch = 1 / tied.sum(), 1 / (tied @ expectation.curves.knots**2)
     if model.slope != "item":
         intercept = 1 / blocks[:, 1, 1] + slope**2 * shift
         none = np.zeros_like(intercept)
-        return Covariance(slope**2 * stretch * pieces.one_free_slope, intercept, none, none)
+        return Covariance(slope**2 * stretch * pieces.one_free_slope, intercept, none, none, none)
     # The answer itself, not only its expectation, moves the score of a slope with ability: theta (r - P).
     blocks[:, 0, 0] -= (weight * np.square(at.ratio)) @ width
     full: Floats = np.linalg.inv(blocks).astype(np.float64)
@@ -267,7 +289,9 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
     return _read(full)
 
 
-def _exact(model: Model, answers: Answers, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
+def _exact(
+    model: Model, answers: Answers, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools
+) -> Covariance:
     """Louis's formula without approximation, from every subject's posterior."""
     posterior = expectation.posterior
     if posterior.weights is None:
@@ -293,7 +317,16 @@ def _exact(model: Model, answers: Answers, expectation: Expectation, pieces: _Pi
         weighted *= answers.weights[:, None]
         information -= weighted.reshape(-1, p * n_free).T @ score.reshape(-1, p * n_free)
     information += (means * answers.weights[:, None]).T @ means
-    information[np.diag_indices_from(information)] += pieces.priors.T.ravel()
+    prior = np.zeros_like(whole)
+    prior[:, each, :, each] = pieces.priors
+    prior = prior.reshape(information.shape)
+    if free.all():
+        # Priors say nothing about the scale and the location of ability: take these directions out of them.
+        scale = np.zeros((p * n_free, 2))
+        scale[:n_free, 0] = scale[n_free : 2 * n_free, 1] = items.slope
+        known = prior @ scale
+        prior = prior - known @ np.linalg.pinv(scale.T @ known, hermitian=True) @ known.T
+    information += prior
     if model.slope != "item":
         common = pieces.one_free_slope
         chosen = np.zeros((p * n_free, n_free + int(common)))
@@ -304,12 +337,13 @@ def _exact(model: Model, answers: Answers, expectation: Expectation, pieces: _Pi
         zero = np.zeros(n_free)
         intercept = np.diag(own)[:n_free].copy()
         if not common:
-            return Covariance(zero, intercept, zero, zero)
-        return Covariance(np.full(n_free, own[-1, -1]), intercept, own[-1, :-1], zero)
+            return Covariance(zero, intercept, zero, zero, zero)
+        return Covariance(np.full(n_free, own[-1, -1]), intercept, own[-1, :-1], zero, zero)
     inverse: Floats = np.linalg.inv(information).astype(np.float64).reshape(p, n_free, p, n_free)
     return _read(inverse[:, each, :, each])
 
 
 def _read(full: Floats) -> Covariance:
-    guessing = full[:, 2, 2] if full.shape[1] == 3 else np.zeros(full.shape[0])
-    return Covariance(full[:, 0, 0], full[:, 1, 1], full[:, 0, 1], guessing)
+    none = np.zeros(full.shape[0])
+    asymptotes = [full[:, row, row] if row < full.shape[1] else none for row in (2, 3)]
+    return Covariance(full[:, 0, 0], full[:, 1, 1], full[:, 0, 1], *asymptotes)

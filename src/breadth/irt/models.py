@@ -2,9 +2,9 @@
 
 Every model restricts one curve: the chance that a subject answers an item right is
 
-    P(right) = g + (1 - g) / (1 + exp(-a (ability - b)))
+    P(right) = g + (u - g) / (1 + exp(-a (ability - b)))
 
-with difficulty b, discrimination (slope) a and guessing g; ability is N(0, 1) over the population of subjects.
+with difficulty b, discrimination (slope) a, guessing g and ceiling u; ability is N(0, 1) over the subjects.
 
 The Rasch model (1PL; Rasch 1960, Thissen 1982) has g = 0 and one a for all items: it is the Rasch model with ability
 N(0, a^2) in units of ability's standard deviation, so difficulties in logits are a b. Raw scores are sufficient, so
@@ -21,14 +21,16 @@ The 3PL (Birnbaum 1968) also has a g per item, with a Beta prior. The likelihood
 which is far slower. g is known only where subjects far below an item's difficulty answered it; elsewhere g, a and b
 trade off against each other and the prior decides. Without priors some items run off to g near 0 or 1: prefer
 ``Anchors.known_guessing`` with 1 / number of choices, which is a 2PL with a floor. Needs right-or-wrong answers.
+
+The 4PL (Barton and Lord 1981) also has a ceiling u per item, below 1 where even the ablest get the item wrong now and
+then: a careless slip, an ambiguous question, a key that is wrong for some readings. It is known only where subjects far
+above an item's difficulty answered it. Needs thousands of subjects; with fewer the priors decide.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
-
-import numpy as np
 
 from breadth.irt.answers import Answers
 from breadth.irt.parameters import Anchors, Estimates, Priors
@@ -52,9 +54,9 @@ class Model:
     """An item response model: which parameters of the curve are estimated, and how to fit it.
 
     ``slope`` is "item" (every item has its own), "common" (one for all items, estimated) or a number (one, known).
-    ``guessing`` says whether every item has a lower asymptote; without one it is 0, with one answers must be right or
-    wrong, because a share has no likelihood. ``description`` completes "items differ in ...". To add a model, put it
-    into ``MODELS`` under its name.
+    ``guessing`` and ``ceiling`` say whether every item has a lower and an upper asymptote; without, they are 0 and 1,
+    with one (``bounded``) answers must be right or wrong, because a share has no likelihood. ``description`` completes
+    "items differ in ...". To add a model, put it into ``MODELS`` under its name.
     """
 
     name: str
@@ -62,6 +64,12 @@ class Model:
     description: str
     slope: Literal["item", "common"] | float = "item"
     guessing: bool = False
+    ceiling: bool = False
+    bounded: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Say whether there is an asymptote."""
+        object.__setattr__(self, "bounded", self.guessing or self.ceiling)
 
     @one_blas_thread
     def fit(
@@ -99,8 +107,7 @@ class Model:
         from breadth.irt.marginal import MOST_ITERATIONS, estimates, fixed_point, make_problem
 
         problem = make_problem(self, answers, Priors() if priors is None else priors, fixed)
-        noise = 1e-10 if problem.answers.dtype is np.float64 else 1e-7
-        return estimates(problem, fixed_point(problem.step, problem.start, MOST_ITERATIONS, noise), errors)
+        return estimates(problem, fixed_point(problem.step, problem.start, MOST_ITERATIONS), errors)
 
 
 #: Every model by name, the simplest first. A new one may be added from anywhere.
@@ -110,5 +117,6 @@ MODELS: dict[str, Model] = {
         Model("1pl", "Rasch (1PL)", "difficulty", slope="common"),
         Model("2pl", "2PL", "difficulty and discrimination"),
         Model("3pl", "3PL", "difficulty, discrimination and guessing", guessing=True),
+        Model("4pl", "4PL", "difficulty, discrimination, guessing and ceiling", guessing=True, ceiling=True),
     )
 }

@@ -14,30 +14,45 @@ from breadth.errors import InputError
 from breadth.irt.answers import Bools, Floats
 
 #: Parameters of an item as calibrations name them, and what an item has that is only known by its difficulty.
-ITEM_PARAMETERS = {"difficulty": float("nan"), "discrimination": 1.0, "guessing": 0.0}
+ITEM_PARAMETERS = {"difficulty": float("nan"), "discrimination": 1.0, "guessing": 0.0, "ceiling": 1.0}
 
+#: Abilities, in standard deviations of their distribution, at which items are evaluated: SPACING apart up to a slope of
+#: SLOPE_PER_SPACING, closer for steeper items. The likelihood is exact to 0.05 up to STEEPEST; no slope is larger than
+#: LARGEST_SLOPE.
 SPACING = 0.25
 HALF_RANGE = 6.5
+SLOPE_PER_SPACING = 4.0
+STEEPEST = 20.0
+LARGEST_SLOPE = 40.0
+CLOSEST = 8
 
-#: Abilities, in standard deviations of their distribution, at which items are evaluated.
-KNOTS: Floats = np.linspace(-HALF_RANGE, HALF_RANGE, round(2 * HALF_RANGE / SPACING) + 1)
+#: Items whose curves are evaluated together.
+ITEMS_AT_ONCE = 1000
 
-#: Estimated guessing stays within the logistic of plus and minus this.
+#: Estimated asymptotes stay within the logistic of plus and minus this.
 LARGEST_LOGIT = 12
 
 
 class Parameters(NamedTuple):
-    """Items as P = g + (1 - g) / (1 + exp(-(a theta + d))), with d = -a b; arrays [J].
+    """Items as P = g + (1 - g - s) / (1 + exp(-(a theta + d))), with d = -a b; arrays [J].
 
-    Which of them are free is said by masks [3, J] in the order of the fields.
+    ``slip`` s is what the curve falls short of 1 for the ablest: one minus the upper asymptote. Which parameters are
+    free is said by masks [4, J] in the order of the fields.
     """
 
     slope: Floats
     intercept: Floats
     guessing: Floats
+    slip: Floats
 
     @classmethod
-    def of(cls, difficulty: Floats, discrimination: Floats, guessing: Floats | None = None) -> Parameters:
+    def of(
+        cls,
+        difficulty: Floats,
+        discrimination: Floats,
+        guessing: Floats | None = None,
+        ceiling: Floats | None = None,
+    ) -> Parameters:
         """Items from their difficulties; NaN or infinity where one is not known.
 
         >>> Parameters.of(np.array([-1.0, 0.5]), np.array([1.0, 2.0])).intercept.tolist()
@@ -45,11 +60,12 @@ class Parameters(NamedTuple):
         """
         b, a = np.asarray(difficulty, dtype=np.float64), np.asarray(discrimination, dtype=np.float64)
         g = np.zeros(b.shape) if guessing is None else np.asarray(guessing, dtype=np.float64)
-        for name, array in (("discrimination", a), ("guessing", g)):
+        u = np.ones(b.shape) if ceiling is None else np.asarray(ceiling, dtype=np.float64)
+        for name, array in (("discrimination", a), ("guessing", g), ("ceiling", u)):
             if array.shape != b.shape:
                 raise InputError(f"There are {b.size} values of difficulty but {array.size} of {name}.")
         with np.errstate(invalid="ignore"):
-            return cls(a, -a * b, g)
+            return cls(a, -a * b, g, 1 - u)
 
     def for_population(self, mean: float, sd: float) -> Parameters:
         """Items for ability in units of a N(mean, sd^2) population."""
@@ -60,6 +76,11 @@ class Parameters(NamedTuple):
         slope = self.slope / sd
         return self._replace(slope=slope, intercept=self.intercept - slope * mean)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether some item has an asymptote other than 0 and 1."""
+        return bool((self.guessing > 0).any() or (self.slip > 0).any())
+
     def probability(self, ability: NDArray[Any]) -> NDArray[Any]:
         """Chance of a right answer to every item: [..., J] for abilities [...]."""
         chance: NDArray[Any] = ability[..., None] * self.slope
@@ -69,48 +90,50 @@ class Parameters(NamedTuple):
             np.exp(chance, out=chance)
         chance += 1
         np.reciprocal(chance, out=chance)
-        return self.guessing + (1 - self.guessing) * chance if (self.guessing != 0).any() else chance
+        return self.guessing + (1 - self.guessing - self.slip) * chance if self.bounded else chance
 
     def information(self, ability: Floats) -> Floats:
-        """Fisher information about ability [..., J]: a^2 (Q / P) ((P - g) / (1 - g))^2 (Birnbaum 1968)."""
+        """Fisher information about ability [..., J]: (dP/dtheta)^2 / (P (1 - P)) (Birnbaum 1968)."""
         p = self.probability(ability)
-        odds = (1 - p) / np.maximum(p, 1e-300)
-        information: Floats = self.slope**2 * odds * ((p - self.guessing) / (1 - self.guessing)) ** 2
+        above, below = p - self.guessing, 1 - self.slip - p
+        by_theta = self.slope * above * below / (1 - self.guessing - self.slip)
+        information: Floats = by_theta**2 / np.maximum(p * (1 - p), 1e-300)
         return information
 
     def pack(self, free: Bools) -> Floats:
-        """The free parameters in one vector: intercepts, slopes, logits of guessing."""
-        guessing = self.guessing[free[2]]
-        logit = np.log(guessing) - np.log1p(-guessing)
-        return np.concatenate([self.intercept[free[1]], self.slope[free[0]], logit])
+        """The free parameters in one vector: intercepts, slopes, logits of guessing and of slips."""
+        chances = np.concatenate([self.guessing[free[2]], self.slip[free[3]]])
+        logits = np.log(chances) - np.log1p(-chances)
+        return np.concatenate([self.intercept[free[1]], self.slope[free[0]], logits])
 
     def unpack(self, free: Bools, vector: Floats) -> Parameters:
         """Replace the free parameters by those in a vector made by :meth:`pack`."""
-        slope, intercept, guessing = (array.copy() for array in self)
-        sizes = np.cumsum([free[1].sum(), free[0].sum(), free[2].sum()])
-        intercept[free[1]], slope[free[0]], logit, _ = np.split(vector, sizes)
-        guessing[free[2]] = 1 / (1 + np.exp(-np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT)))
-        return Parameters(slope, intercept, guessing)
+        slope, intercept, guessing, slip = (array.copy() for array in self)
+        sizes = np.cumsum([free[row].sum() for row in (1, 0, 2, 3)])
+        intercept[free[1]], slope[free[0]], guess, slipped, _ = np.split(vector, sizes)
+        for array, row, logit in ((guessing, 2, guess), (slip, 3, slipped)):
+            array[free[row]] = 1 / (1 + np.exp(-np.clip(logit, -LARGEST_LOGIT, LARGEST_LOGIT)))
+        return Parameters(slope, intercept, guessing, slip)
 
-    def moved(self, move: Floats, free_guessing: Bools) -> Parameters:
-        """Add a step [3, J] in slope, intercept and logit of guessing."""
-        every = np.ones_like(free_guessing)
-        free = np.stack([every, every, free_guessing])
-        return self.unpack(free, self.pack(free) + np.concatenate([move[1], move[0], move[2][free_guessing]]))
+    def moved(self, move: Floats, free: Bools) -> Parameters:
+        """Add a step [4, J] in slope, intercept and logits of guessing and slip to what is free."""
+        return self.unpack(free, self.pack(free) + np.concatenate([move[row][free[row]] for row in (1, 0, 2, 3)]))
 
 
 class Curves(NamedTuple):
-    """Tables [J, K] on the knots: the logistic curve, and log(1 + exp(a theta + d))."""
+    """Tables [J, K] on the knots [K]: the logistic curve, and log(1 + exp(a theta + d))."""
 
     logistic: Floats
     log_one_plus: Floats
+    knots: Floats
 
 
 class Scores(NamedTuple):
     """Derivatives of an item's log-likelihood: (right - probability) times ``direction``.
 
     ``probability`` and ``variance`` (P Q) are [J, K]; ``direction`` is [p, J, K], one table per parameter in the order
-    slope, intercept, logit of guessing; ``ratio`` is that of the intercept, by which dP/dtheta = a P Q ratio.
+    slope, intercept, logit of guessing, logit of slip; ``ratio`` is that of the intercept, by which dP/dtheta =
+    a P Q ratio.
     """
 
     probability: Floats
@@ -119,117 +142,152 @@ class Scores(NamedTuple):
     ratio: Floats
 
 
-def curves(items: Parameters) -> Curves:
-    """Evaluate the logistic part of every item on the knots."""
-    z = items.slope[:, None] * KNOTS
-    z += items.intercept[:, None]
-    small = np.exp(-np.abs(z))
-    upper = 1 / (1 + small)
-    logistic = np.where(z >= 0, upper, small * upper)
-    # log(1 + x) rather than log1p: the absolute error is what counts in a sum, and log is vectorised.
-    np.add(small, 1, out=small)
-    np.log(small, out=small)
-    np.maximum(z, 0, out=z)
-    small += z
-    return Curves(logistic, small)
+def curves(items: Parameters, knots: Floats | None = None) -> Curves:
+    """Evaluate the logistic part of every item on knots, by default as close as the steepest item needs."""
+    if knots is None:
+        steepest = float(np.abs(items.slope).max(initial=0.0))
+        closeness = int(np.clip(np.ceil(steepest / SLOPE_PER_SPACING), 1, CLOSEST))
+        knots = np.linspace(-HALF_RANGE, HALF_RANGE, round(2 * HALF_RANGE / SPACING) * closeness + 1)
+    logistic, log_one_plus = (np.empty((items.slope.size, knots.size)) for _ in range(2))
+    # In blocks that stay in the processor's cache: large tables are slow to come by.
+    for start in range(0, items.slope.size, ITEMS_AT_ONCE):
+        block = slice(start, start + ITEMS_AT_ONCE)
+        z = items.slope[block, None] * knots
+        z += items.intercept[block, None]
+        small = np.exp(-np.abs(z))
+        upper = 1 / (1 + small)
+        np.multiply(small, upper, out=logistic[block])
+        np.copyto(logistic[block], upper, where=z >= 0)
+        # log(1 + x) rather than log1p: the absolute error is what counts in a sum, and log is vectorised.
+        np.add(small, 1, out=small)
+        np.log(small, out=small)
+        np.maximum(z, 0, out=z)
+        np.add(small, z, out=log_one_plus[block])
+    return Curves(logistic, log_one_plus, knots)
 
 
 def log_answers(items: Parameters, at: Curves) -> tuple[Floats, Floats]:
     """Log-odds of a right answer and log chance of a wrong one, [J, K] on the knots."""
-    g = items.guessing[:, None]
+    g, s = items.guessing[:, None], items.slip[:, None]
+    if not items.bounded:
+        return items.slope[:, None] * at.knots + items.intercept[:, None], -at.log_one_plus
     log_wrong = np.log1p(-g) - at.log_one_plus
-    if not (items.guessing > 0).any():
-        return items.slope[:, None] * KNOTS + items.intercept[:, None], log_wrong
-    return np.log(g + (1 - g) * at.logistic) - log_wrong, log_wrong
+    if (s > 0).any():
+        log_wrong = np.log(s + (1 - g - s) * np.exp(-at.log_one_plus))
+    return np.log(g + (1 - g - s) * at.logistic) - log_wrong, log_wrong
 
 
-def scores(items: Parameters, with_guessing: bool) -> Scores:
-    """Evaluate the scores of every item on the knots."""
-    logistic = curves(items).logistic
-    if not with_guessing:
-        one = np.ones_like(logistic)
-        return Scores(logistic, logistic * (1 - logistic), np.stack([one * KNOTS, one]), one)
-    g = items.guessing[:, None]
-    probability = g + (1 - g) * logistic
-    ratio = logistic / probability
-    direction = np.stack([ratio * KNOTS, ratio, g / probability])
-    return Scores(probability, probability * (1 - g) * (1 - logistic), direction, ratio)
+def scores(items: Parameters, at: Curves, free: Bools | None = None) -> Scores:
+    """Evaluate the scores of every item on the knots: by slope and intercept, or by all that is free [4, J]."""
+    logistic, _, knots = at
+    one = np.ones_like(logistic)
+    if not items.bounded and (free is None or not free[2:].any()):
+        return Scores(logistic, logistic * (1 - logistic), np.stack([one * knots, one]), one)
+    g, s = items.guessing[:, None], items.slip[:, None]
+    rest = np.exp(-at.log_one_plus)
+    probability = g + (1 - g - s) * logistic
+    wrong = s + (1 - g - s) * rest
+    ratio = (1 - g - s) * logistic / probability * (rest / np.maximum(wrong, 1e-300))
+    direction = [ratio * knots, ratio]
+    if free is not None and free[2:].any():
+        direction.append(free[2][:, None] * g * (1 - g) / probability * (rest / np.maximum(wrong, 1e-300)))
+    if free is not None and free[3].any():
+        direction.append(free[3][:, None] * -s * (1 - s) / np.maximum(wrong, 1e-300) * (logistic / probability))
+    return Scores(probability, probability * wrong, np.stack(direction), ratio)
 
 
-class Strength(NamedTuple):
-    """Inverse variances of priors, 0 where there is none, and answers that the prior of guessing adds.
+def bends(items: Parameters, at: Curves, free: Bools, n: int) -> dict[tuple[int, int], Floats]:
+    """Second derivatives of P by the parameters that :func:`scores` has, over P (1 - P): tables [J, K] by pair."""
+    g, s = items.guessing[:, None], items.slip[:, None]
+    rest = np.exp(-at.log_one_plus)
+    product = np.maximum((g + (1 - g - s) * at.logistic) * (s + (1 - g - s) * rest), 1e-300)
+    steep = at.logistic * rest / product
+    twice = (1 - g - s) * steep * (1 - 2 * at.logistic)
+    tables = {(1, 1): twice, (0, 1): twice * at.knots, (0, 0): twice * at.knots**2}
+    for row, chance, far in ((2, g, rest), (3, s, -at.logistic)):
+        if row < n:
+            by_logit = free[row][:, None] * chance * (1 - chance)
+            tables[1, row], tables[0, row] = -by_logit * steep, -by_logit * steep * at.knots
+            tables[row, row] = by_logit * (1 - 2 * chance) * far / product
+    return tables
 
-    ``slope`` is about ``slope_mean``; ``spread`` is that of the log of the spread of ability.
-    """
+
+class Common(NamedTuple):
+    """What the items of a calibration have in common: mean and spread of their slopes, and their mean difficulty."""
 
     slope_mean: float
-    slope: float
-    intercept: float
-    spread: float
-    guessed_right: float
-    guessed_wrong: float
+    slope_sd: float
+    difficulty_mean: float
 
 
 class PriorTerms(NamedTuple):
-    """What priors say at some items: their log density [J] up to a constant, its derivatives [J, 3] and its strength.
+    """What priors say at some items: their log density [J] up to a constant, its gradient [J, 4], and their curvature.
 
-    Derivatives are by slope, intercept and logit of guessing. ``curvature`` is the information that priors add; fixed
-    guessing gets an information of 1, which keeps matrices invertible.
+    Derivatives are by slope, intercept and logits of guessing and slip. ``curvature`` [J, 4, 4] is the information that
+    priors add; a fixed asymptote gets an information of 1, which keeps matrices invertible.
     """
 
     log_density: Floats
     gradient: Floats
     curvature: Floats
-    strength: Strength
 
 
 class Priors(NamedTuple):
-    """Weak prior distributions of item parameters, on the scale where ability is N(0, 1).
+    """Weak prior distributions of item parameters, which say nothing about the location and scale of ability.
 
     ``intercept_sd``
-        The log-odds of a right answer at average ability, -a b, are N(0, intercept_sd^2). With a = 1 this is a
-        N(0, 5^2) prior on difficulty. It is put on the intercept because the posterior then stays concave, and an item
-        that does not discriminate (a near 0) is not pushed towards a particular difficulty.
-    ``slope_mean``, ``slope_sd``
-        Discriminations are N(1, 2^2): normal rather than log-normal, because a log-normal prior forbids the negative
-        slopes that reveal a wrong key.
+        Items' log-odds of a right answer at their mean difficulty, which is estimated, are N(0, intercept_sd^2). With
+        a = 1 this is a N(mean, 5^2) prior on difficulty. It is put on the log-odds because the posterior then stays
+        concave, and an item that does not discriminate (a near 0) is not pushed towards a particular difficulty.
+    ``slope_ratio``, ``slope_items``
+        Discriminations are N(m, s^2), and both m and s are estimated: normal rather than log-normal, because a
+        log-normal prior forbids the negative slopes that reveal a wrong key. For s there is a prior worth
+        ``slope_items`` items, which expects ``slope_ratio`` times the root mean square of the slopes.
     ``spread_log_sd``
         Where the spread of ability is estimated, its log is N(0, 1): the common slope of the Rasch model, or the
         standard deviation of ability beside fixed items. It cannot be negative, and few answers must not make it 0.
     ``guessing_right``, ``guessing_wrong``
         The lower asymptote is Beta(3, 9): most likely near 0.2, worth ten answers given by guessing.
+    ``ceiling_wrong``, ``ceiling_right``
+        The upper asymptote falls short of 1 by Beta(2, 20): most likely by 0.05, worth twenty answers.
 
     None everywhere (:meth:`none`) is pure maximum likelihood.
     """
 
     intercept_sd: float | None = 5.0
-    slope_mean: float = 1.0
-    slope_sd: float | None = 2.0
+    slope_ratio: float | None = 1.0
+    slope_items: float = 5.0
     spread_log_sd: float | None = 1.0
     guessing_right: float | None = 3.0
     guessing_wrong: float = 9.0
+    ceiling_wrong: float | None = 2.0
+    ceiling_right: float = 20.0
 
     @classmethod
     def none(cls) -> Priors:
         """Maximum likelihood, without priors. Items that all or none got right then have no finite estimate."""
-        return cls(None, 1.0, None, None, None)
+        return cls(intercept_sd=None, slope_ratio=None, spread_log_sd=None, guessing_right=None, ceiling_wrong=None)
 
-    def at(self, items: Parameters, free: Bools) -> PriorTerms:
-        """Evaluate the priors of the free parameters [3, J] of items."""
-        sds = (self.slope_sd, self.intercept_sd, self.spread_log_sd)
-        slope, intercept, spread = (0.0 if sd is None else float(1 / np.square(sd)) for sd in sds)
-        right, wrong = (0.0, 0.0) if self.guessing_right is None else (self.guessing_right - 1, self.guessing_wrong - 1)
-        g, flat = items.guessing, np.ones(items.slope.size)
-        inside = np.where(free[2], g, 0.5)
-        density: Floats = -(free[0] * slope * (items.slope - self.slope_mean) ** 2) / 2
-        density -= free[1] * intercept * items.intercept**2 / 2
-        density += free[2] * (right * np.log(inside) + wrong * np.log1p(-inside))
-        by_slope, by_intercept = -slope * (items.slope - self.slope_mean), -intercept * items.intercept
-        gradient: Floats = np.stack([by_slope, by_intercept, right * (1 - g) - wrong * g])
-        by_logit = np.where(free[2], (right + wrong) * g * (1 - g), 1.0)
-        curvature = np.stack([free[0] * slope, intercept * flat, by_logit])
-        strength = Strength(self.slope_mean, slope, intercept, spread, right, wrong)
-        return PriorTerms(density, (gradient * free).T, curvature.T, strength)
+    def at(self, items: Parameters, free: Bools, common: Common) -> PriorTerms:
+        """Evaluate the priors of the free parameters [4, J] of items that have something in common."""
+        mean, sd, beta = common
+        on_slope = 0.0 if self.slope_ratio is None else sd**-2
+        on_intercept = 0.0 if self.intercept_sd is None else float(self.intercept_sd**-2)
+        off, apart = items.intercept + items.slope * beta, items.slope - mean
+        density: Floats = -(free[0] * on_slope * apart**2 + free[1] * on_intercept * off**2) / 2
+        gradient = np.stack([-on_slope * apart - beta * on_intercept * off, -on_intercept * off, off, off])
+        curvature = np.zeros((off.size, 4, 4))
+        curvature[:, 0, 0] = free[0] * (on_slope + on_intercept * beta**2)
+        curvature[:, 0, 1] = curvature[:, 1, 0] = free[0] * on_intercept * beta
+        curvature[:, 1, 1] = on_intercept
+        betas = ((self.guessing_right, self.guessing_wrong), (self.ceiling_wrong, self.ceiling_right))
+        for row, (ones, zeros) in zip((2, 3), betas, strict=True):
+            chance = np.where(free[row], items[row], 0.5)
+            up, down = (0.0, 0.0) if ones is None else (ones - 1, zeros - 1)
+            density += free[row] * (up * np.log(chance) + down * np.log1p(-chance))
+            gradient[row] = up * (1 - chance) - down * chance
+            curvature[:, row, row] = np.where(free[row], (up + down) * chance * (1 - chance), 1.0)
+        return PriorTerms(density, (gradient * free).T, curvature)
 
 
 class Anchors(NamedTuple):
@@ -242,6 +300,7 @@ class Anchors(NamedTuple):
     difficulty: Floats
     discrimination: Floats
     guessing: Floats | None = None
+    ceiling: Floats | None = None
 
     @classmethod
     def known_guessing(cls, guessing: Floats) -> Anchors:
@@ -251,8 +310,8 @@ class Anchors(NamedTuple):
 
     def checked(self, n_items: int) -> Anchors:
         """Return anchors of one length, difficulty and discrimination known together; refuse others."""
-        guessing = np.full(n_items, np.nan) if self.guessing is None else np.asarray(self.guessing, dtype=np.float64)
-        arrays = [np.asarray(self.difficulty, np.float64), np.asarray(self.discrimination, np.float64), guessing]
+        unknown = np.full(n_items, np.nan)
+        arrays = [np.asarray(unknown if array is None else array, dtype=np.float64) for array in self]
         for name, array in zip(self._fields, arrays, strict=True):
             if array.shape != (n_items,):
                 raise InputError(f"Fixed {name} must have one value per item ({n_items}), not {array.size}.")
@@ -263,8 +322,10 @@ class Anchors(NamedTuple):
             )
         if (arrays[1] == 0).any() or np.isinf(arrays[0]).any():
             raise InputError("A fixed item needs a finite difficulty and a discrimination other than 0.")
-        if ((guessing < 0) | (guessing >= 1)).any():
+        if ((arrays[2] < 0) | (arrays[2] >= 1)).any():
             raise InputError("Fixed guessing must be at least 0 and below 1.")
+        if ((arrays[3] <= 0) | (arrays[3] > 1)).any():
+            raise InputError("A fixed ceiling must be above 0 and at most 1.")
         return Anchors(*arrays)
 
 
@@ -280,9 +341,11 @@ class Estimates(NamedTuple):
     difficulty: Floats
     discrimination: Floats
     guessing: Floats
+    ceiling: Floats
     difficulty_se: Floats
     discrimination_se: Floats
     guessing_se: Floats
+    ceiling_se: Floats
     log_likelihood: float
     parameters: int
     converged: bool

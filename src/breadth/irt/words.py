@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from breadth.irt.diagnostics import Dimension, Patterns
+from breadth.irt.diagnostics import BEYOND_CHANCE, Dimension, Patterns
 from breadth.irt.models import MODELS
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
+from breadth.results.words import count
 
 #: Mean squares above these are worth a note: outfit for single wild answers, infit for a pattern of them.
 WORST_INFIT, WORST_OUTFIT = 1.3, 2.0
 
-#: Standard errors that an item must be on the wrong side of zero for its key to be doubted.
-BEYOND_CHANCE = 1.645
-
 #: First residual component, as a multiple of what noise would show, above which one ability is not enough.
 TOO_MANY_DIMENSIONS = 1.5
+
+#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key.
+LEAST_RELIABILITY = 0.5
+
+#: Share of items that run clearly against the scale, and rank correlation of ability with score, beyond which the
+#: answers do not measure one ability. Chance alone puts at most 5 % of the items clearly below 0.
+MOST_AGAINST, LEAST_CORRELATION = 0.15, 0.8
+
+#: Subjects below which slopes may follow noise.
+FEW_SUBJECTS = 100
+
+#: Answers right beyond guessing below which items are hard for the subjects, and above which they are easy.
+HARD, EASY = 0.35, 0.65
+
+#: A label is named if it has this many items; labels differ if their shares of negative slopes differ by this much,
+#: and by this many standard errors.
+LEAST_LABELLED, LABELS_APART, LABELS_SURE = 5, 0.5, 3.3
+
+NOT_ONE_ABILITY = (
+    "the answers do not measure one ability here: {against:.0%} of the items run clearly against the scale, and the "
+    "rank correlation of ability with score is {rho}. The scale may show a preference for one answer, guessing, or "
+    "several abilities{few}. No key is doubted. Do not use these difficulties and levels; calibrate one test set or "
+    "one kind of item at a time, or leave out subjects at chance level{instead}"
+)
+UNRELIABLE = (
+    "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
+    "right answers, and no key is doubted; add subjects of other abilities"
+)
+
+
+def scale_warning(fit: Mapping[str, Any]) -> str | None:
+    """Why the scale of a calibration cannot be trusted, from the row of its fit; None where nothing speaks against it.
+
+    The rank correlation must be clearly below 0.8 (one-sided 5 %, variance of Bonett and Wright 2000): with few
+    subjects slopes are noisy, and ability then strays from the score by chance.
+    """
+    against, rho, n = fit.get("against_scale") or 0.0, fit.get("score_correlation"), fit.get("subjects") or 0
+    strays = False
+    if rho is not None and n > 3 and abs(rho) < 1:
+        highest = math.atanh(rho) + BEYOND_CHANCE * math.sqrt((1 + rho**2 / 2) / (n - 3))
+        strays = highest < math.atanh(LEAST_CORRELATION)
+    if against > MOST_AGAINST or strays:
+        own = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item"
+        return NOT_ONE_ABILITY.format(
+            against=against,
+            rho="unknown" if rho is None else f"{rho:.2f}",
+            few=f"; or {n} subjects are too few for slopes" if own and n < FEW_SUBJECTS else "",
+            instead=", or use the 1PL, whose ability follows the score" if own else "",
+        )
+    reliable = fit.get("reliability")
+    return UNRELIABLE.format(reliable) if reliable is not None and reliable < LEAST_RELIABILITY else None
 
 
 class ItemFlag(StrEnum):
@@ -33,6 +83,7 @@ class ItemFlag(StrEnum):
     ALL_WRONG = "all_wrong"
     WRONG_KEY = "wrong_key"
     NO_DISCRIMINATION = "no_discrimination"
+    UNKNOWN_DIFFICULTY = "unknown_difficulty"
     MISFIT = "misfit"
 
 
@@ -42,6 +93,7 @@ class SubjectFlag(StrEnum):
     NO_ANSWERS = "no_answers"
     ALL_RIGHT = "all_right"
     ALL_WRONG = "all_wrong"
+    AT_CHANCE = "at_chance"
     MISFIT = "misfit"
 
 
@@ -65,13 +117,22 @@ def flagged(frame: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
 
 MISFIT = (pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT)
 
-#: Backwards beyond chance (5 %, one-sided): among many weak items some slopes come out negative for no reason.
-BACKWARDS = (pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se") < 0) | (
-    pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt()
+#: Against the scale beyond chance (5 %, one-sided): by the item's own slope, else by its correlation with the rest.
+AGAINST = (
+    pl.when("own_slopes")
+    .then(pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se") < 0)
+    .otherwise(pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
 )
 
-#: Rules for items, on a frame that also has the ``least`` number of answers and whether subjects can be ``told_apart``:
-#: others do not make a key doubtful.
+#: Not clearly with the scale: a slope that is not clearly above 0, or a correlation below 0.
+NOT_CLEAR = (
+    pl.when("own_slopes")
+    .then(~(pl.col("discrimination") > BEYOND_CHANCE * pl.col("discrimination_se")).fill_null(False))
+    .otherwise(pl.col("point_biserial") < 0)
+)
+
+#: Rules for items, on a frame that also has the ``least`` number of answers, whether items have ``own_slopes``, whether
+#: a difficulty is ``unknown``, and whether the scale is ``trusted``: others do not make a key doubtful.
 ITEM_RULES = [
     Rule(ItemFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
     Rule(
@@ -83,13 +144,26 @@ ITEM_RULES = [
     Rule(ItemFlag.ALL_WRONG, pl.col("p_correct") == 0, "every answer is wrong: the difficulty comes from the prior"),
     Rule(
         ItemFlag.WRONG_KEY,
-        BACKWARDS & pl.col("told_apart"),
+        AGAINST & pl.col("trusted"),
         "able subjects get it wrong more often: the key may be wrong",
     ),
     Rule(
         ItemFlag.NO_DISCRIMINATION,
-        (pl.col("discrimination") < 0) | (pl.col("point_biserial") < 0),
-        "does not separate able from less able subjects",
+        NOT_CLEAR,
+        pl.when(~pl.col("own_slopes"))
+        .then(
+            pl.format(
+                "right answers do not go with the score (item-rest correlation {})", pl.col("point_biserial").round(2)
+            )
+        )
+        .when(AGAINST)
+        .then(pl.lit("the slope is below 0, so the item has no difficulty"))
+        .otherwise(pl.lit("the slope is not clearly above 0, so the item has no difficulty")),
+    ),
+    Rule(
+        ItemFlag.UNKNOWN_DIFFICULTY,
+        pl.col("unknown"),
+        "the difficulty lies outside the range of ability or is too uncertain to be used",
     ),
     Rule(
         ItemFlag.MISFIT,
@@ -98,7 +172,7 @@ ITEM_RULES = [
     ),
 ]
 
-#: Rules for subjects, on a frame that also has the number of ``right`` answers.
+#: Rules for subjects, on a frame that also has the number of ``right`` answers and whether it is ``above_chance``.
 SUBJECT_RULES = [
     Rule(SubjectFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
     Rule(
@@ -107,6 +181,7 @@ SUBJECT_RULES = [
         "every answer is right: the ability may be higher than estimated",
     ),
     Rule(SubjectFlag.ALL_WRONG, pl.col("right") == 0, "every answer is wrong: the ability may be lower than estimated"),
+    Rule(SubjectFlag.AT_CHANCE, ~pl.col("above_chance"), "not clearly above chance: the ability says little"),
     Rule(SubjectFlag.MISFIT, MISFIT, "answers do not follow the order of difficulty: check how it was evaluated"),
 ]
 
@@ -114,7 +189,8 @@ SUBJECT_RULES = [
 #: What the summary says about items, and the flags that it counts.
 BROKEN = {
     "may have a wrong key": (ItemFlag.WRONG_KEY,),
-    "do not separate able from less able subjects": (ItemFlag.NO_DISCRIMINATION,),
+    "do not clearly separate able from less able subjects": (ItemFlag.NO_DISCRIMINATION,),
+    "have a difficulty that is not known": (ItemFlag.UNKNOWN_DIFFICULTY,),
     "are noisier than the model expects": (ItemFlag.MISFIT,),
     "were answered right by all or by none": (ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG),
     "have too few answers or none": (ItemFlag.TOO_FEW_ANSWERS, ItemFlag.NO_ANSWERS),
@@ -128,36 +204,54 @@ def calibration_findings(
     copies: Patterns | None = None,
     dimension: Dimension | None = None,
 ) -> str:
-    """Say what was fitted, how hard items are for these subjects, which are broken, and whether one scale fits.
+    """Say whether the scale can be trusted, what was fitted, how hard items are, which are broken, and how it fits.
 
     ``copies`` and ``dimension`` are None where that was not checked.
     """
-    parts = []
-    if fit.height:
-        row = fit.row(0, named=True)
-        model = MODELS[row["model"]].title if row["model"] in MODELS else row["model"]
-        parts.append(
+    row = fit.row(0, named=True) if fit.height else {}
+    doubt = scale_warning(row)
+    parts = [] if doubt is None else [f"{doubt[0].upper()}{doubt[1:]}."]
+    if row:
+        model, own_slopes = row["model"], False
+        if model in MODELS:
+            model, own_slopes = MODELS[model].title, MODELS[model].slope == "item"
+        by_label = label_finding(items, own_slopes)
+        causes = [] if by_label is None else [by_label]
+        if row.get("chance") is not None:
+            causes.append(
+                f"Chance is {row['chance']:.0%}: {row['subjects_at_chance']:,.0f} of {row['subjects']:,} subjects and "
+                f"{row['items_at_chance']:,.0f} of {row['items']:,} items are not clearly above it (one-sided 5%)."
+            )
+        rho = row.get("score_correlation")
+        beside = "" if rho is None else f", and their rank correlation with the score is {rho:.2f}"
+        fitted = (
             f"{model} on {row['subjects']:,} subjects x {row['items']:,} items ({row['responses']:,} answers): "
             f"{'converged' if row['converged'] else 'did NOT converge'} after {row['iterations']} iterations, "
             f"log-likelihood {row['log_likelihood']:,.1f}, BIC {row['bic']:,.1f}; abilities are measured with "
-            f"reliability {row['reliability']:.2f}."
+            f"reliability {row['reliability']:.2f}{beside}."
         )
-    difficulty = items["difficulty"].drop_nulls()
-    ability = subjects["ability"].drop_nulls() if "ability" in subjects.columns else pl.Series()
-    if difficulty.len() and ability.len():
-        low, middle, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.5, 0.95))
-        gap = middle - float(ability.quantile(0.5) or 0)
-        match = f"too {'hard' if gap > 0 else 'easy'} for the typical subject"
-        match = "about as hard as the subjects are able" if abs(gap) < 0.5 else match
+        parts += [fitted, *causes] if doubt is None else [*causes, fitted]
+    flag = pl.col("flag") if "flag" in items.columns else pl.lit(None, dtype=pl.String)
+    placed = flag.is_in([ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]).fill_null(False).not_()
+    difficulty = items.filter(placed & pl.col("difficulty").is_finite())["difficulty"]
+    if difficulty.len() and row and {"n", "p_correct"} <= {*items.columns}:
+        low, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.95))
+        right = items.select((pl.col("p_correct") * pl.col("n")).sum() / pl.col("n").sum()).item()
+        chance = row.get("chance") or 0.0
+        beyond = (right - chance) / (1 - chance)
+        match = "are hard for" if beyond < HARD else "are easy for" if beyond > EASY else "suit"
+        scale = f"mean {row.get('ability_mean', 0.0):.3g} and standard deviation {row.get('ability_sd', 1.0):.3g}"
         parts.append(
-            f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has mean 0 and standard "
-            f"deviation 1); the typical item is {match}."
+            f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has {scale}); "
+            f"{right:.0%} of the answers are right: the items {match} these subjects."
         )
     if "flag" in items.columns:
         raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
         counts = {text: sum(raised.get(flag.value, 0) for flag in flags) for text, flags in BROKEN.items()}
-        broken = ", ".join(f"{count} {text}" for text, count in counts.items() if count)
+        broken = ", ".join(f"{number} {text}" for text, number in counts.items() if number)
         parts.append(f"Of {items.height:,} items, {broken} (column flag)." if broken else "No item looks broken.")
+        if unplaced := items["difficulty"].null_count():
+            parts.append(f"{count(unplaced, 'item')} {'has' if unplaced == 1 else 'have'} no difficulty and no level.")
     if copies is not None:
         text = f"The {subjects.height:,} subjects have {copies.distinct:,} distinct answer patterns"
         parts.append(
@@ -180,6 +274,38 @@ def calibration_findings(
             f"{dimension.ratio:.1f} times what noise would show: {meaning}"
         )
     return " ".join(parts)
+
+
+def label_finding(items: pl.DataFrame, own_slopes: bool) -> str | None:
+    """Name two labels if nearly all items of one run against the scale and few of the other; None where none do so.
+
+    A subject that prefers an answer gets the items right that have it as their label and the others wrong. If subjects
+    differ in this more than in ability, the preference becomes the scale, and slopes have the sign of the label.
+    """
+    if "label" not in items.columns:
+        return None
+    column, what = ("discrimination", "slope") if own_slopes else ("point_biserial", "item-rest correlation")
+    rows = (
+        items.filter(
+            pl.col("label").is_not_null() & pl.col(column).is_not_null() & pl.col("p_correct").is_between(0, 1, "none")
+        )
+        .group_by("label")
+        .agg(pl.len().alias("n"), (pl.col(column) < 0).mean().alias("negative"))
+        .filter(pl.col("n") >= LEAST_LABELLED)
+        .sort("negative", "label")
+    )
+    if rows.height < 2:
+        return None
+    (low_label, low_n, low), (high_label, high_n, high) = rows.row(0), rows.row(-1)
+    pooled = (low * low_n + high * high_n) / (low_n + high_n)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / low_n + 1 / high_n))
+    if high - low < LABELS_APART or high - low < LABELS_SURE * error:
+        return None
+    return (
+        f"{what.capitalize()}s depend on the label: {high:.0%} of the {high_n:,} items labelled {high_label} have a "
+        f"negative one, and {low:.0%} of the {low_n:,} labelled {low_label}. The scale shows which of these answers a "
+        "subject prefers."
+    )
 
 
 def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
@@ -227,7 +353,11 @@ def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
         .sort("level")
     )
     numbers = ["level", "items", "from", "to", "certainty", "in one level only"]
-    table = make_table("Difficulty levels, 0 is the easiest", [], numbers, width)
+    without = levels["level"].null_count()
+    title = "Difficulty levels, 0 is the easiest"
+    if without:
+        title += f"; {count(without, 'item')} {'has' if without == 1 else 'have'} none"
+    table = make_table(title, [], numbers, width)
     for level, items, low, high, certainty, sure in rows.iter_rows():
         table.add_row(
             str(level), str(items), signed_text(low), signed_text(high), share_text(certainty), share_text(sure)

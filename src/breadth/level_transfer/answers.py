@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -12,7 +14,7 @@ from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import Floats
 from breadth.irt import Calibration
 from breadth.level_transfer.gains import Gains, Indices
-from breadth.records import Study, Table
+from breadth.records import Score, Study, Table, item_values
 from breadth.results.words import count
 
 #: Columns that state how a model was trained: its training condition. In order of preference.
@@ -210,10 +212,11 @@ def item_levels(study: Study, calibration: str | os.PathLike[str] | Calibration 
     return np.array([np.nan if one is None else one for one in level], dtype=np.float64)
 
 
-def pair_by_item(compared: Compared, by: By, level: Floats) -> Paired:
+def pair_by_item(compared: Compared, by: By, level: Floats, score: Score = "accuracy") -> Paired:
     """Arrays over the test items that have a level and that every model answered.
 
-    Where some models were trained by level and others by strategy, those of the other kind are left out.
+    Where some models were trained by level and others by strategy, those of the other kind are left out. For another
+    score than accuracy, answers are replaced by the values of items that it consists of, level by level.
     """
     models = pl.concat([compared.trained.filter(pl.col(by).is_not_null()), compared.untrained])
     groups = {key: rows["row"].to_numpy() for key, rows in models.group_by(by, "seed", maintain_order=True)}
@@ -230,15 +233,49 @@ def pair_by_item(compared: Compared, by: By, level: Floats) -> Paired:
     )
     paired = items.filter(pl.col("every") & pl.col("level").is_not_null()).sort("level", "item")
     _refuse_few_items(paired, compared.study.name)
-    answers = answers[:, paired["column"].to_numpy()]
+    answers, group = answers[:, paired["column"].to_numpy()], np.zeros(paired.height, dtype=np.intp)
+    if score != "accuracy":
+        answers, group = _item_values(compared, by, groups, paired, answers, score)
     by_condition: dict[str | None, list[Floats]] = {}
     for key, row in zip(groups, answers, strict=True):
         by_condition.setdefault(key[0], []).append(row)
     baseline = np.stack(by_condition.pop(None)).mean(axis=0)
     names = sorted((name for name in by_condition if name is not None), key=_by_number)
     trained = tuple(np.stack(by_condition[name]) for name in names)
-    gains = Gains(trained, baseline, paired["level"].to_numpy().astype(np.intp))
+    gains = Gains(trained, baseline, paired["level"].to_numpy().astype(np.intp), group)
     return Paired(gains, names, _pairing_warnings(items.filter("some"), gains))
+
+
+def _item_values(
+    compared: Compared,
+    by: By,
+    models: Mapping[tuple[Any, ...], Indices],
+    paired: pl.DataFrame,
+    answers: Floats,
+    score: Score,
+) -> tuple[Floats, Indices]:
+    """Values of the paired items [models, items] that a score is made of, and their groups: every level is scored as
+    a test set of its own."""
+    study, columns = compared.study, compared.inside[paired["column"].to_numpy()]
+    margin = None
+    if study.margin is not None:
+        whole = replace(study, matrix=study.margin.astype(np.float64))
+        merged = [_merged(compared._replace(study=whole), by, key, rows) for key, rows in models.items()]
+        margin = np.stack(merged)[:, paired["column"].to_numpy()].astype(np.float32)
+    items = study.items[columns].with_columns(pl.format("{}, level {}", "testset", paired["level"]).alias("testset"))
+    subjects = pl.DataFrame({"subject": [str(number) for number in range(len(answers))]})
+    levels = Study(study.name, subjects, items, answers, margin)
+    values, group = np.empty_like(answers), np.zeros(len(columns), dtype=np.intp)
+    for k, name in enumerate(levels.testsets):
+        inside = levels.set_index == k
+        values[:, inside], group[inside] = item_values(levels, score, name)
+        counts = np.bincount(group[inside])
+        if counts.min() < 2:
+            raise InputError(
+                f"{study.name}: {score} needs 2 items of every label in every level, and {name} has {counts.min()} of "
+                "one; use fewer levels or --score accuracy"
+            )
+    return values, group
 
 
 def _pairing_warnings(items: pl.DataFrame, gains: Gains) -> list[str]:

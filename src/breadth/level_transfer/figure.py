@@ -23,10 +23,10 @@ def gain_matrix(cells: pl.DataFrame, table: str = "cells") -> Figure:
     by = "train_level" if "train_level" in cells.columns else "strategy"
     limit = max(0.05, float(cells["gain"].abs().max() or 0))  # type: ignore[arg-type]
     limit = -(-limit * 20 // 1) / 20
-    title = condition_words(by)
+    title, score = condition_words(by), cells.columns[cells.columns.index("baseline") - 1]
     tips = tooltip(
         (by, title), ("test_level", "test level"), ("gain", "gain", "+.1%"), ("ci_low", "from", "+.1%"),
-        ("ci_high", "to", "+.1%"), ("baseline", "before", ".1%"), ("accuracy", "trained", ".1%"),
+        ("ci_high", "to", "+.1%"), ("baseline", "before", ".1%"), (score, "trained", ".1%"),
         ("n_items", "items", ",d"), ("n_seeds", "seeds", "d"), ("q", "q", ".2g"),
     )  # fmt: skip
     quiet = {"labelAngle": 0, "ticks": False, "domain": False}

@@ -6,6 +6,7 @@ function gives them all their standard errors.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,16 @@ class Gains(NamedTuple):
 
     ``trained``: one array [seeds, items] per training condition (a level or a strategy). ``baseline`` [items]: the
     untrained model (the mean, if there are several). ``level`` [items]: level of every test item, 0 to J - 1.
+
+    Answers may be other values of items than right or wrong, of which a level's score is the mean; or, where ``group``
+    [items] says which of 0 to G - 1 an item belongs to, the sum over groups of their means
+    (:class:`breadth.records.ItemValues`).
     """
 
     trained: tuple[Floats, ...]
     baseline: Floats
     level: Indices
+    group: Indices | int = 0
 
     @property
     def levels(self) -> int:
@@ -57,20 +63,23 @@ def contrast(gains: Gains, weights: Floats) -> Contrast:
 
     Assumes that items are a sample of their level and seeds of all seeds, and that every model answered every item.
     """
-    level, count = gains.level, np.bincount(gains.level, minlength=gains.levels).astype(np.float64)
+    groups = int(np.max(gains.group)) + 1
+    level, levels = gains.level * groups + gains.group, gains.levels * groups
+    weights = np.repeat(weights, groups, axis=1)  # the groups of a level count like levels of their own
+    count = np.bincount(level, minlength=levels).astype(np.float64)
     per_item, shared = np.zeros(len(level)), 0.0
-    scatter, seed_df = np.zeros((gains.levels, gains.levels)), 0
+    scatter, seed_df = np.zeros((levels, levels)), 0
     for answers, row in zip(gains.trained, weights, strict=True):
         per_item += row[level] * (answers.mean(axis=0) - gains.baseline)
         seeds = len(answers)
         if seeds < 2:
             continue
-        means = np.stack([np.bincount(level, values, gains.levels) / count for values in answers])
+        means = np.stack([np.bincount(level, values, levels) / count for values in answers])
         apart = means - means.mean(axis=0)
         scatter += apart.T @ apart
         seed_df += seeds - 1
         left = answers - answers.mean(axis=0) - apart[:, level]
-        squares = np.bincount(level, (left**2).sum(axis=0), gains.levels)
+        squares = np.bincount(level, (left**2).sum(axis=0), levels)
         noise = squares / np.maximum((seeds - 1) * (count - 1), 1)
         shared += float((row**2 * noise / (seeds * count)).sum())
     # How seeds move the levels together is pooled over conditions: each alone has too few seeds to estimate it.
@@ -78,8 +87,8 @@ def contrast(gains: Gains, weights: Floats) -> Contrast:
     seed_variance = sum(
         float(row @ moved @ row) / len(answers) for answers, row in zip(gains.trained, weights, strict=True)
     )
-    mean = np.bincount(level, per_item, gains.levels) / count
-    spread = np.bincount(level, (per_item - mean[level]) ** 2, gains.levels) / np.maximum(count - 1, 1)
+    mean = np.bincount(level, per_item, levels) / count
+    spread = np.bincount(level, (per_item - mean[level]) ** 2, levels) / np.maximum(count - 1, 1)
     by_level = spread / count
     item_variance = float(by_level.sum())
     # With few seeds the difference of two noisy terms can come out far too small.
@@ -112,8 +121,9 @@ def pairing_ratio(gains: Gains) -> float:
     ratios = []
     for k in range(rows):
         for j in range(gains.levels):
-            weights, before = cell_weights(rows, gains.levels, k, j), gains.baseline[gains.level == j]
-            unpaired = contrast(alone, weights).se ** 2 + before.var(ddof=1) / len(before)
+            weights, inside = cell_weights(rows, gains.levels, k, j), gains.level == j
+            before = [gains.baseline[inside & (gains.group == one)] for one in range(int(np.max(gains.group)) + 1)]
+            unpaired = contrast(alone, weights).se ** 2 + sum(part.var(ddof=1) / len(part) for part in before)
             if unpaired > 0:
                 ratios.append(contrast(gains, weights).se / np.sqrt(unpaired))
     return float(np.median(ratios)) if ratios else float("nan")
@@ -143,22 +153,25 @@ class Break(NamedTuple):
     high: int
 
 
-def breaking_point(correct: Floats, level: Indices, seed: int = 0, resamples: int = 1000) -> Break:
+def breaking_point(
+    correct: Floats, level: Indices, seed: int = 0, resamples: int = 1000, group: Indices | int = 0
+) -> Break:
     """Where along difficulty does accuracy drop?
 
     The best split of the levels into an easier and a harder part, each with one accuracy, by least squares weighted
     with the number of items. ``low`` to ``high`` holds the split in 95 % of bootstrap resamples of the items within
-    levels. A model whose accuracy declines steadily also has a best split; a wide range then shows that it means
-    little.
+    levels (and of ``group``, see :class:`Gains`). A model whose accuracy declines steadily also has a best split; a
+    wide range then shows that it means little.
     """
     levels = int(level.max()) + 1
     count = np.bincount(level, minlength=levels).astype(np.float64)
     generator = np.random.default_rng(seed)
-    means = np.empty((resamples + 1, levels))
-    for j in range(levels):
-        values = correct[level == j]
+    means = np.zeros((resamples + 1, levels))
+    for j, one in product(range(levels), range(int(np.max(group)) + 1)):
+        values = correct[(level == j) & (group == one)]
         drawn = values[generator.integers(0, len(values), (resamples, len(values)))]
-        means[0, j], means[1:, j] = values.mean(), drawn.mean(axis=1)
+        means[0, j] += values.mean()
+        means[1:, j] += drawn.mean(axis=1)
     weight = np.cumsum(count)[:-1]
     rest = count.sum() - weight
     before = np.cumsum(means * count, axis=1)[:, :-1] / weight

@@ -24,7 +24,7 @@ from breadth.level_transfer.gains import (
     distance_weights,
     pairing_ratio,
 )
-from breadth.records import open_study
+from breadth.records import SCORES, Score, open_study
 from breadth.results import Result, as_chart
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class Transfer(Result):
     interval, and ``one_seed`` where the interval does not include variation between training runs. ``effects``: fading
     with distance and asymmetry (training by level only). ``breaks``: the level at which accuracy drops. ``best``: the
     best condition per test level and overall, and whether its lead is decided. ``pairing``: standard error of a gain
-    relative to one that is not paired by item, median over cells. ``strategies``: the same for strategies, where there
+    relative to one that is not paired by item, median over cells. ``score``: what is compared; the column ``accuracy``
+    has its name. ``strategies``: the same for strategies, where there
     are both kinds and ``by`` was not given.
     """
 
@@ -65,6 +66,7 @@ class Transfer(Result):
     warnings: tuple[str, ...] = ()
     pairing: float | None = None
     strategies: Transfer | None = None
+    score: Score = "accuracy"
 
     @property
     def by(self) -> str:
@@ -99,6 +101,7 @@ def transfer(
     calibration: str | os.PathLike[str] | Calibration | None = None,
     *,
     levels: int = DEFAULT_LEVELS,
+    score: Score = "accuracy",
     seed: int = 0,
     by: By | None = None,
     model: str | None = None,
@@ -131,6 +134,9 @@ def transfer(
         Where the levels of the items come from.
     levels
         Number of levels to cut a calibration into.
+    score
+        What is compared: ``accuracy``, or ``auc``, ``dprime``, ``balanced`` or ``logscore`` of the items of a level
+        (:func:`breadth.scores` says what they are and what they need).
     seed
         Seeds the resampling behind ``breaks``.
     by
@@ -152,38 +158,43 @@ def transfer(
     """
     if by is not None and by not in CONDITIONS:
         raise InputError(f"--by is {by!r}; choose {' or '.join(CONDITIONS)}")
+    if score not in SCORES:
+        raise InputError(f"--score is {score!r}; choose {', '.join(SCORES)}")
     study = open_study(answers, keys=(*CONDITIONS, "seed"))
     compared = compared_models(study, model, train_set, examples)
     if by is not None and by not in compared.conditions:
         raise InputError(f"{study.name}: no model was trained by {by}, only by {listed(compared.conditions)}")
     level = item_levels(study, calibration, levels)
-    results = [_transfer(compared, one, level, seed) for one in ([by] if by else compared.conditions)]
+    results = [_transfer(compared, one, level, seed, score) for one in ([by] if by else compared.conditions)]
     return results[0] if len(results) == 1 else replace(results[0], strategies=results[1])
 
 
-def _transfer(compared: Compared, by: By, level: Floats, seed: int) -> Transfer:
-    gains, conditions, warnings = pair_by_item(compared, by, level)
+def _transfer(compared: Compared, by: By, level: Floats, seed: int, score: Score) -> Transfer:
+    gains, conditions, warnings = pair_by_item(compared, by, level, score)
     ratio = pairing_ratio(gains)
     return Transfer(
-        _cells(gains, conditions, by),
+        _cells(gains, conditions, by, score),
         _effects(gains, conditions, by),
         _breaks(gains, conditions, by, seed),
         _best(gains, conditions),
         (*compared.warnings, *warnings),
         None if np.isnan(ratio) else ratio,
+        score=score,
     )
 
 
-def _cells(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
+def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.DataFrame:
     rows = []
+    alone, before = gains._replace(baseline=np.zeros(len(gains.level))), (gains.baseline[None, :],)
     for k, (condition, answers) in enumerate(zip(conditions, gains.trained, strict=True)):
         for j in range(gains.levels):
             inside = gains.level == j
-            gain = contrast(gains, cell_weights(len(conditions), gains.levels, k, j))
-            accuracy, baseline = float(answers[:, inside].mean()), float(gains.baseline[inside].mean())
+            weights = cell_weights(len(conditions), gains.levels, k, j)
+            gain, accuracy = contrast(gains, weights), contrast(alone, weights).estimate
+            baseline = contrast(alone._replace(trained=before), weights[k : k + 1]).estimate
             numbers = (int(inside.sum()), len(answers), accuracy, baseline, gain.estimate, gain.se, *_interval(gain))
             rows.append((condition, j, *numbers))
-    numeric = ("accuracy", "baseline", "gain", "se", "ci_low", "ci_high", "p")
+    numeric = (score, "baseline", "gain", "se", "ci_low", "ci_high", "p")
     schema = {by: pl.String, **dict.fromkeys(("test_level", "n_items", "n_seeds"), pl.Int64)}
     frame = pl.DataFrame(rows, schema=schema | dict.fromkeys(numeric, pl.Float64), orient="row").fill_nan(None)
     if by == "train_level" and all(condition.isdigit() for condition in conditions):
@@ -211,7 +222,7 @@ def _effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
 def _breaks(gains: Gains, conditions: Sequence[str], by: By, seed: int) -> pl.DataFrame:
     trained = zip(conditions, (array.mean(axis=0) for array in gains.trained), strict=True)
     curves = [("before", gains.baseline), *trained] if gains.levels > 1 else []
-    rows = [(name, *breaking_point(correct, gains.level, seed)) for name, correct in curves]
+    rows = [(name, *breaking_point(correct, gains.level, seed, group=gains.group)) for name, correct in curves]
     schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 

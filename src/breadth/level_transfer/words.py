@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from breadth.results.terminal import WIDTH, interval_text, make_table, signed_text
-from breadth.results.words import verdict
+from breadth.results.words import SCORE_WORDS, verdict
 
 if TYPE_CHECKING:
     from breadth.level_transfer.transfer import Transfer
@@ -19,7 +19,8 @@ def findings(result: Transfer) -> str:
     """How many cells gained, whether gains fade with distance, whether direction matters, and what to train on."""
     cells, best, condition = result.cells, result.best, condition_words(result.by)
     up, down = int((cells["ci_low"] > 0).sum()), int((cells["ci_high"] < 0).sum())
-    parts = [
+    parts = [] if result.score == "accuracy" else [f"Scored by {SCORE_WORDS[result.score]}; a point is 0.01."]
+    parts += [
         f"Of {cells.height} cells ({condition} x test level), {up} gained over the model before training, "
         f"{down} lost and {cells.height - up - down} are undecided (95% interval covers 0)."
     ]

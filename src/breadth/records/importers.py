@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from breadth.errors import InputError, listed, unknown_column
 from breadth.records.matrices import MISSING, read_arrays
 from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS
 from breadth.records.store import is_study
-from breadth.records.study import Study, compact, read_study_directory
+from breadth.records.study import Study, compact, read_study_directory, side_by_side
 from breadth.records.tables import Table, read_table
 
 #: Test set of answers that name none.
@@ -32,6 +34,14 @@ SUBJECT_COLUMNS = ("subject", "model", "models", "run", "name")
 
 #: Columns that a long table of answers has.
 ANSWER_COLUMNS = frozenset({"item", "correct"})
+
+#: Tables that a directory of answers may hold, and how to look at their columns without reading them.
+SCANNERS: dict[str, Callable[..., pl.LazyFrame]] = {
+    ".parquet": pl.scan_parquet,
+    ".csv": pl.scan_csv,
+    ".jsonl": pl.scan_ndjson,
+    ".tsv": partial(pl.scan_csv, separator="\t"),
+}
 
 #: What the names of language models look like: an owner and a slash, a size, or a well-known family.
 MODEL_NAME = re.compile(
@@ -75,8 +85,8 @@ def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
 
     ``source`` is the directory of a study; an NPZ matrix (``R`` with -1 for missing, ``models``, ``items``); a long
     table (``subject, item, correct``) or a directory of them; a wide table with a row per subject and a column per
-    item; a polars or pandas frame; an array of subjects x items; or a Study. Every answer must lie in [0, 1] or be
-    missing. Nothing is changed or moved.
+    item; a directory with one matrix (NPZ or wide table) per test set; a polars or pandas frame; an array of subjects x
+    items; or a Study. Every answer must lie in [0, 1] or be missing. Nothing is changed or moved.
     """
     if isinstance(source, Study):
         return source
@@ -113,7 +123,10 @@ class Array(Importer):
 
 
 class Npz(Importer):
-    """An NPZ file with one matrix of answers; ``models`` and ``items`` name its axes, ``testset`` groups its items."""
+    """An NPZ file with one matrix of answers.
+
+    ``models`` and ``items`` name its axes, ``testset`` groups its items, and ``label`` holds their right answers.
+    """
 
     name = "npz"
     endings = (".npz",)
@@ -143,13 +156,13 @@ class Npz(Importer):
         for kind, given, size in (("subject", subjects, rows), ("item", items, columns)):
             if given is not None and len(given) != size:
                 raise InputError(f"{path}: {len(given)} {kind} names for {size} {kind}s; write one name each")
-        testset = names.get("testset")
+        described = {name: names[name] for name in ("testset", "label") if len(names.get(name, ())) == columns}
         return _matrix_study(
             str(path),
             matrix,
             subjects or [str(i) for i in range(rows)],
             items or [str(j) for j in range(columns)],
-            testset if testset is not None and len(testset) == columns else None,
+            described,
             warnings,
         )
 
@@ -170,8 +183,43 @@ class Tables(Importer):
         return _from_long(table, keys)
 
 
+class Matrices(Importer):
+    """A directory of matrices, NPZ or wide tables, one per test set; long tables go before them (:class:`Tables`).
+
+    The name of a file is the test set of its items, unless an NPZ file names test sets itself.
+    """
+
+    name = "directory of matrices"
+
+    def recognises(self, source: Any) -> bool:  # noqa: D102
+        if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
+            return False
+        paths = [path for path in Path(source).iterdir() if path.suffix in (*SCANNERS, ".npz")]
+        try:
+            heads = [SCANNERS[path.suffix](path).collect_schema() for path in paths if path.suffix in SCANNERS]
+        except pl.exceptions.PolarsError:
+            return False
+        return bool(paths) and not any(head.keys() >= ANSWER_COLUMNS for head in heads)
+
+    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        parts: dict[str, Study] = {}
+        for path in sorted(path for path in Path(source).iterdir() if path.suffix in (*SCANNERS, ".npz")):
+            if path.stem in parts:
+                raise InputError(f"{source}: two files hold the test set {path.stem!r}; keep one")
+            parts[path.stem] = Npz().read(path) if path.suffix == ".npz" else _from_wide(read_table(path))
+            _refuse_bad_values(parts[path.stem])
+            _refuse_repeated_names(parts[path.stem])
+        named = {
+            name: part
+            if part.testsets != [UNNAMED]
+            else replace(part, items=part.items.with_columns(testset=pl.lit(name)))
+            for name, part in parts.items()
+        }
+        return side_by_side(str(source), named)
+
+
 #: Formats, in the order in which they are asked whether they recognise a source.
-IMPORTERS: list[Importer] = [StudyDirectory(), Array(), Npz(), Tables()]
+IMPORTERS: list[Importer] = [StudyDirectory(), Array(), Npz(), Matrices(), Tables()]
 
 
 def read_answers(source: Any) -> Table:
@@ -179,12 +227,12 @@ def read_answers(source: Any) -> Table:
     if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
         return read_table(source)
     folder = Path(source)
-    paths = [path for path in sorted(folder.iterdir()) if path.suffix in (".parquet", ".csv", ".jsonl", ".tsv")]
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix in SCANNERS]
     frames = [table.frame for table in map(read_table, paths) if set(table.frame.columns) >= ANSWER_COLUMNS]
     if not frames:
         raise InputError(
             f"{folder}: is not the directory of a study (no runs/ and items/) and holds no table of answers (columns "
-            "subject, item, correct)"
+            "subject, item, correct) and no matrices (NPZ, or tables with a row per subject and a column per item)"
         )
     return Table(pl.concat(frames, how="diagonal_relaxed"), str(folder))
 
@@ -194,16 +242,14 @@ def _matrix_study(
     matrix: npt.NDArray[Any],
     subjects: Sequence[str],
     items: Sequence[str],
-    testsets: Sequence[str] | None = None,
+    described: Mapping[str, Sequence[str]] = MappingProxyType({}),
     warnings: tuple[str, ...] = (),
 ) -> Study:
+    columns = {"testset": [UNNAMED] * len(items), "item": list(items), **described}
     return Study(
         name,
         pl.DataFrame({"subject": list(subjects)}, schema={"subject": pl.String}),
-        pl.DataFrame(
-            {"testset": list(testsets) if testsets is not None else [UNNAMED] * len(items), "item": list(items)},
-            schema={"testset": pl.String, "item": pl.String},
-        ),
+        pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)),
         compact(matrix),
         warnings=warnings,
     )

@@ -51,14 +51,19 @@ REQUIRED = {
 #: Names that number rows: a table that was saved with its row labels has one of these.
 ROW_NUMBERS = frozenset({"", "index", "id", "Unnamed: 0"})
 
+#: Usual names of the column that orders checkpoints; those with a slash or an underscore in front are W&B's.
+ORDER_COLUMNS = (
+    "step", "_step", "global_step", "train/global_step", "trainer/global_step", "iteration", "epoch", "train/epoch",
+)  # fmt: skip
+
 #: Columns that say which subject a row is about.
-KEY_COLUMNS = frozenset(SUBJECTS) | {"epoch", "checkpoint", "revision", "fold", "rank", "lr"}
+KEY_COLUMNS = frozenset(SUBJECTS) | {*ORDER_COLUMNS, "checkpoint", "revision", "fold", "rank", "lr"}
 
 #: Columns of a long table that hold the score itself, or describe the item rather than the subject.
 NOT_KEYS = frozenset(ITEMS) | ROW_NUMBERS | {"score", "correct", "margin"}
 
 #: Columns that are never taken for scores or items by default.
-NO_SCORES = KEY_COLUMNS | ROW_NUMBERS
+NO_SCORES = KEY_COLUMNS | ROW_NUMBERS | {"_runtime", "_timestamp"}
 
 
 def conform(frame: pl.DataFrame, table: str, where: str) -> pl.DataFrame:

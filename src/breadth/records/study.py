@@ -113,8 +113,16 @@ class Study:
     @cached_property
     def scores(self) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Accuracy and number of answers [subjects x test sets]; NaN where nothing was answered."""
-        total, count = (sums[:, :, 0] for sums in self._sums(np.ones((self.items.height, 1))))
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan), count.astype(np.int64)
+        total = np.zeros((len(self.matrix), len(self.testsets)))
+        count = np.zeros(total.shape, dtype=np.int64)
+        for k in range(len(self.testsets)):
+            columns = np.flatnonzero(self.set_index == k)
+            for start in range(0, len(self.matrix), 1024):  # in blocks of rows, to save memory
+                rows = slice(start, start + 1024)
+                answered = self.answered[rows, columns]
+                count[rows, k] = answered.sum(axis=1)
+                total[rows, k] = np.where(answered, self.matrix[rows, columns], 0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan), count
 
     @property
     def trajectories(self) -> pl.DataFrame:
@@ -129,37 +137,6 @@ class Study:
             if not np.isnan(values).all()
         ]
         return self.subjects.select(known).hstack(scores)
-
-    def halves(self, splits: int = 10, seed: int = 0) -> Floats:
-        """Half the difference between random halves of every test set [subjects, test sets, splits].
-
-        The same items form the same half for every subject, so the difference shows how far a score would move if the
-        test set held other items of the same kind.
-        """
-        order = self.items.select("testset", "item").with_row_index("column").sort("testset", "item")
-        generator = np.random.default_rng(seed)
-        sides = np.ones((self.items.height, splits + 1))  # which half an item falls into; the last column is the whole
-        for columns in order.group_by("testset", maintain_order=True).agg("column")["column"]:
-            balanced = np.arange(columns.len()) < columns.len() / 2
-            sides[columns.to_numpy(), :splits] = np.stack([generator.permutation(balanced) for _ in range(splits)], 1)
-        total, count = (
-            np.stack([sums[:, :, :splits], sums[:, :, splits:] - sums[:, :, :splits]]) for sums in self._sums(sides)
-        )
-        first, second = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        return np.asarray(first - second) / 2
-
-    def _sums(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Weighted sums of answers, and of 1 for every answer [subjects, test sets, weights], for weights per item."""
-        total, count = (np.empty((len(self.matrix), len(self.testsets), weights.shape[1])) for _ in range(2))
-        for k in range(len(self.testsets)):
-            columns = np.flatnonzero(self.set_index == k)
-            for start in range(0, len(self.matrix), 1024):  # in blocks of rows, to save memory
-                rows = slice(start, start + 1024)
-                answered = self.answered[rows, columns]
-                right = np.where(answered, self.matrix[rows, columns], 0)
-                total[rows, k] = right.astype(np.float64) @ weights[columns]
-                count[rows, k] = answered.astype(np.float64) @ weights[columns]
-        return total, count
 
     @cached_property
     def ends(self) -> pl.DataFrame:
@@ -293,6 +270,51 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         folder=store.folder,
         warnings=tuple(warnings),
         _parts=tuple(parts),
+    )
+
+
+def side_by_side(name: str, parts: Mapping[str, Study]) -> Study:
+    """One study of the items of several, matched by the names of subjects; a subject that one lacks did not answer it.
+
+    Where no study names its subjects, which then are numbered, rows of equal number are the same subject.
+    """
+    numbered = [key for key, part in parts.items() if part.subject_names == tuple(map(str, range(len(part.matrix))))]
+    sizes = {len(parts[key].matrix) for key in numbered}
+    if len(sizes) > 1 or 0 < len(numbered) < len(parts):
+        raise InputError(
+            f"{name}: rows of different files cannot be matched, because {listed(numbered, 5)} "
+            f"{'does' if len(numbered) == 1 else 'do'} not name the subjects; add a column subject (in NPZ: an array "
+            "models)"
+        )
+    warnings = [line for part in parts.values() for line in part.warnings]
+    if numbered and len(parts) > 1:
+        warnings.append(f"{name}: the files do not name the subjects; rows of equal number are taken as one subject")
+    subjects = list(dict.fromkeys(subject for part in parts.values() for subject in part.subject_names))
+    place = {subject: row for row, subject in enumerate(subjects)}
+    columns = []
+    for key, part in parts.items():
+        own = {*part.subject_names}
+        others = {subject for other, one in parts.items() if other != key for subject in one.subject_names}
+        if others and own.isdisjoint(others):
+            raise InputError(
+                f"{name}: no subject of {key} ({listed(part.subject_names, 3)}) occurs in another file; use the same "
+                "names in all files, or open each file on its own"
+            )
+        if lacking := [subject for subject in subjects if subject not in own]:
+            warnings.append(
+                f"{name}: {key} lacks {len(lacking)} of {len(subjects)} subjects, whose answers there are missing: "
+                f"{listed(lacking, 3)}"
+            )
+        columns.append(
+            np.full((len(subjects), part.items.height), np.nan, np.float32 if part.matrix.dtype == np.int8 else float)
+        )
+        columns[-1][[place[subject] for subject in part.subject_names]] = part.correct
+    return Study(
+        name,
+        pl.DataFrame({"subject": subjects}, schema={"subject": pl.String}),
+        pl.concat([part.items for part in parts.values()], how="diagonal_relaxed"),
+        compact(np.concatenate(columns, axis=1)),
+        warnings=tuple(warnings),
     )
 
 

@@ -13,7 +13,8 @@ import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.importers import ANSWER_COLUMNS, IMPORTERS, Npz, Tables, open_study, read_answers
-from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS
+from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS, ORDER_COLUMNS
+from breadth.records.sensitivity import BIAS, Score, bias_columns, scored
 from breadth.records.study import Study
 from breadth.records.tables import BLANKS, Table
 
@@ -24,7 +25,7 @@ class Trajectories:
 
     ``halves`` is there when single answers are known: for every row, score column (test sets, then controls) and random
     split of the items, half the difference between the two halves' scores. Its errors have the same spread as those of
-    the whole score.
+    the whole score. ``turned`` are the columns whose sign was changed because lower is better there.
     """
 
     frame: pl.DataFrame
@@ -35,6 +36,7 @@ class Trajectories:
     testsets: tuple[str, ...]
     halves: npt.NDArray[np.float64] | None = None
     warnings: tuple[str, ...] = ()
+    turned: tuple[str, ...] = ()
 
 
 def read_trajectories(
@@ -44,6 +46,8 @@ def read_trajectories(
     by: str | Sequence[str] | None = None,
     order: str | None = None,
     *,
+    score: Score = "accuracy",
+    square_bias: bool = False,
     splits: int = 10,
     seed: int = 0,
 ) -> Trajectories:
@@ -52,7 +56,9 @@ def read_trajectories(
     A wide table has a column per test set. A long table has columns ``testset`` and ``score``. Single answers (a
     :class:`Study`, its directory, or a table with ``testset``, ``item`` and ``correct``) are averaged per subject and
     test set. ``testsets`` may hold wildcards; by default every column of numbers is a test set unless it is a control
-    or describes a subject.
+    or describes a subject. ``score`` is what is computed from single answers. From these, the control ``bias`` is the
+    answer bias of every subject; ``square_bias`` adds its square, since accuracy is best at some bias and falls on both
+    sides of it, which a straight line cannot follow.
     """
     importer = None if isinstance(source, Study) else next(each for each in IMPORTERS if each.recognises(source))
     study = None if isinstance(importer, Tables | Npz) else open_study(source)
@@ -64,10 +70,21 @@ def read_trajectories(
             raise unknown_column(name, table.frame.columns, table.name, "by" if name in groups else "order")
     if study is None and set(table.frame.columns) >= {"testset", *ANSWER_COLUMNS}:
         answers = open_study(table, keys=keys)
-        return read_trajectories(answers, control, testsets, by, order, splits=splits, seed=seed)
+        return read_trajectories(
+            answers, control, testsets, by, order, score=score, square_bias=square_bias, splits=splits, seed=seed
+        )
     if study is None and set(table.frame.columns) >= {"testset", "score"}:
         table = _widened(table, _long_keys(table, groups, order))
     controls = _names(control, table.frame.columns)
+    halves: dict[str, npt.NDArray[np.float64]] = {}
+    if study is None and (score != "accuracy" or BIAS in set(controls) - set(table.frame.columns)):
+        option = f"--control {BIAS}" if score == "accuracy" else f"--score {score}"
+        raise InputError(
+            f"{table.name}: holds scores, and {option} needs single answers: columns testset, item, correct, label "
+            "and margin, or a study"
+        )
+    if study is not None:
+        table, controls, halves = _measured(study, table, controls, testsets, score, square_bias, splits, seed)
     for name in controls:
         if name not in table.frame.columns:
             raise unknown_column(name, table.frame.columns, table.name, "control")
@@ -80,11 +97,49 @@ def read_trajectories(
     by_group = frame.with_row_index("__row").sort(keys, maintain_order=True)
     differences = None
     if study is not None:
-        columns = [study.testsets.index(name) for name in (*chosen, *controls)]
-        differences = study.halves(splits, seed)[by_group["__row"].to_numpy()][:, columns]
+        columns = np.stack([halves[name] for name in (*chosen, *controls)], axis=1)
+        differences = columns[by_group["__row"].to_numpy()]
     warnings = (*table.warnings, *_warnings(table.name, frame, [*controls, *chosen], groups, order))
     kept = by_group.select(*keys, *controls, *chosen)
     return Trajectories(kept, table.name, groups, order, controls, chosen, differences, warnings)
+
+
+def _measured(
+    study: Study,
+    table: Table,
+    controls: tuple[str, ...],
+    testsets: str | Sequence[str] | None,
+    score: Score,
+    square_bias: bool,
+    splits: int,
+    seed: int,
+) -> tuple[Table, tuple[str, ...], dict[str, npt.NDArray[np.float64]]]:
+    """The table of a study with another score than accuracy, and with its answer bias; its controls; split halves."""
+    frame, warnings = table.frame, list(table.warnings)
+    scores, differences, undefined = scored(study, score, splits, seed)
+    halves = dict(zip(study.testsets, differences.swapaxes(0, 1), strict=True))
+    if score != "accuracy":
+        named = [*controls, *_names(testsets, frame.columns)]
+        for name in study.testsets:
+            if name in undefined and (name in named or len(undefined) == len(study.testsets)):
+                raise InputError(undefined[name])
+        if undefined:
+            warnings.append(
+                f"{score} is not defined for {listed(undefined)}, left out ({next(iter(undefined.values()))})"
+            )
+        columns = dict(zip(study.testsets, scores.T, strict=True))
+        known = {name: values for name, values in columns.items() if not np.isnan(values).all()}
+        frame = frame.drop(study.testsets, strict=False)
+        frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in known.items())
+    if BIAS in controls and BIAS not in frame.columns:
+        bias, moved, lines = bias_columns(study, 1 + square_bias, splits, seed)
+        names = [BIAS, f"{BIAS} squared"][: 1 + square_bias]
+        frame = frame.with_columns(
+            pl.Series(name, values, nan_to_null=True) for name, values in zip(names, bias.T, strict=True)
+        )
+        halves |= dict(zip(names, moved.swapaxes(0, 1), strict=True))
+        controls, warnings = (*(name for name in controls if name != BIAS), *names), [*warnings, *lines]
+    return Table(frame, table.name, warnings=tuple(warnings)), controls, halves
 
 
 def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[str, ...]:
@@ -217,12 +272,14 @@ def _warnings(
                 f"{name}, column {column!r}: fractions and percentages seem to be mixed (for instance "
                 f"{frame[column][row]!r} and {high!r}); put the column on one scale"
             )
-    if order is None and "step" in frame.columns and frame["step"].n_unique() > 2:
-        names = [column for column in frame.columns if column != "step" and not frame[column].dtype.is_float()]
-        apart = [column for column in names if not frame.select(column, "step").is_duplicated().any()]
+    place = next((column for column in ORDER_COLUMNS if column in frame.columns), None)
+    if order is None and place is not None and frame[place].n_unique() > 2:
+        others = {*ORDER_COLUMNS, *(NO_SCORES - KEY_COLUMNS)}
+        names = [column for column in frame.columns if column not in others and not frame[column].dtype.is_float()]
+        apart = [column for column in names if not frame.select(column, place).is_duplicated().any()]
         by = f" --by {apart[0]}" if apart and not groups else ""
         warnings.append(
-            "rows look like checkpoints of runs (column 'step') but are treated as independent: "
-            f"add --order step{by} for intervals that respect their dependence"
+            f"rows look like checkpoints of runs (column {place!r}) but are treated as independent: "
+            f"add --order {place}{by} for intervals that respect their dependence"
         )
     return warnings

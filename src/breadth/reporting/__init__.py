@@ -4,6 +4,7 @@ A section takes its tables, words and figures from the package of its question; 
 and makes the pages. Only ``cli`` imports it.
 """
 
+from breadth.reporting.accuracy import GainFlag, Scores, scores, scores_table
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.live import LOCAL, view
 from breadth.reporting.sections import SECTIONS, Format, build_report, register_section, report, unregister_section
@@ -13,11 +14,15 @@ __all__ = [
     "SECTIONS",
     "Content",
     "Format",
+    "GainFlag",
     "ReportData",
+    "Scores",
     "Section",
     "build_report",
     "register_section",
     "report",
+    "scores",
+    "scores_table",
     "unregister_section",
     "view",
 ]

@@ -96,7 +96,8 @@ class Difficulty(Section):
         results = [("", data.calibration)] if data.calibration is not None else []
         details = []
         for name, result in (*results, *((f"{group.name}: ", group.result) for group in transfers)):
-            warnings = [f"Warning: {line}." for line in result.warnings if line not in data.study.warnings]
+            said = (*data.study.warnings, getattr(result, "scale_warning", None))
+            warnings = [f"Warning: {line}." for line in result.warnings if line not in said]
             details.append(" ".join([f"{name}{result.summary()}", *warnings]))
         by_level, cells = data.table("by_level"), data.table("transfer_cells")
         columns = ("model", "when", "level", "accuracy", "ci_low", "ci_high")
@@ -118,8 +119,8 @@ def _finding(data: ReportData) -> str:
     levels, effects = data.table("by_level"), data.table("transfer_effects")
     if not levels.height:
         return "Undecided: items have no level, and their difficulty could not be estimated from these answers."
-    if data.calibration is not None and not data.levels_stored and data.calibration.reliability_warning:
-        return f"Undecided: {data.calibration.reliability_warning}."
+    if data.calibration is not None and not data.levels_stored and data.calibration.scale_warning:
+        return f"Undecided: {data.calibration.scale_warning}."
     text = "The figure shows how accuracy depends on difficulty."
     if "before" in levels["when"]:
         wide = levels.pivot(on="when", index=["model", "level"], values=["accuracy", "ci_low", "ci_high"])

@@ -18,7 +18,7 @@ from breadth.correlation import CarryOver, carry_over
 from breadth.errors import InputError
 from breadth.irt import Calibration, calibrate
 from breadth.level_transfer import Transfer, trained_groups, transfer
-from breadth.records import SUBJECTS, Study, StudyStore
+from breadth.records import SUBJECTS, Score, Study, StudyStore
 from breadth.results import Figure
 
 #: Subjects and items that estimating difficulty needs in a report.
@@ -85,6 +85,8 @@ class ReportData:
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     contents: dict[Section, Content] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    #: What gains, correlations and transfer are computed from.
+    score: Score = "accuracy"
     #: The study with all columns that describe subjects: in a table without runs, every subject is one.
     described: Study = field(init=False)
     #: Whether subjects are checkpoints of runs.
@@ -208,7 +210,7 @@ class ReportData:
         """``correlate`` on the runs of the study, with means per model; says why where it is not possible."""
         missing = [name for name in ("run", "step", "train_set") if name not in self.study.subjects.columns]
         if not missing:
-            return carry_over(self.study)
+            return carry_over(self.study, self.score)
         reason = f"correlations over checkpoints need the columns run, step and train_set; there is no {missing[0]}"
         return CarryOver("Undecided: there are no checkpoints to correlate test sets over.", reasons=(reason,))
 
@@ -223,7 +225,7 @@ class ReportData:
             name = f"{keys.get('model') or 'models'} trained on {keys.get('train_set') or 'unnamed data'}"
             name += f" with {keys['examples']} examples" if several else ""
             try:
-                results.append(TransferGroup(name, keys, transfer(self.study, calibration, **keys)))
+                results.append(TransferGroup(name, keys, transfer(self.study, calibration, score=self.score, **keys)))
             except InputError as error:
                 absent.append(f"{name}: {error}")
         if not groups:

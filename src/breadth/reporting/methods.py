@@ -16,6 +16,14 @@ STATISTICS = (
         "Gains by level",
     ),
     (
+        "Sensitivity and bias",
+        "For test sets with two answers: the area under the ROC curve of the log-odds of one answer (0.5 is chance), "
+        "which does not depend on the answer that the model leans to, and the share of that answer. A change of "
+        "accuracy is called one of bias where the share clearly changed and the area did not; paired by item, with "
+        "DeLong's variance.",
+        "Ability and answer bias",
+    ),
+    (
         "Partial correlation",
         "Over the checkpoints of one run: do two test sets rise and fall together after controlling for in-domain "
         "accuracy with a smooth curve? Neighbouring checkpoints are similar, so intervals use an effective number of "

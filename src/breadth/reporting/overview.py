@@ -8,14 +8,19 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from breadth.inference import with_wilson
-from breadth.reporting.accuracy import accuracy_profile
+from breadth.reporting.accuracy import BOUNDED, bias_words, checkpoint_scores, score_profile
 from breadth.reporting.data import Content, ReportData, Section
-from breadth.results.figures import Figure, Spec, model_colour, model_panels, nominal, tooltip
-from breadth.results.words import count, interval, joined, points, verdict
+from breadth.results.figures import Control, Figure, Spec, model_colour, model_panels, nominal, tooltip
+from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
 
 #: Share of gains or correlations that must be decided, or agree, for a plain answer.
 FEW, ALMOST_ALL = 0.1, 0.9
+
+#: Changes of bias that the finding names.
+MOST_CHANGES = 3
+
+#: What the figure of trajectories can show, as its switch names it.
+MEASURES = {"accuracy": "accuracy", "auc": "sensitivity (area under the ROC curve)", "share": "bias (share of {})"}
 
 ACCURACY_TIPS = (("accuracy", "accuracy", ".1%"), ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"))
 
@@ -31,7 +36,7 @@ class Overview(Section):
     }
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
-        profile, gains = accuracy_profile(data.described)
+        profile, gains = score_profile(data.described, data.score)
         ends = data.described.ends.drop("first", "last")
         planned = {run: len(record.checkpoints) or None for run, record in data.study.runs.items()}
         runs = ends.with_columns(pl.Series("planned", [planned.get(run) for run in ends["run"]], dtype=pl.Int64))
@@ -66,34 +71,30 @@ class Overview(Section):
             ]
             trained = f", trained on {train_set}" if train_set is not None else ""
             details.append(f"{model}{trained}: gained {' and '.join(where)}.")
-        columns = ("model", "train_set", "testset", "when", "accuracy", "ci_low", "ci_high")
+        columns = ("model", "train_set", "testset", "when", data.score, "ci_low", "ci_high")
         shown = data.table("profile").filter(pl.col("model").is_in(data.models)).select(columns)
+        name = SCORE_WORDS[data.score]
         answer = f"Do these results generalise? {_answer(data)}"
-        return Content(answer, (_profile_figure(data),), details, shown={"Accuracy": shown})
+        return Content(
+            answer,
+            (_profile_figure(data),),
+            details,
+            shown={f"{name[0].upper()}{name[1:]}": shown},
+        )
 
 
 class Training(Section):
-    """Accuracy of every run at every checkpoint."""
+    """Accuracy of every run at every checkpoint, what it can tell apart, and which answer it leans to."""
 
     key, title = "training", "During training"
-    tables: ClassVar[Mapping[str, str]] = {"trajectories": "accuracy of every run at every checkpoint"}
+    tables: ClassVar[Mapping[str, str]] = {
+        "trajectories": "accuracy, sensitivity and bias of every run at every checkpoint (breadth scores)"
+    }
     template = "runs.html"
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:
-        """Accuracy of every run at every checkpoint on every test set, with Wilson's interval."""
-        study = data.described
-        keys = study.subjects.select("run", "model", "train_set", "examples", "seed", "train_level", "step")
-        accuracy, number = study.scores
-        parts = [
-            keys.with_columns(
-                testset=pl.lit(testset),
-                n=pl.Series(number[:, study.testsets.index(testset)]),
-                accuracy=pl.Series(accuracy[:, study.testsets.index(testset)], nan_to_null=True),
-            )
-            for testset in study.shifts
-        ]
-        answered = pl.concat(parts).drop_nulls("accuracy")
-        return {"trajectories": with_wilson(answered).sort("run", "testset", "step")}
+        """Accuracy, sensitivity and bias of every run at every checkpoint on every test set, as ``scores`` does."""
+        return {"trajectories": checkpoint_scores(data.described, ("accuracy", "auc", "share"))}
 
     def write(self, data: ReportData) -> Content:
         """Which test sets peak before the end: the best checkpoint beats the last and their intervals are apart."""
@@ -122,7 +123,12 @@ class Training(Section):
             )
         steps, curves = count(max(trajectories["step"]), "step"), count(both.height, "curve")
         text = f"Over {steps}, {curves} (model x test set, mean over runs). {finding}"
-        return Content(text, (_trajectory_figure(data),))
+        changes = bias_words(data.table("gains"), trajectories)
+        if changes:
+            text += f" {' '.join(changes[:MOST_CHANGES])}"
+            more = len(changes) - MOST_CHANGES
+            text += f" {count(more, 'more change')} of this kind: see the details." if more > 0 else ""
+        return Content(text, (_trajectory_figure(data),), changes[MOST_CHANGES:])
 
 
 def _answer(data: ReportData) -> str:
@@ -150,8 +156,8 @@ def _answer(data: ReportData) -> str:
         text = "Yes, on the test sets measured here."
     elif together:
         text = (
-            "The gains do, on the test sets measured here; but beyond in-domain accuracy, one test set does not "
-            "predict another."
+            f"The gains do, on the test sets measured here; but beyond in-domain {SCORE_WORDS[data.score]}, "
+            "one test set does not predict another."
         )
     else:
         text = "The gains do, on the test sets measured here; whether one test set predicts another was not computed."
@@ -170,38 +176,43 @@ def _answer(data: ReportData) -> str:
     text += f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
     if together:
         text += (
-            " Beyond what in-domain accuracy explains, doing better on one test set goes with doing better on another "
-            f"in {together.count(1)} of {count(len(together), 'correlation')} and with doing worse in "
-            f"{together.count(-1)}; {together.count(0)} are undecided or could not be computed."
+            f" Beyond what in-domain {SCORE_WORDS[data.score]} explains, doing better on one test set goes with doing "
+            f"better on another in {together.count(1)} of {count(len(together), 'correlation')} and with doing worse "
+            f"in {together.count(-1)}; {together.count(0)} are undecided or could not be computed."
         )
     return text
 
 
 def _profile_figure(data: ReportData) -> Figure:
     profile = data.table("profile")
+    name, form = SCORE_WORDS[data.score], ".1%" if data.score in BOUNDED else ".2f"
     once = "before" not in profile["when"]
     shifts = json.dumps({name: shift or "" for name, shift in data.study.shifts.items()})
     label = {"labelExpr": f"[datum.label, {shifts}[datum.label]]", "labelLineHeight": 12, "labelOffset": -6}
     y = nominal("testset", data.testsets, **label)
     x: Spec = {
-        "field": "accuracy", "type": "quantitative", "scale": {"zero": False, "nice": True},
-        "axis": {"title": "accuracy", "format": ".0%", "tickCount": 5},
+        "field": data.score, "type": "quantitative", "scale": {"zero": False, "nice": True},
+        "axis": {"title": name, "format": form.replace(".1%", ".0%"), "tickCount": 5},
     }  # fmt: skip
     tips = tooltip(
         ("model", "model"), ("testset", "test set"), ("shift", "shift"), ("when", "when"), ("runs", "runs", "d"),
-        ("n_items", "items", ",d"), *ACCURACY_TIPS, ("chance", "commonest label", ".1%"),
+        ("n_items", "items", ",d"), (data.score, name, form), ("ci_low", "from", form),
+        ("ci_high", "to", form), ("chance", "commonest label", ".1%"),
     )  # fmt: skip
     order = {"field": "when", "sort": ["before", "after"]}
     colour = model_colour(data.models, legend=False)
     base: Spec = {"y": y, "yOffset": order, "color": colour, "tooltip": tips}
     hollow = {"test": "datum.when == 'before'", "value": "@paper"}
     fill = {"condition": hollow} | colour
-    layers: list[Spec] = [
+    ticks: list[Spec] = [
         {
             "transform": [{"filter": "datum.when == 'after'"}],
             "mark": {"type": "tick", "color": "@muted", "thickness": 2, "size": 26, "opacity": 0.6},
             "encoding": {"y": y, "x": x | {"field": "chance"}, "tooltip": tips},
-        },
+        }
+    ]
+    layers: list[Spec] = [
+        *(ticks if data.score == "accuracy" else ()),
         {
             "mark": {"type": "rule", "strokeWidth": 2},
             "encoding": base | {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}},
@@ -222,34 +233,40 @@ def _profile_figure(data: ReportData) -> Figure:
     }
     models = len(data.facts["models"])
     sentences = {
-        "Dot: mean accuracy over runs. Line: 95% interval, with both the items and the runs as samples.": data.has_runs,
+        f"Dot: mean {name} over runs. Line: 95% interval, with both the items and the runs as samples.": data.has_runs,
         "Line: 95% interval, with the items as a sample.": not data.has_runs,
         "Hollow: first checkpoint; filled: last.": not once,
-        "Grey tick: accuracy of always giving the commonest label.": profile["chance"].is_not_null().any(),
+        "Grey tick: accuracy of always giving the commonest label.": data.score == "accuracy"
+        and profile["chance"].is_not_null().any(),
         f"Shown: {len(data.models)} of {models} models, evenly spread over accuracy.": models > len(data.models),
     }
     caption = " ".join(sentence for sentence, applies in sentences.items() if applies)
-    title = "Accuracy on every test set" if once else "Accuracy on every test set, before and after training"
+    title = f"{name[0].upper()}{name[1:]} on every test set{'' if once else ', before and after training'}"
     return Figure("profile", title, caption, spec, "profile", drill={"testset": "testset", "model": "model"})
 
 
 def _trajectory_figure(data: ReportData) -> Figure:
+    table = data.table("trajectories")
+    answers = table["answer"].drop_nulls().unique().to_list()
+    answer = answers[0] if len(answers) == 1 else "the first answer"
+    known = {name: words.format(answer) for name, words in MEASURES.items() if table[name].is_not_null().any()}
+    others = [(name, words.split(" (")[-1].rstrip(")"), ".1%") for name, words in known.items() if name != "accuracy"]
     axes: dict[str, Any] = {
         "x": {
             "field": "step", "type": "quantitative", "scale": {"nice": False},
             "axis": {"title": "training step", "tickCount": 4, "grid": False},
         },
         "y": {
-            "field": "accuracy", "type": "quantitative", "scale": {"zero": False},
-            "axis": {"title": "accuracy", "format": ".0%", "tickCount": 4},
+            "field": "value", "type": "quantitative", "scale": {"zero": False},
+            "axis": {"title": None, "format": ".0%", "tickCount": 4},
         },
         "color": model_colour(data.models),
     }  # fmt: skip
     tips = tooltip(
-        ("run", "run"), ("model", "model"), ("testset", "test set"), ("step", "step", "d"), *ACCURACY_TIPS,
+        ("run", "run"), ("model", "model"), ("testset", "test set"), ("step", "step", "d"), *ACCURACY_TIPS, *others,
         ("n", "items", ",d"),
     )  # fmt: skip
-    mean = {"aggregate": [{"op": "mean", "field": "accuracy", "as": "mean"}], "groupby": ["model", "step", "testset"]}
+    mean = {"aggregate": [{"op": "mean", "field": "value", "as": "mean"}], "groupby": ["model", "step", "testset"]}
     nearest = {"type": "point", "on": "pointermove", "clear": "pointerout", "nearest": True}
     layers: list[Spec] = [
         {
@@ -272,14 +289,21 @@ def _trajectory_figure(data: ReportData) -> Figure:
     spec: Spec = {
         "data": {"name": "trajectories"},
         "usermeta": {"pad": 60, "least": 118, "renderer": "canvas"},
-        "params": [{"name": "shown", "value": None}],
+        "autosize": {"type": "pad", "resize": True},  # labels of the axes change their width with the switch
+        "params": [{"name": "shown", "value": None}, {"name": "measure", "value": "accuracy"}],
         "transform": [
             {"filter": {"field": "model", "oneOf": data.models}},
             {"filter": "!shown || indexof(shown, datum.run) >= 0"},
+            {"calculate": "datum[measure]", "as": "value"},
+            {"filter": "isValid(datum.value)"},
         ],
         "facet": {"field": "testset", "type": "nominal", "title": None, "sort": data.testsets, "header": header},
         "spec": {"height": 140, "layer": layers},
     }
     caption = "Thin: one run. Thick: mean of the model's runs that are shown. Hover for values; choose runs below."
+    if len(known) > 1:
+        caption += " Sensitivity is what the model can tell apart, whichever answer it leans to: 50% is chance."
+    controls = (Control("measure", "Show", tuple(known.items())),) if len(known) > 1 else ()
+    title = "Accuracy, sensitivity and bias during training" if len(known) > 2 else "Accuracy during training"
     drill = {"testset": "testset", "model": "model"}
-    return Figure("trajectories", "Accuracy during training", caption, spec, "trajectories", drill=drill)
+    return Figure("trajectories", title, caption, spec, "trajectories", controls, drill)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import atomic_write, check_target, open_study
+from breadth.records import SCORES, Score, atomic_write, check_target, open_study
 from breadth.reporting.analysis import Correlations, Difficulty
 from breadth.reporting.data import ReportData, Section
 from breadth.reporting.items import Items
@@ -39,9 +39,9 @@ def unregister_section(key: str) -> None:
     SECTIONS[:] = [section for section in SECTIONS if section.key != key]
 
 
-def build_report(source: Any) -> ReportData:
+def build_report(source: Any, score: Score = "accuracy") -> ReportData:
     """Compute everything that a report shows; ``source`` is anything :func:`breadth.open` takes, and is not changed."""
-    data = ReportData(open_study(source))
+    data = ReportData(open_study(source), score=score)
     for section in SECTIONS:
         tables = section.compute(data)
         data.tables |= {name: tables[name] for name in section.tables if name in tables}
@@ -50,7 +50,13 @@ def build_report(source: Any) -> ReportData:
     return data
 
 
-def report(source: Any, *, out: str | os.PathLike[str] | None = None, format: Format | None = None) -> Path:
+def report(
+    source: Any,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    format: Format | None = None,
+    score: Score = "accuracy",
+) -> Path:
     """Write a report: one HTML file that needs no network, Markdown, or JSON.
 
     Parameters
@@ -63,6 +69,9 @@ def report(source: Any, *, out: str | os.PathLike[str] | None = None, format: Fo
         answers in the current directory.
     format
         ``html``, ``md`` or ``json``; by default the ending of ``out`` decides.
+    score
+        What gains, correlations and transfer between levels are computed from: ``accuracy``, or ``auc``, ``dprime``,
+        ``balanced`` or ``logscore`` (:func:`breadth.scores`). Difficulty is always estimated from right and wrong.
 
     Returns
     -------
@@ -79,9 +88,11 @@ def report(source: Any, *, out: str | os.PathLike[str] | None = None, format: Fo
     chosen = format or (Path(out).suffix.lower().removeprefix(".") if out is not None else "html")
     if format is not None and format not in RENDER:
         raise InputError(f"--format is {format!r}; choose html, md or json")
+    if score not in SCORES:
+        raise InputError(f"--score is {score!r}; choose {', '.join(SCORES)}")
     study = open_study(source)
     endings = [f".{chosen}"] if chosen in RENDER else [f".{name}" for name in RENDER]
     target = check_target((study.folder or Path()) / f"report.{chosen}" if out is None else out, endings)
-    content = RENDER[chosen](build_report(study)).encode()
+    content = RENDER[chosen](build_report(study, score)).encode()
     atomic_write(target, lambda path: path.write_bytes(content))
     return target

@@ -26,6 +26,22 @@ def make_table(title: str, names: Sequence[str], numbers: Sequence[str], width: 
     return table
 
 
+def distinct_names(names: Sequence[object], table: Table) -> dict[str, str]:
+    """Names cut to the width of the table's first column, in the middle if their ends tell them apart.
+
+    As much of the end is kept as is needed to tell all names apart; where nothing does, names are numbered.
+    """
+    width = table.columns[0].max_width or WIDTH
+    every = list(dict.fromkeys(map(str, names)))
+    for tail in range(width - 1):
+        head = width - 1 - tail
+        short = [name if len(name) <= width else f"{name[:head]}…{name[len(name) - tail :]}" for name in every]
+        if len(set(short)) == len(every):
+            return dict(zip(every, short, strict=True))
+    numbered = [f"{index} {name}" for index, name in enumerate(every, start=1)]
+    return dict(zip(every, numbered, strict=True))
+
+
 def interval_text(low: float | None, high: float | None) -> Text:
     """Both ends with their sign, or a dash."""
     return Text("-" if low is None or high is None else f"{low:+.2f} {high:+.2f}")

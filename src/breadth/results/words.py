@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: Scores as a sentence names them.
+SCORE_WORDS = {
+    "accuracy": "accuracy",
+    "auc": "area under the ROC curve",
+    "dprime": "d'",
+    "balanced": "balanced accuracy",
+    "logscore": "mean log-probability of the right answer",
+}
+
 
 def points(value: float | None) -> str:
     """A difference of accuracies in whole points, with its sign."""

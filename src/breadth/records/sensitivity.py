@@ -1,0 +1,305 @@
+"""What a model can tell apart, and which answer it leans to: scores of a test set from answers and their margins.
+
+Every score here is a sum, over groups of a test set's items, of the mean of a value per item (:class:`ItemValues`). So
+one formula gives its standard error, its change between two checkpoints on the same items, and its split halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import special
+
+from breadth.errors import InputError, listed
+from breadth.inference import LEVEL, Floats
+
+if TYPE_CHECKING:
+    from breadth.records.study import Study
+
+Indices = npt.NDArray[np.intp]
+
+#: How well a subject does on a test set.
+Score = Literal["accuracy", "auc", "dprime", "balanced", "logscore"]
+SCORES: tuple[Score, ...] = get_args(Score)
+
+#: Which answer it leans to: criterion c, the share of the first answer, and this share averaged over the two labels.
+Measure = Literal["accuracy", "auc", "dprime", "balanced", "logscore", "criterion", "share", "lean"]
+
+#: Name of the control that stands for answer bias.
+BIAS = "bias"
+
+#: Above this many labels, labels are texts of their own rather than answers to choose from.
+MOST_ANSWERS = 10
+
+#: Subjects whose items are sorted at once, to save memory.
+ROWS = 256
+
+_NORMAL = float(special.ndtri((1 + LEVEL) / 2))
+
+
+class ItemValues(NamedTuple):
+    """Values of items [subjects, items], NaN where unanswered: a score is the sum over groups of their means.
+
+    ``group`` numbers the items' groups: the labels, where a score treats them apart, else 0.
+    """
+
+    values: Floats
+    group: Indices
+
+
+class Estimates(NamedTuple):
+    """A score of every subject with the ends of its 95 % interval; NaN where it is not known."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+class Scored(NamedTuple):
+    """Scores [subjects, test sets], their split halves [subjects, test sets, splits], and why sets have none."""
+
+    scores: Floats
+    halves: Floats
+    undefined: dict[str, str]
+
+
+def answers_of(study: Study, testset: str) -> dict[str, str]:
+    """The answers that a test set's items share, by label in order, with the words for them; {} if not 2 to 10.
+
+    Labels are those of the items, or of their options. Words are those of the study's prompts, else the labels.
+    """
+    items = study.items.filter(pl.col("testset") == testset)
+    known = items["label"].drop_nulls() if "label" in items.columns else pl.Series([], dtype=pl.String)
+    if "option_labels" in items.columns and items["option_labels"].is_not_null().any():
+        known = items["option_labels"].drop_nulls().explode()
+    labels = known.cast(pl.String).unique().sort().to_list()
+    task: Mapping[str, Any] = next(
+        (record.tasks[testset] for record in study.runs.values() if testset in record.tasks), {}
+    )
+    words = {label: text.strip() for label, text in task.get("answers") or ()}
+    return {label: words.get(label) or label for label in labels} if 2 <= len(labels) <= MOST_ANSWERS else {}
+
+
+def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indices = slice(None)) -> ItemValues:
+    """Values of the items of a test set for ``rows`` of the matrix; refuses a measure that is not defined there.
+
+    With two answers, of which the first (by name) is the one that items may signal: H is the share of the first answer
+    among items whose label it is, F among the others, both with the log-linear correction (Hautus 1995): half an
+    answer added to either side. z is the normal quantile.
+
+    - ``auc``: the area under the ROC curve of the log-odds of the first answer, ties counting half. The values are the
+      placements of DeLong, DeLong and Clarke-Pearson (1988), so that means, differences and variances are theirs.
+    - ``dprime``: z(H) - z(F); ``criterion``: -(z(H) + z(F)) / 2, above 0 where the first answer is given too seldom.
+      Both are linearised (Gourevitch and Galanter 1967).
+    - ``share``: of the first answer. ``lean``: (H + F) / 2 without the correction, which does not depend on how many
+      items have which label.
+
+    With any number of answers: ``balanced`` is the mean over labels of the accuracy on their items, ``logscore`` the
+    mean log-probability of the right answer among the answers (log-likelihoods as the test set normalises them).
+    """
+    columns = np.flatnonzero(study.set_index == study.testsets.index(testset))
+    whole = np.zeros(len(columns), dtype=np.intp)
+    if measure != "accuracy":
+        _refuse_undefined(study, measure, testset, columns)
+    answers = study.margin if measure in ("auc", "logscore") and study.margin is not None else study.correct
+    correct: npt.NDArray[Any] = answers[rows][:, columns]
+    correct = correct if measure == "auc" else correct.astype(np.float64)
+    if measure in ("accuracy", "logscore"):
+        return ItemValues(correct if measure == "accuracy" else special.log_expit(correct), whole)
+    labels = study.items["label"].cast(pl.String).gather(columns)
+    label = labels.replace_strict(labels.unique().sort(), range(labels.n_unique()), return_dtype=pl.Int64)
+    group = label.to_numpy().astype(np.intp)
+    if measure == "balanced":
+        return ItemValues(correct / (group.max() + 1), group)
+    first = (labels == next(iter(answers_of(study, testset)))).to_numpy()
+    if measure == "auc":
+        return ItemValues(placements(np.where(first, np.float32(1), np.float32(-1)) * correct, first), group)
+    said_first = np.where(first, correct, 1 - correct)
+    if measure in ("share", "lean"):
+        return ItemValues(said_first, whole) if measure == "share" else ItemValues(said_first / 2, group)
+    values = np.empty_like(said_first)
+    for inside, scale in ((first, 1.0), (~first, -1.0)) if measure == "dprime" else ((first, -0.5), (~first, -0.5)):
+        said = said_first[:, inside]
+        n = (~np.isnan(said)).sum(axis=1, keepdims=True)
+        total = np.nansum(said, axis=1, keepdims=True)
+        z = special.ndtri((total + 0.5) / (n + 1))
+        slope = np.sqrt(2 * np.pi) * np.exp(z**2 / 2)
+        values[:, inside] = scale * (z + slope * (said - total / np.maximum(n, 1)))
+    return ItemValues(values, group)
+
+
+def _refuse_undefined(study: Study, measure: Measure, testset: str, columns: Indices) -> None:
+    """Refuse a measure that needs labels, margins or two answers where a test set has none."""
+    where = f"{study.name}: {measure} is not defined for test set {testset}"
+    known = study.margin is not None and not np.isnan(study.margin[:, columns[:1]]).all()  # quick, and mostly enough
+    known = known or (study.margin is not None and not np.isnan(study.margin[:, columns]).all())
+    if measure in ("auc", "logscore") and not known:
+        raise InputError(
+            f"{where}: its answers have no margin (the log-odds of the right answer), as where a model writes its "
+            "answers; use --score accuracy"
+        )
+    if measure == "logscore":
+        return
+    labels = study.items["label"].gather(columns) if "label" in study.items.columns else None
+    if labels is None or labels.is_null().any():
+        raise InputError(f"{where}: some of its items have no label (column label); add it, or use --score accuracy")
+    answers = answers_of(study, testset)
+    if not answers:
+        raise InputError(
+            f"{where}: its items have {labels.n_unique():,} different labels, not 2 to {MOST_ANSWERS} answers that "
+            "they share; use --score accuracy or logscore"
+        )
+    if measure != "balanced" and len(answers) > 2:
+        raise InputError(
+            f"{where}: it has {len(answers)} answers ({listed(answers)}), and the margin of the right one does not "
+            "say how likely each of the others is; use --score balanced or logscore"
+        )
+    if labels.n_unique() < 2:
+        raise InputError(f"{where}: all its items have the label {labels[0]}; use --score accuracy or logscore")
+
+
+def placements(odds: npt.NDArray[np.floating], first: npt.NDArray[np.bool_]) -> Floats:
+    """DeLong's placements [subjects, items] for log-odds of the first answer, less half the area; NaN if unanswered.
+
+    The placement of an item with the first label is the share of the other items with lower log-odds (ties count
+    half); of another item, the share of items with the first label and higher log-odds. Both average to the area, so
+    the means of these values over the two labels add up to it.
+    """
+    order = np.argsort(odds, axis=1)  # unanswered items come last
+    ranked = np.take_along_axis(odds, order, axis=1)
+    known, own = ~np.isnan(ranked), first[order]
+    tied = ranked[:, 1:] == ranked[:, :-1]
+    if tied.any():  # where the ties of every place begin and end
+        place, last = np.arange(odds.shape[1]), odds.shape[1] - 1
+        begin = np.maximum.accumulate(np.where(np.pad(tied, ((0, 0), (1, 0))), 0, place), axis=1)
+        ends = np.where(np.pad(tied, ((0, 0), (0, 1))), last, place)
+        end = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    twice, total = [], []  # items of either label below every place, ties counting half, times two; and in all
+    for mine in (own & known, ~own & known):
+        up_to = np.cumsum(mine, axis=1, dtype=np.int32)
+        total.append(np.where(up_to[:, -1:] > 0, up_to[:, -1:], np.nan))
+        before = up_to - mine
+        if tied.any():
+            before, up_to = np.take_along_axis(before, begin, axis=1), np.take_along_axis(up_to, end, axis=1)
+        twice.append(before + up_to)
+    share = np.where(own, twice[1], twice[0]) * np.where(own, 0.5 / total[1], -0.5 / total[0]) + ~own
+    area = np.sum(share, axis=1, where=own & known, keepdims=True) / total[0]
+    share -= np.where(known, area / 2, np.nan) if not known.all() else area / 2
+    values = np.empty(odds.shape)
+    np.put_along_axis(values, order, share, axis=1)
+    return values
+
+
+def scored(study: Study, measure: Measure, splits: int = 0, seed: int = 0) -> Scored:
+    """A measure of every subject on every test set where it is defined, and half the differences of split halves.
+
+    The same items form the same random half of a test set for every subject, so the difference shows how far a score
+    would move if the test set held other items of the same kind. The halves are those of the values per item: for
+    scores that are not plain means they are exact to first order.
+    """
+    generator, sides = np.random.default_rng(seed), np.zeros((study.items.height, splits))
+    order = study.items.select("testset", "item").with_row_index("column").sort("testset", "item")
+    for columns in order.group_by("testset", maintain_order=True).agg("column")["column"] if splits else ():
+        balanced = np.arange(columns.len()) < columns.len() / 2
+        sides[columns.to_numpy()] = np.stack([generator.permutation(balanced) for _ in range(splits)], 1)
+    undefined = {}
+    scores = np.full((len(study.matrix), len(study.testsets)), np.nan)
+    halves = np.full((*scores.shape, splits), np.nan)
+    for k, testset in enumerate(study.testsets):
+        inside = study.set_index == k
+        for start in range(0, len(scores), ROWS):
+            rows = slice(start, start + ROWS)
+            try:
+                values, group = item_values(study, measure, testset, rows)
+            except InputError as error:
+                undefined[testset] = str(error)
+                break
+            scores[rows, k], halves[rows, k] = 0.0, 0.0
+            for one in range(int(group.max()) + 1):
+                mine = values[:, group == one]
+                answered = (~np.isnan(mine)).astype(np.float64)
+                mine, side = np.nan_to_num(mine, copy=False), sides[inside][group == one]
+                total, n, first, own = mine.sum(axis=1), answered.sum(axis=1), mine @ side, answered @ side
+                with np.errstate(invalid="ignore"):  # nothing was answered: 0 / 0
+                    scores[rows, k] += total / n
+                    halves[rows, k] += (first / own - (total[:, None] - first) / (n[:, None] - own)) / 2
+    return Scored(scores, halves, undefined)
+
+
+def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
+    """A measure of every subject on a test set with its 95 % interval, the items being a sample; in closed form.
+
+    ``auc``: DeLong's variance on the scale log(A / (1 - A)), where intervals cover better near 1 and stay inside 0 and
+    1; where A is 0 or 1, Wilson's interval for as many items as the rarer label has. ``dprime``, ``criterion`` and
+    ``balanced``: the delta method with rates after the log-linear correction. ``accuracy`` and ``share``: Wilson.
+    ``logscore``: t.
+    """
+    parts = []
+    for start in range(0, len(study.matrix), ROWS):
+        values, group = item_values(study, measure, testset, slice(start, start + ROWS))
+        groups, known = group == np.arange(group.max() + 1)[:, None], ~np.isnan(values)
+        n = known.astype(np.float64) @ groups.T
+        n[n == 0] = np.nan
+        means = np.nan_to_num(values) @ groups.T / n
+        apart = np.where(known, values - means[:, group], 0.0) ** 2
+        parts.append((n, means, apart @ groups.T / np.maximum(n - 1, 1)))
+    n, means, spread = (np.concatenate(each) for each in zip(*parts, strict=True))
+    value = means.sum(axis=1)
+    size = n.min(axis=1)
+    shares = np.clip(value, 0, 1)
+    centre, reach = shares + _NORMAL**2 / (2 * size), np.sqrt(shares * (1 - shares) / size + (_NORMAL / size) ** 2 / 4)
+    wilson = [np.clip((centre + side * _NORMAL * reach) / (1 + _NORMAL**2 / size), 0, 1) for side in (-1, 1)]
+    if measure in ("accuracy", "share"):
+        return Estimates(value, *wilson)
+    quantile = np.full(len(value), _NORMAL)
+    if measure == "balanced":
+        rate = (n * means * means.shape[1] + 0.5) / (n + 1)
+        spread = rate * (1 - rate) / means.shape[1] ** 2
+    elif measure in ("dprime", "criterion"):
+        scale = 1.0 if measure == "dprime" else 0.5
+        z = means / scale
+        spread = scale**2 * 2 * np.pi * np.exp(z**2) * special.ndtr(z) * special.ndtr(-z)
+    elif measure == "logscore":
+        quantile = special.stdtrit(np.maximum(n[:, 0] - 1, 1), (1 + LEVEL) / 2)
+    half = quantile * np.sqrt((spread / n).sum(axis=1))
+    if measure != "auc":
+        least, most = (0.0, 1.0) if measure == "balanced" else (-np.inf, np.inf)
+        return Estimates(value, np.clip(value - half, least, most), np.clip(value + half, least, most))
+    extreme = (np.minimum(value, 1 - value) < 1e-9) | (half < 1e-9)
+    inside = np.where(extreme, 0.5, value)
+    ends = [special.expit(special.logit(inside) + sign * half / (inside * (1 - inside))) for sign in (-1, 1)]
+    low, high = (np.where(extreme, a, b) for a, b in zip(wilson, ends, strict=True))
+    return Estimates(value, low, high)
+
+
+def bias_columns(study: Study, powers: int, splits: int, seed: int) -> tuple[Floats, Floats, list[str]]:
+    """The lean of every subject, averaged over test sets, up to a power [subjects, powers]; split halves; warnings.
+
+    Bias moves all test sets together, so their mean is less noisy than the lean of one. The lean is used rather than
+    the criterion, because accuracy is close to a parabola of it; over the criterion it has long flat ends, which a
+    smooth has to spend its freedom on. It is over the test sets with two answers, and if these differ in their answers,
+    over those with the commonest ones. A set that a subject did not answer does not shift the mean. Higher powers are
+    of the distance from the mean over subjects.
+    """
+    leans, halves, undefined = scored(study, "lean", splits, seed)
+    pairs = {name: tuple(answers_of(study, name)) for name in study.testsets if name not in undefined}
+    if not pairs:
+        raise InputError(f"{next(iter(undefined.values()))}. Without a test set of two answers, omit --control {BIAS}")
+    common = max(pairs.values(), key=list(pairs.values()).count)
+    others = [name for name in study.testsets if pairs.get(name) != common]
+    kept = [study.testsets.index(name) for name, pair in pairs.items() if pair == common]
+    leans, halves = leans[:, kept], halves[:, kept]
+    answered = ~np.isnan(leans)
+    centre = np.nansum(leans, axis=0) / answered.sum(axis=0)
+    with np.errstate(invalid="ignore"):  # a subject that answered none of these test sets: 0 / 0
+        apart = np.nansum(leans - centre, axis=1) / answered.sum(axis=1)
+        halved = np.nansum(halves, axis=1) / answered.sum(axis=1)[:, None]
+    columns = np.stack([apart**power for power in range(1, powers + 1)], axis=1)
+    columns[:, 0] += centre.mean()
+    moved = np.stack([power * apart[:, None] ** (power - 1) * halved for power in range(1, powers + 1)], axis=1)
+    words = f"--control {BIAS}: the mean bias is over test sets with the answers {listed(common)}, so without "
+    return columns, moved, [f"{words}{listed(others)}"] if others else []
