@@ -63,10 +63,19 @@ def levels(run):
 
 def test_correlate(plain):
     result = breadth.correlate(plain)
-    assert result.warnings == ()
+    assert [warning for warning in result.warnings if "fewer than 15 rows" not in warning] == []
     assert result.trajectories.controls == ("plain",)
     assert result.pairs.select("a", "b").unique().rows() == [("negation", "numbers")]
     assert result.pairs["n"].to_list() == [10, 10]
+
+
+def test_scores_and_bias(plain):
+    """Answers are named as the prompts name them."""
+    result = breadth.scores(plain)
+    assert set(result.answers["answer"].unique()) == {"Yes", "No"}
+    assert result.scores["auc"].is_between(0, 1).all()
+    assert breadth.correlate(plain, score="auc").trajectories.controls == ("plain",)
+    assert "bias" in breadth.correlate(plain, control=["plain", "bias"]).trajectories.controls
 
 
 def test_calibrate_and_profile(plain):

@@ -6,7 +6,7 @@ from scipy import optimize
 
 from breadth.datasets import simulate_answers as simulate
 from breadth.errors import InputError
-from breadth.irt import MODELS, Abilities, Answers, Parameters, reliability, score
+from breadth.irt import MODELS, Answers, Parameters, score
 
 
 def test_eap_by_hand_for_one_item() -> None:
@@ -32,7 +32,7 @@ def test_errors_are_calibrated(missing: float) -> None:
     z = (found.ability - truth.ability) / found.standard_error
     assert np.mean(np.abs(z) < 1.96) == pytest.approx(0.95, abs=0.015)
     assert z.std() == pytest.approx(1.0, abs=0.05)
-    assert reliability(found) == pytest.approx(np.corrcoef(found.ability, truth.ability)[0, 1] ** 2, abs=0.02)
+    assert found.reliability == pytest.approx(np.corrcoef(found.ability, truth.ability)[0, 1] ** 2, abs=0.02)
 
 
 def test_scoring_adds_up_to_the_marginal_likelihood_of_the_fit() -> None:
@@ -94,4 +94,5 @@ def test_nothing_known_is_refused() -> None:
         score(answers, Parameters.of(np.zeros(2), np.ones(2)), method="map")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="above 0"):
         score(answers, Parameters.of(np.zeros(2), np.ones(2)), sd=0.0)
-    assert np.isnan(reliability(Abilities(*(np.full(2, np.nan) for _ in range(3)))))
+    unseen = Answers.of(np.full((2, 2), -1, dtype=np.int8))
+    assert np.isnan(score(unseen, Parameters.of(np.zeros(2), np.ones(2))).reliability)

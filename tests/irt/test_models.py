@@ -377,7 +377,7 @@ def brute_force(matrix: np.ndarray, a: np.ndarray, d: np.ndarray) -> float:
 
 @pytest.mark.parametrize("missing", [0.0, 0.25])
 def test_estimates_maximise_the_likelihood_found_by_brute_force_2pl(missing: float) -> None:
-    matrix = simulate(80, 4, 11, "2pl", missing).matrix
+    matrix = simulate(200, 4, 12, "2pl", missing).matrix
     matrix = matrix[(matrix >= 0).any(axis=1)]
     priors = Priors(intercept_sd=2.0, slope_ratio=None)
     found = fit_2pl(Answers.of(matrix), priors)

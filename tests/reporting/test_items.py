@@ -5,7 +5,7 @@ import pytest
 import breadth
 from breadth.records import RunRecord, StudyStore, open_study
 from breadth.reporting import ReportData
-from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, Items, item_rest, item_table
+from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, Items, item_rest
 
 
 def test_item_rest_is_the_plain_correlation(simulated_study):
@@ -21,7 +21,7 @@ def test_item_rest_is_the_plain_correlation(simulated_study):
 def test_items_without_a_calibration(simulated_study):
     study = open_study(simulated_study.folder)
     few = ReportData(study.select(pl.col("step") >= 352))
-    items = item_table(few)
+    items = Items().compute(few)["items"]
     assert few.reasons["calibration"].endswith("there are 8 and 400")
     assert items.height == study.items.height
     assert items["text"][0].startswith("premise: ")
@@ -33,7 +33,7 @@ def test_items_without_a_calibration(simulated_study):
 
 
 def test_a_doubt_has_a_code_and_a_sentence(simulated_study):
-    items = item_table(ReportData(open_study(simulated_study.folder)))
+    items = Items().compute(ReportData(open_study(simulated_study.folder)))["items"]
     doubted = items.drop_nulls("doubt_flag")
     assert doubted.height == items["doubt"].drop_nulls().len() > 0
     assert [DOUBT_WORDS[Doubt(flag)] for flag in doubted["doubt_flag"]] == doubted["doubt"].to_list()
@@ -43,7 +43,7 @@ def test_a_doubt_has_a_code_and_a_sentence(simulated_study):
 
 def test_a_large_table_is_sampled_with_its_doubts(simulated_study, monkeypatch):
     data = ReportData(open_study(simulated_study.folder))
-    items = item_table(data)
+    items = Items().compute(data)["items"]
     assert Items().compute(data)["items"].equals(items)
     doubted = items["doubt"].drop_nulls().len()
     monkeypatch.setattr("breadth.reporting.items.MOST_ITEMS", doubted + 40)
@@ -61,6 +61,6 @@ def test_long_texts_are_cut(tmp_path):
     run.write_record(RunRecord("m"))
     answers = {"testset": ["a", "a"], "item": ["1", "2"], "correct": [1, 0], "margin": [None, None], "answer": ["", ""]}
     run.write_part(0, pl.DataFrame(answers))
-    items = item_table(ReportData(breadth.open(tmp_path)))
+    items = Items().compute(ReportData(breadth.open(tmp_path)))["items"]
     assert len(items["text"][0]) <= MOST_CHARACTERS + 2
     assert items["text"][1] in (None, "")

@@ -2,6 +2,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from breadth.errors import InputError
 from breadth.records import StudyStore
 from breadth.reporting import build_report
 from breadth.reporting.data import MOST_MODELS
+from breadth.reporting.overview import _profile_figure
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +213,20 @@ def test_a_table_with_runs_has_the_findings_of_its_study(simulated_study, data):
     from_table = build_report(table)
     for key in ("overview", "training", "carry_over"):
         assert content(from_table, key).finding == content(data, key).finding
+
+
+def test_panels_name_what_differs():
+    profile = pl.DataFrame(
+        {"model": ["a", "a", "b"], "train_set": ["x", "y", "x"], "when": ["after"] * 3, "chance": 0.5}
+    )
+    for frame, calculated, number in (
+        (profile, "datum.model + ' · ' + (datum.train_set || 'untrained')", 3),
+        (profile[::2], "datum.model", 2),
+    ):
+        data = SimpleNamespace(
+            table=lambda _, frame=frame: frame, score="accuracy", testsets=["t"], models=["a", "b"], has_runs=True,
+            study=SimpleNamespace(shifts={"t": None}), facts={"models": ["a", "b"]},
+        )  # fmt: skip
+        spec = _profile_figure(data).spec
+        assert spec["transform"][1] == {"calculate": calculated, "as": "panel"}
+        assert spec["usermeta"]["panels"] == number

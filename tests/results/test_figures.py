@@ -1,7 +1,7 @@
 import polars as pl
 
 from breadth.results import Control, Figure, as_chart, write_figure
-from breadth.results.figures import MODEL_COLOURS, THEMES, model_colour, model_panels
+from breadth.results.figures import MODEL_COLOURS, THEMES, model_colour
 
 TABLES = {"points": pl.DataFrame({"x": [1, 2, 3], "y": [3, 1, 2], "kind": ["a", "b", "a"]}), "unused": pl.DataFrame()}
 SPEC = {
@@ -43,11 +43,3 @@ def test_colours_belong_to_models():
     assert len(set(scale["range"])) == MODEL_COLOURS
     for theme in THEMES.values():
         assert len({theme[f"@model{k}"] for k in range(MODEL_COLOURS)}) == MODEL_COLOURS
-
-
-def test_panels_name_what_differs():
-    frame = pl.DataFrame({"model": ["a", "a", "b"], "train_set": ["x", "y", "x"], "examples": [8, 8, 8]})
-    assert model_panels(frame).transform["calculate"] == "datum.model + ' · ' + (datum.train_set || 'untrained')"
-    assert model_panels(frame).number == 3
-    assert model_panels(frame[::2]).transform["calculate"] == "datum.model"
-    assert model_panels(frame.drop("train_set").with_columns(examples=pl.Series([8, 9, 8]))).number == 3

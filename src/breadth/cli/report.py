@@ -28,8 +28,8 @@ def report_command(
 
     * `breadth report studies/mnli --score auc`
     """
-    from breadth import report
     from breadth.cli.terminal import print_line
+    from breadth.reporting import report
 
     print_line(f"wrote {report(directory, **given(out=out, format=format, score=score))}")
 

@@ -13,7 +13,7 @@ from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
 from breadth.correlation.groups import FEWEST_TESTSETS, compare_groups, summarise
 from breadth.correlation.intervals import to_z, z_variance
-from breadth.correlation.panel import Ints, make_panel
+from breadth.correlation.panel import make_panel
 from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
 from breadth.correlation.words import correlation_summary
 from breadth.inference import benjamini_hochberg
@@ -175,14 +175,10 @@ def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectori
     uncertain = partial.flag.reshape(-1) > 0
     if partial.correction is not None:
         uncertain |= (frame["r_corrected"].is_null() & frame["r"].is_not_null()).to_numpy()
-    return _explained(frame, np.flatnonzero(uncertain), partial, trajectories, settings) if uncertain.any() else frame
-
-
-def _explained(
-    frame: pl.DataFrame, rows: Ints, partial: Partial, trajectories: Trajectories, settings: Settings
-) -> pl.DataFrame:
-    """Fill in ``flag`` and ``note`` of the rows that need them: the first reason that applies."""
-    controls, correction = trajectories.controls, partial.correction
+    if not uncertain.any():
+        return frame
+    # Flag and note of the rows that need them: the first reason that applies.
+    rows, controls, correction = np.flatnonzero(uncertain), trajectories.controls, partial.correction
     named = frame[rows].with_columns(pl.Series("code", partial.flag.reshape(-1)[rows]))
     # Why a pair has no number or a poor one.
     control = pl.lit(" or ".join(controls))
@@ -201,9 +197,9 @@ def _explained(
     if correction is not None:
         # Why a pair has no corrected correlation.
         named = named.with_columns(pl.Series("reliability_control", correction.reliability_control.reshape(-1)[rows]))
-        columns = (*trajectories.testsets, *controls)
-        counts = np.zeros(len(columns)) if settings.counts is None else settings.counts
-        uncounted = [name for name, count in zip(columns, counts, strict=True) if np.isnan(count)]
+        series = (*trajectories.testsets, *controls)
+        counts = np.zeros(len(series)) if settings.counts is None else settings.counts
+        uncounted = [name for name, count in zip(series, counts, strict=True) if np.isnan(count)]
         without = [name for name in controls if name in uncounted]
         no_count, low = "not corrected: no item count for {}", "not corrected: reliability of {} is only {}"
         reasons.append((pl.lit(bool(without)), Flag.NO_ITEM_COUNT, pl.lit(no_count.format(", ".join(without)))))

@@ -5,7 +5,7 @@
 ``results``.
 """
 
-from breadth.irt.abilities import Abilities, reliability, score
+from breadth.irt.abilities import Abilities, score
 from breadth.irt.answers import Answers
 from breadth.irt.calibration import Calibration, numbers
 from breadth.irt.diagnostics import (
@@ -43,6 +43,6 @@ __all__ = [
     "Copies", "Dimension", "Estimates", "Fit", "ItemFlag", "Levels", "Method", "Misfit", "Model", "Parameters",
     "Patterns", "Priors", "Stability", "SubjectFlag", "ability", "accuracy_by_level", "accuracy_by_level_figure",
     "assign_levels", "calibrate", "cut_levels", "distinct_patterns", "evenly", "fit_statistics", "item_curves_figure",
-    "items_table", "level_stability", "levels", "levels_table", "numbers", "point_biserial", "reliability",
+    "items_table", "level_stability", "levels", "levels_table", "numbers", "point_biserial",
     "residual_dimension", "scale_map", "score", "stability_table", "subjects_table",
 ]  # fmt: skip

@@ -18,12 +18,15 @@ class Abilities(NamedTuple):
     """Ability of every subject [N] with its standard error, and the log-likelihood of its answers.
 
     NaN where a subject answered nothing. ``log_likelihood`` is that of the subject's answers with ability integrated
-    out over the population (eap), or at the estimate (wle).
+    out over the population (eap), or at the estimate (wle). ``reliability`` is the share of the variance of EAP
+    estimates that is not error, var(ability) / (var(ability) + mean se^2): marginal reliability (Green, Bock,
+    Humphreys, Linn and Reckase 1984), over the subjects that have an estimate; NaN if none has.
     """
 
     ability: Floats
     standard_error: Floats
     log_likelihood: Floats
+    reliability: float = float("nan")
 
 
 @one_blas_thread
@@ -58,29 +61,19 @@ def score(answers: Answers, items: Parameters, method: Method = "eap", mean: flo
         measured = _weighted_likelihood(answers, items)
     else:
         total, constant = None, np.zeros(1)
-        if not items.bounded:
+        if not (items.guessing > 0).any() and not (items.slip > 0).any():
             total, constant = answers.sums(np.column_stack([items.slope, items.intercept])).T
         about = posterior(answers, items, curves(items), total)
         measured = Abilities(about.mean, np.sqrt(about.variance), about.log_evidence + constant)
     answered = answers.subject_counts > 0
-    return Abilities(
-        np.where(answered, mean + sd * measured.ability, np.nan),
-        np.where(answered, sd * measured.standard_error, np.nan),
-        np.where(answered, measured.log_likelihood, np.nan),
+    ability, error, likelihood = (
+        np.where(answered, values, np.nan)
+        for values in (mean + sd * measured.ability, sd * measured.standard_error, measured.log_likelihood)
     )
-
-
-def reliability(abilities: Abilities) -> float:
-    """Share of the variance of ability that is not error, for EAP estimates: var(ability) / (var(ability) + mean se^2).
-
-    Marginal reliability (Green, Bock, Humphreys, Linn and Reckase 1984), over the subjects that have an estimate.
-    """
-    known = np.isfinite(abilities.ability)
-    if not known.any():
-        return float("nan")
-    signal = float(np.var(abilities.ability[known]))
-    error = float(np.mean(abilities.standard_error[known] ** 2))
-    return signal / (signal + error)
+    signal, noise = (
+        (float(np.var(ability[answered])), float(np.mean(error[answered] ** 2))) if answered.any() else (0, 0)
+    )
+    return Abilities(ability, error, likelihood, signal / (signal + noise) if signal + noise > 0 else float("nan"))
 
 
 def _weighted_likelihood(answers: Answers, items: Parameters) -> Abilities:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from breadth.errors import InputError, listed
-from breadth.irt.abilities import reliability, score
+from breadth.irt.abilities import score
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
 from breadth.irt.diagnostics import above_chance, distinct_patterns, fit_statistics, score_correlation
@@ -120,7 +120,7 @@ def calibrate(
         "bic": deviance + np.log(max(n_subjects, 1)) * estimates.parameters,
         "converged": estimates.converged,
         "iterations": estimates.iterations,
-        "reliability": reliability(abilities),
+        "reliability": abilities.reliability,
         "score_correlation": None if np.isnan(rho) else rho,
         "against_scale": judged.select(AGAINST.fill_null(False).mean()).item(),
         "model": model,

@@ -11,7 +11,7 @@ import numpy as np
 from breadth.errors import InputError, listed
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import expect
-from breadth.irt.maximisation import ability_scale, covariance, improve
+from breadth.irt.maximisation import covariance, improve
 from breadth.irt.models import MODELS, Model
 from breadth.irt.parameters import LARGEST_SLOPE, Anchors, Common, Estimates, Parameters, Priors, curves
 
@@ -113,15 +113,22 @@ class Problem:
         better = better._replace(slope=better.slope / excess, intercept=better.intercept / excess)
         for array, values in zip(improved, better, strict=True):
             array[self.free[1]] = values
-        # The scale of ability: of the items themselves, or beside fixed items.
+        # Mean and standard deviation of ability that suit the posteriors best. Without fixed items the scale of ability
+        # is arbitrary, so items take it up: a parameter-expanded EM (Liu, Rubin and Wu 1998), which needs a fraction of
+        # the steps. Priors of items say nothing about it; the spread of ability has one where it is estimated.
         weight = float(self.answers.weights.sum())
-        log_spread = float(np.log(ability.sd)) if self.anchored else None
-        if self.model.slope == "common":
-            log_spread = float(np.log(seen.slope[0]))
-        stretches = self.anchored or isinstance(self.model.slope, str)
-        mean, sd = ability_scale(expectation, weight, self.priors, log_spread, stretches)
-        scale = np.empty(0)
-        hyper = np.empty(0)
+        mean, variance = expectation.mean, expectation.square - expectation.mean**2
+        sd = float(np.sqrt(variance)) if self.anchored or isinstance(self.model.slope, str) else 1.0
+        if self.priors.spread_log_sd is not None and (self.anchored or self.model.slope == "common"):
+            prior, log_sd = float(self.priors.spread_log_sd**-2), float(np.log(sd))
+            log_spread = float(np.log(seen.slope[0] if self.model.slope == "common" else ability.sd))
+            for _ in range(5):
+                # First and negative second derivative of the expanded model's objective by log_sd.
+                spread = weight * variance * np.exp(-2 * log_sd)
+                gradient = spread - weight - prior * (log_spread + log_sd)
+                log_sd += float(np.clip(gradient / (2 * spread + prior), -0.5, 0.5))
+            sd = float(np.exp(log_sd))
+        scale, hyper = np.empty(0), np.empty(0)
         if self.hierarchical:
             hyper = self._slopes(improved.slope, slope_variance, common)
         if self.anchored:

@@ -1,4 +1,4 @@
-"""The M step: a Newton step or two for every item, and the scale of ability; and how sure the items then are."""
+"""The M step: a Newton step or two for every item; and how sure the items then are."""
 
 from __future__ import annotations
 
@@ -165,28 +165,6 @@ def _item_values(items: Parameters, expectation: Expectation, priors: Priors, fr
     value += knot_sums(expectation, log_wrong)[:, 0]
     value += priors.at(items, free, common).log_density
     return value
-
-
-def ability_scale(
-    expectation: Expectation, weight: float, priors: Priors, log_spread: float | None, stretches: bool
-) -> tuple[float, float]:
-    """Mean and standard deviation of ability that suit the posteriors best.
-
-    Without fixed items the scale of ability is arbitrary, so items take it up: a parameter-expanded EM (Liu, Rubin and
-    Wu 1998) that needs a fraction of the steps. Priors of items say nothing about the scale. ``log_spread`` is the log
-    of the spread of ability so far, where it is estimated and has a prior; without ``stretches`` the standard deviation
-    stays 1.
-    """
-    prior = 0.0 if priors.spread_log_sd is None else float(priors.spread_log_sd**-2)
-    mean = expectation.mean
-    variance = expectation.square - mean**2
-    log_sd = float(np.log(variance)) / 2 if stretches else 0.0
-    for _ in range(5 if log_spread is not None and stretches and prior else 0):
-        # First and negative second derivative of the expanded model's objective by log_sd.
-        spread = weight * variance * np.exp(-2 * log_sd)
-        gradient = spread - weight - prior * ((log_spread or 0.0) + log_sd)
-        log_sd += float(np.clip(gradient / (2 * spread + prior), -0.5, 0.5))
-    return mean, float(np.exp(log_sd))
 
 
 class Covariance(NamedTuple):

@@ -76,11 +76,6 @@ class Parameters(NamedTuple):
         slope = self.slope / sd
         return self._replace(slope=slope, intercept=self.intercept - slope * mean)
 
-    @property
-    def bounded(self) -> bool:
-        """Whether some item has an asymptote other than 0 and 1."""
-        return bool((self.guessing > 0).any() or (self.slip > 0).any())
-
     def probability(self, ability: NDArray[Any]) -> NDArray[Any]:
         """Chance of a right answer to every item: [..., J] for abilities [...]."""
         chance: NDArray[Any] = ability[..., None] * self.slope
@@ -90,7 +85,9 @@ class Parameters(NamedTuple):
             np.exp(chance, out=chance)
         chance += 1
         np.reciprocal(chance, out=chance)
-        return self.guessing + (1 - self.guessing - self.slip) * chance if self.bounded else chance
+        if (self.guessing != 0).any() or (self.slip != 0).any():
+            chance = self.guessing + (1 - self.guessing - self.slip) * chance
+        return chance
 
     def information(self, ability: Floats) -> Floats:
         """Fisher information about ability [..., J]: (dP/dtheta)^2 / (P (1 - P)) (Birnbaum 1968)."""
@@ -169,7 +166,7 @@ def curves(items: Parameters, knots: Floats | None = None) -> Curves:
 def log_answers(items: Parameters, at: Curves) -> tuple[Floats, Floats]:
     """Log-odds of a right answer and log chance of a wrong one, [J, K] on the knots."""
     g, s = items.guessing[:, None], items.slip[:, None]
-    if not items.bounded:
+    if not (g > 0).any() and not (s > 0).any():
         return items.slope[:, None] * at.knots + items.intercept[:, None], -at.log_one_plus
     log_wrong = np.log1p(-g) - at.log_one_plus
     if (s > 0).any():
@@ -180,10 +177,9 @@ def log_answers(items: Parameters, at: Curves) -> tuple[Floats, Floats]:
 def scores(items: Parameters, at: Curves, free: Bools | None = None) -> Scores:
     """Evaluate the scores of every item on the knots: by slope and intercept, or by all that is free [4, J]."""
     logistic, _, knots = at
-    one = np.ones_like(logistic)
-    if not items.bounded and (free is None or not free[2:].any()):
+    one, g, s = np.ones_like(logistic), items.guessing[:, None], items.slip[:, None]
+    if not (g > 0).any() and not (s > 0).any() and (free is None or not free[2:].any()):
         return Scores(logistic, logistic * (1 - logistic), np.stack([one * knots, one]), one)
-    g, s = items.guessing[:, None], items.slip[:, None]
     rest = np.exp(-at.log_one_plus)
     probability = g + (1 - g - s) * logistic
     wrong = s + (1 - g - s) * rest

@@ -80,7 +80,7 @@ def answers_of(study: Study, testset: str) -> dict[str, str]:
     task: Mapping[str, Any] = next(
         (record.tasks[testset] for record in study.runs.values() if testset in record.tasks), {}
     )
-    words = {label: text.strip() for label, text in task.get("answers") or ()}
+    words = {label: text.strip() for label, text in dict(task.get("answers") or {}).items()}
     return {label: words.get(label) or label for label in labels} if 2 <= len(labels) <= MOST_ANSWERS else {}
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.importers import ANSWER_COLUMNS, IMPORTERS, Npz, Tables, open_study, read_answers
 from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS, ORDER_COLUMNS
-from breadth.records.sensitivity import BIAS, Score, bias_columns, scored
+from breadth.records.sensitivity import BIAS, Score, Scored, bias_columns, scored
 from breadth.records.study import Study
 from breadth.records.tables import BLANKS, Table
 
@@ -84,7 +84,17 @@ def read_trajectories(
             "and margin, or a study"
         )
     if study is not None:
-        table, controls, halves = _measured(study, table, controls, testsets, score, square_bias, splits, seed)
+        scores_of = scored(study, score, splits, seed)
+        halves = dict(zip(study.testsets, scores_of.halves.swapaxes(0, 1), strict=True))
+        if score != "accuracy":
+            table = _rescored(study, table, scores_of, score, {*controls, *_names(testsets, table.frame.columns)})
+        if BIAS in controls and BIAS not in table.frame.columns:
+            bias, moved, lines = bias_columns(study, 1 + square_bias, splits, seed)
+            names = [BIAS, f"{BIAS} squared"][: 1 + square_bias]
+            series = (pl.Series(name, values, nan_to_null=True) for name, values in zip(names, bias.T, strict=True))
+            table = Table(table.frame.with_columns(series), table.name, warnings=(*table.warnings, *lines))
+            halves |= dict(zip(names, moved.swapaxes(0, 1), strict=True))
+            controls = (*(name for name in controls if name != BIAS), *names)
     for name in controls:
         if name not in table.frame.columns:
             raise unknown_column(name, table.frame.columns, table.name, "control")
@@ -104,42 +114,19 @@ def read_trajectories(
     return Trajectories(kept, table.name, groups, order, controls, chosen, differences, warnings)
 
 
-def _measured(
-    study: Study,
-    table: Table,
-    controls: tuple[str, ...],
-    testsets: str | Sequence[str] | None,
-    score: Score,
-    square_bias: bool,
-    splits: int,
-    seed: int,
-) -> tuple[Table, tuple[str, ...], dict[str, npt.NDArray[np.float64]]]:
-    """The table of a study with another score than accuracy, and with its answer bias; its controls; split halves."""
-    frame, warnings = table.frame, list(table.warnings)
-    scores, differences, undefined = scored(study, score, splits, seed)
-    halves = dict(zip(study.testsets, differences.swapaxes(0, 1), strict=True))
-    if score != "accuracy":
-        named = [*controls, *_names(testsets, frame.columns)]
-        for name in study.testsets:
-            if name in undefined and (name in named or len(undefined) == len(study.testsets)):
-                raise InputError(undefined[name])
-        if undefined:
-            warnings.append(
-                f"{score} is not defined for {listed(undefined)}, left out ({next(iter(undefined.values()))})"
-            )
-        columns = dict(zip(study.testsets, scores.T, strict=True))
-        known = {name: values for name, values in columns.items() if not np.isnan(values).all()}
-        frame = frame.drop(study.testsets, strict=False)
-        frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in known.items())
-    if BIAS in controls and BIAS not in frame.columns:
-        bias, moved, lines = bias_columns(study, 1 + square_bias, splits, seed)
-        names = [BIAS, f"{BIAS} squared"][: 1 + square_bias]
-        frame = frame.with_columns(
-            pl.Series(name, values, nan_to_null=True) for name, values in zip(names, bias.T, strict=True)
-        )
-        halves |= dict(zip(names, moved.swapaxes(0, 1), strict=True))
-        controls, warnings = (*(name for name in controls if name != BIAS), *names), [*warnings, *lines]
-    return Table(frame, table.name, warnings=tuple(warnings)), controls, halves
+def _rescored(study: Study, table: Table, scores: Scored, score: Score, named: set[str]) -> Table:
+    """The table of a study with another score than accuracy; test sets for which it is not defined are left out."""
+    undefined, warnings = scores.undefined, list(table.warnings)
+    for name in study.testsets:
+        if name in undefined and (name in named or len(undefined) == len(study.testsets)):
+            raise InputError(undefined[name])
+    if undefined:
+        warnings.append(f"{score} is not defined for {listed(undefined)}, left out ({next(iter(undefined.values()))})")
+    columns = dict(zip(study.testsets, scores.scores.T, strict=True))
+    known = {name: values for name, values in columns.items() if not np.isnan(values).all()}
+    frame = table.frame.drop(study.testsets, strict=False)
+    frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in known.items())
+    return Table(frame, table.name, warnings=tuple(warnings))
 
 
 def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[str, ...]:

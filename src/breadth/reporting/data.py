@@ -147,11 +147,8 @@ class ReportData:
             "methods": sorted(values["method"]),
             "levels_stored": self.levels_stored,
         }
-        self._read_files()
-
-    def _read_files(self) -> None:
-        """Read the study file, the headings in it, and what runs recorded about their environment."""
-        folder = self.study.folder
+        # The study file, the headings in it, and what runs recorded about their environment.
+        folder = study.folder
         store = StudyStore(folder).store if folder else None
         content = store.read("study.yaml") if store else None
         self.study_file = (content or b"").decode(errors="replace")
@@ -160,10 +157,10 @@ class ReportData:
         except yaml.YAMLError:
             settings = None
         known = settings if isinstance(settings, dict) else {}
-        path = folder.resolve() if folder else Path(self.study.name)
+        path = folder.resolve() if folder else Path(study.name)
         self.headings = str(known.get("name") or path.name), str(known.get("description") or "")
         counts: dict[str, int] = {}
-        for run in self.study.runs:
+        for run in study.runs:
             content = store.read(f"runs/{run}/environment.json") if store else None
             try:
                 text = json.dumps(json.loads(content or b""), sort_keys=True)

@@ -57,15 +57,64 @@ class Items(Section):
     template = "items.html"
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:
-        """All items if they are few; else every doubted one and a random sample of the others, in order."""
-        items = item_table(data)
-        if items.height > MOST_ITEMS:
-            numbered = items.with_row_index("__row")
+        """One row per item; ``right_<model>`` is the share of the model's runs that end with a right answer.
+
+        ``doubt`` says why a label is doubted and ``doubt_flag`` is its code (:class:`Doubt`); both are null otherwise.
+        Either abler subjects get the item wrong more often, by the calibration *and* within the item's own test set (a
+        whole set that runs against the scale is a shift, not a set of wrong labels); or almost every run ends confident
+        of another answer. All items if they are few; else every doubted one and a random sample of the others, in
+        order.
+        """
+        study, calibration = data.described, data.calibration
+        items, ends = study.items, study.ends
+        # The text fields one below the other, each after its name where there are several.
+        fields = [name for name in items.columns if items[name].dtype == pl.String and name not in NOT_TEXT]
+        parts = [
+            pl.format("{}: {}", pl.lit(name), pl.col(name)) if len(fields) > 1 else pl.col(name) for name in fields
+        ]
+        text = pl.concat_str(parts, separator="\n", ignore_nulls=True) if parts else pl.lit(None, dtype=pl.String)
+        cut = text.str.len_chars() > MOST_CHARACTERS
+        text = pl.when(cut).then(text.str.head(MOST_CHARACTERS) + " …").otherwise(text).alias("text")
+        given = [name for name in ("shift", "label") if name in items.columns]
+        frame = items.select("item", "testset", *(pl.col(name).cast(pl.String) for name in given), text)
+        against = pl.lit(False)
+        if calibration is not None:
+            names = pl.DataFrame({"item": study.item_names})
+            known = names.join(calibration.items, on="item", how="left", maintain_order="left", suffix="_known")
+            frame = frame.with_columns(known.select(CALIBRATED))
+            against = (pl.col("flag") == ItemFlag.WRONG_KEY) & pl.Series(item_rest(study) < 0)
+        if data.levels.is_not_null().any():
+            frame = frame.with_columns(data.levels.alias("level"))
+        # Means over the last checkpoints of runs.
+        last = ends["last"].to_numpy()
+        margin = (
+            study.margin[last] if study.margin is not None else np.full((1, items.height), np.nan, dtype=np.float32)
+        )
+        answers = {"right": study.correct[last], "margin": margin}
+        for model in data.models:
+            answers[f"right_{model}"] = study.correct[ends.filter(pl.col("model") == model)["last"].to_numpy()]
+        for name, values in answers.items():
+            answered = ~np.isnan(values)
+            number, total = answered.sum(axis=0), np.where(answered, values, 0).sum(axis=0, dtype=np.float64)
+            mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
+            frame = frame.with_columns(pl.Series(name, mean, nan_to_null=True))
+        confident = (pl.col("right") <= 1 - MOSTLY_WRONG) & (pl.col("margin") < CONFIDENT_MARGIN)
+        flag = (
+            pl.when(against)
+            .then(pl.lit(Doubt.AGAINST_ABILITY.value))
+            .when(confident & pl.lit(len(last) >= LEAST_RUNS))
+            .then(pl.lit(Doubt.CONFIDENTLY_WRONG.value))
+        )
+        words = {code.value: sentence for code, sentence in DOUBT_WORDS.items()}
+        doubt = pl.col("doubt_flag").replace_strict(words, return_dtype=pl.String).alias("doubt")
+        table = frame.with_columns(flag.alias("doubt_flag")).with_columns(doubt)
+        if table.height > MOST_ITEMS:
+            numbered = table.with_row_index("__row")
             doubted = numbered.filter(pl.col("doubt").is_not_null()).head(MOST_ITEMS)
             others = numbered.filter(pl.col("doubt").is_null())
             sample = others.sample(min(others.height, MOST_ITEMS - doubted.height), seed=0)
-            items = pl.concat([doubted, sample]).sort("__row").drop("__row")
-        return {"items": items}
+            table = pl.concat([doubted, sample]).sort("__row").drop("__row")
+        return {"items": table}
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
         items, total = data.table("items"), data.study.items.height
@@ -90,55 +139,6 @@ class Items(Section):
             details=() if items.height == total else sampled,
             shown={"Labels to check": doubted.select(columns).head(50)},
         )
-
-
-def item_table(data: ReportData) -> pl.DataFrame:
-    """One row per item; ``right_<model>`` is the share of the model's runs that end with a right answer.
-
-    ``doubt`` says why a label is doubted and ``doubt_flag`` is its code (:class:`Doubt`); both are null otherwise.
-    Either abler subjects get the item wrong more often, by the calibration *and* within the item's own test set (a
-    whole set that runs against the scale is a shift, not a set of wrong labels); or almost every run ends confident of
-    another answer.
-    """
-    study, calibration = data.described, data.calibration
-    items, ends = study.items, study.ends
-    # The text fields one below the other, each after its name where there are several.
-    fields = [name for name in items.columns if items[name].dtype == pl.String and name not in NOT_TEXT]
-    parts = [pl.format("{}: {}", pl.lit(name), pl.col(name)) if len(fields) > 1 else pl.col(name) for name in fields]
-    text = pl.concat_str(parts, separator="\n", ignore_nulls=True) if parts else pl.lit(None, dtype=pl.String)
-    cut = text.str.len_chars() > MOST_CHARACTERS
-    text = pl.when(cut).then(text.str.head(MOST_CHARACTERS) + " …").otherwise(text).alias("text")
-    given = [name for name in ("shift", "label") if name in items.columns]
-    frame = items.select("item", "testset", *(pl.col(name).cast(pl.String) for name in given), text)
-    against = pl.lit(False)
-    if calibration is not None:
-        names = pl.DataFrame({"item": study.item_names})
-        known = names.join(calibration.items, on="item", how="left", maintain_order="left", suffix="_known")
-        frame = frame.with_columns(known.select(CALIBRATED))
-        against = (pl.col("flag") == ItemFlag.WRONG_KEY) & pl.Series(item_rest(study) < 0)
-    if data.levels.is_not_null().any():
-        frame = frame.with_columns(data.levels.alias("level"))
-    # Means over the last checkpoints of runs.
-    last = ends["last"].to_numpy()
-    margin = study.margin[last] if study.margin is not None else np.full((1, items.height), np.nan, dtype=np.float32)
-    answers = {"right": study.correct[last], "margin": margin}
-    for model in data.models:
-        answers[f"right_{model}"] = study.correct[ends.filter(pl.col("model") == model)["last"].to_numpy()]
-    for name, values in answers.items():
-        answered = ~np.isnan(values)
-        number, total = answered.sum(axis=0), np.where(answered, values, 0).sum(axis=0, dtype=np.float64)
-        mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
-        frame = frame.with_columns(pl.Series(name, mean, nan_to_null=True))
-    confident = (pl.col("right") <= 1 - MOSTLY_WRONG) & (pl.col("margin") < CONFIDENT_MARGIN)
-    flag = (
-        pl.when(against)
-        .then(pl.lit(Doubt.AGAINST_ABILITY.value))
-        .when(confident & pl.lit(len(last) >= LEAST_RUNS))
-        .then(pl.lit(Doubt.CONFIDENTLY_WRONG.value))
-    )
-    words = {code.value: sentence for code, sentence in DOUBT_WORDS.items()}
-    doubt = pl.col("doubt_flag").replace_strict(words, return_dtype=pl.String).alias("doubt")
-    return frame.with_columns(flag.alias("doubt_flag")).with_columns(doubt)
 
 
 def item_rest(study: Study) -> Floats:

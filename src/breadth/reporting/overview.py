@@ -10,7 +10,7 @@ import polars as pl
 
 from breadth.reporting.accuracy import BOUNDED, bias_words, checkpoint_scores, score_profile
 from breadth.reporting.data import Content, ReportData, Section
-from breadth.results.figures import Control, Figure, Spec, model_colour, model_panels, nominal, tooltip
+from breadth.results.figures import Control, Figure, Spec, model_colour, nominal, tooltip
 from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
 
 #: Share of gains or correlations that must be decided, or agree, for a plain answer.
@@ -223,12 +223,16 @@ def _profile_figure(data: ReportData) -> Figure:
         },
     ]
     shown = {"filter": {"field": "model", "oneOf": data.models}}
-    panels = model_panels(profile.filter(pl.col("model").is_in(data.models)))
+    # A panel per model, or per model and training set where a model has several of these.
+    kept = profile.filter(pl.col("model").is_in(data.models))
+    panels, panel = kept.select("model", "train_set").n_unique(), "datum.model"
+    if panels > kept["model"].n_unique():
+        panel += " + ' · ' + (datum.train_set || 'untrained')"
     spec: Spec = {
         "data": {"name": "profile"},
-        "usermeta": {"pad": 100, "least": 230, "panels": panels.number},
-        "transform": [shown, panels.transform],
-        "facet": panels.facet,
+        "usermeta": {"pad": 100, "least": 230, "panels": panels},
+        "transform": [shown, {"calculate": panel, "as": "panel"}],
+        "facet": {"field": "panel", "type": "nominal", "title": None, "sort": None, "header": {"labelAnchor": "start"}},
         "spec": {"height": {"step": 34, "for": "position"}, "layer": layers},
     }
     models = len(data.facts["models"])

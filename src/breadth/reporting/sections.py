@@ -42,7 +42,7 @@ def unregister_section(key: str) -> None:
 def build_report(source: Any, score: Score = "accuracy") -> ReportData:
     """Compute everything that a report shows; ``source`` is anything :func:`breadth.open` takes, and is not changed."""
     data = ReportData(open_study(source), score=score)
-    for section in SECTIONS:
+    for section in (section for section in SECTIONS if section.tables):
         tables = section.compute(data)
         data.tables |= {name: tables[name] for name in section.tables if name in tables}
     for section in SECTIONS:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -85,25 +85,6 @@ def model_colour(models: Sequence[str], legend: bool = True) -> Spec:
         else None
     )
     return {"field": "model", "type": "nominal", "scale": scale, "legend": look}
-
-
-class Panels(NamedTuple):
-    """What a figure with a panel per model needs: a transform that names the panel, the facet, their number."""
-
-    transform: Spec
-    facet: Spec
-    number: int
-
-
-def model_panels(frame: pl.DataFrame) -> Panels:
-    """A panel per model, or per model, training set and number of examples where a model has several of these."""
-    names = [name for name in ("train_set", "examples") if name in frame.columns and frame[name].n_unique() > 1]
-    words = {"train_set": "(datum.train_set || 'untrained')", "examples": "datum.examples + ' examples'"}
-    panels = frame.select("model", *names).n_unique()
-    shown = names if panels > frame["model"].n_unique() else []
-    label = " + ' · ' + ".join(["datum.model", *(words[name] for name in shown)])
-    facet = {"field": "panel", "type": "nominal", "title": None, "sort": None, "header": {"labelAnchor": "start"}}
-    return Panels({"calculate": label, "as": "panel"}, facet, panels)
 
 
 def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
