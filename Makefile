@@ -44,6 +44,7 @@ bench: $(READY) $(PEERS) $(HARNESS)
 	$(BIN)/python benchmarks/correlate_scale.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/irt_coverage.py
+	$(BIN)/python benchmarks/irt_coverage.py --slopes
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/evaluation_speed.py --peer .venv-lm-eval/bin/python
 	$(BIN)/python benchmarks/irt.py scale

@@ -16,6 +16,7 @@ from breadth.datasets import simulate_answers as simulate
 from breadth.errors import InputError
 from breadth.irt import MODELS, Anchors, Answers, Model, Priors
 from breadth.irt import answers as answers_module
+from irt_coverage import coverage_by_slope
 
 fit_rasch, fit_2pl, fit_3pl = (MODELS[name].fit for name in ("1pl", "2pl", "3pl"))
 
@@ -406,6 +407,12 @@ def test_recovers_parameters_2pl() -> None:
 def test_more_parameters_fit_better_2pl() -> None:
     answers = Answers.of(simulate(400, 40, 13).matrix)
     assert fit_2pl(answers).log_likelihood > fit_rasch(answers).log_likelihood
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typical", [0.5, 3.0])
+def test_intervals_cover_whatever_the_slopes_2pl(typical: float) -> None:
+    assert 0.92 < coverage_by_slope(typical, 300, 500, 5) < 0.98
 
 
 @pytest.mark.slow
