@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import special
 
 from breadth.errors import InputError, listed
-from breadth.inference import LEVEL, Floats
+from breadth.inference import LEVEL, NORMAL, Floats
 
 if TYPE_CHECKING:
     from breadth.records.study import Study
@@ -37,8 +36,6 @@ MOST_ANSWERS = 10
 
 #: Subjects whose items are sorted at once, to save memory.
 ROWS = 256
-
-_NORMAL = float(special.ndtri((1 + LEVEL) / 2))
 
 
 class ItemValues(NamedTuple):
@@ -101,6 +98,8 @@ def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indi
     With any number of answers: ``balanced`` is the mean over labels of the accuracy on their items, ``logscore`` the
     mean log-probability of the right answer among the answers (log-likelihoods as the test set normalises them).
     """
+    from scipy import special  # here, so that what only reads studies starts quickly
+
     columns = np.flatnonzero(study.set_index == study.testsets.index(testset))
     whole = np.zeros(len(columns), dtype=np.intp)
     if measure != "accuracy":
@@ -238,6 +237,8 @@ def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
     ``balanced``: the delta method with rates after the log-linear correction. ``accuracy`` and ``share``: Wilson.
     ``logscore``: t.
     """
+    from scipy import special
+
     parts = []
     for start in range(0, len(study.matrix), ROWS):
         values, group = item_values(study, measure, testset, slice(start, start + ROWS))
@@ -251,11 +252,11 @@ def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
     value = means.sum(axis=1)
     size = n.min(axis=1)
     shares = np.clip(value, 0, 1)
-    centre, reach = shares + _NORMAL**2 / (2 * size), np.sqrt(shares * (1 - shares) / size + (_NORMAL / size) ** 2 / 4)
-    wilson = [np.clip((centre + side * _NORMAL * reach) / (1 + _NORMAL**2 / size), 0, 1) for side in (-1, 1)]
+    centre, reach = shares + NORMAL**2 / (2 * size), np.sqrt(shares * (1 - shares) / size + (NORMAL / size) ** 2 / 4)
+    wilson = [np.clip((centre + side * NORMAL * reach) / (1 + NORMAL**2 / size), 0, 1) for side in (-1, 1)]
     if measure in ("accuracy", "share"):
         return Estimates(value, *wilson)
-    quantile = np.full(len(value), _NORMAL)
+    quantile = np.full(len(value), NORMAL)
     if measure == "balanced":
         rate = (n * means * means.shape[1] + 0.5) / (n + 1)
         spread = rate * (1 - rate) / means.shape[1] ** 2

@@ -335,7 +335,7 @@ def scores(answers: Any) -> Scores:
     >>> table = pl.DataFrame({"subject": "m", "item": range(100), "label": label, "correct": margin > 0})
     >>> result = breadth.scores(table.with_columns(margin=margin))
     >>> result.scores.select(pl.col("accuracy", "auc", "share").round(2)).row(0)
-    (0.57, 0.91, 0.91)
+    (0.57, 0.91, 0.93)
     """
     study = open_study(answers)
     described = ReportData(study).described
