@@ -173,6 +173,10 @@ def mean_over_groups(
 TAILS = ("normal", "t5", "t3", "contaminated", "one spike")
 LENGTHS = (20, 41, 100)
 RHOS = (0.0, 0.3, 0.6, 0.8, 0.9)
+UNSEEN = (
+    (30, "drifting", 0.4, "jumps"), (60, "independent", 0.7, "rows"), (30, "drifting", 0.9, "jumps"),
+    (60, "learning", 0.9, "jumps"), (150, "learning", 0.95, "jumps"),
+)  # fmt: skip
 
 
 def show_dependence(runs: int) -> None:
@@ -207,7 +211,7 @@ def show_unseen(runs: int) -> None:
     print("| tails | rows | control | AR | as | linear, r 0 | linear, r 0.7 | gam, r 0 | gam, r 0.7 |")
     print("|---|---|---|---|---|---|---|---|---|")
     for tail in ("t8", "t4", "t2.5", "contaminated", "one spike"):
-        for n, control, rho, place in ((30, "drifting", 0.4, "jumps"), (60, "independent", 0.7, "rows")):
+        for n, control, rho, place in UNSEEN:
             make = tailed(tail, rho, place, control)
             cells = [coverage(make, n, adjust, r, runs, seed=5) for adjust in ("linear", "gam") for r in (0.0, 0.7)]
             shown = " | ".join(f"{cell:.3f}" for cell in cells)
@@ -215,14 +219,16 @@ def show_unseen(runs: int) -> None:
 
 
 def show_groups(runs: int) -> None:
-    print(
-        "| tails | adjust | " + " | ".join(f"{n} rows, AR {rho:g}" for n in LENGTHS for rho in (0.0, 0.6, 0.9)) + " |"
-    )
-    print("|---|---|" + "---|" * 9)
+    settings = [(n, rho) for n in LENGTHS for rho in (0.0, 0.6, 0.9)]
+    print("| tails | as | adjust | " + " | ".join(f"{n} rows, AR {rho:g}" for n, rho in settings) + " |")
+    print("|---|---|---|" + "---|" * 9)
     for tail in TAILS:
-        for adjust in ("linear", "gam"):
-            cells = [differ(tailed(tail, rho), n, adjust, 12, runs // 3) for n in LENGTHS for rho in (0.0, 0.6, 0.9)]
-            print(f"| {tail} | {adjust} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
+        for place in ("rows", "jumps") if tail != "normal" else ("rows",):
+            for adjust in ("linear", "gam"):
+                cells = [differ(tailed(tail, rho, place), n, adjust, 12, runs // 3) for n, rho in settings]
+                print(
+                    f"| {tail} | {place} | {adjust} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True
+                )
 
 
 def show_few(runs: int) -> None:

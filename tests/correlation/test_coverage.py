@@ -30,6 +30,14 @@ def test_default_interval_covers_heavy_tails(tail, least, adjust, n, rho, truth)
     assert elsewhere(tailed(tail, rho), n, adjust, truth, runs=800, seed=4) >= least - 0.018
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("tail", "least"), [("t5", 0.93), ("t3", 0.90), ("one spike", 0.93)])
+@pytest.mark.parametrize("n", [20, 41, 100])
+def test_default_interval_covers_slow_jumps_under_a_smooth(tail, least, n):
+    # The hardest of the settings that are promised: the smooth follows a jump that dies away slowly.
+    assert elsewhere(tailed(tail, 0.9, "jumps"), n, "gam", 0.5, runs=1500, seed=8) >= least - 0.013
+
+
 def test_rows_below_which_a_warning_is_given():
     for adjust, few in (("gam", 8), ("linear", 5)):
         worst = max(abs(mean_over_groups(few, adjust, r, calls=60, rho=0.0)[0]) for r in (0.0, 0.5))

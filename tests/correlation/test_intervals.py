@@ -11,6 +11,7 @@ from breadth.correlation.intervals import (
     dependent_interval,
     independent_interval,
     inflation,
+    lost_to_smooth,
     refitted_z,
 )
 from breadth.correlation.smooth import make_basis, remove_control
@@ -56,13 +57,58 @@ ALL = np.ones((2, 21), dtype=bool)
 def test_inflation_equals_its_definition():
     series = np.random.default_rng(0).standard_normal((2, 21, 3)).cumsum(axis=1)
     series -= series.mean(axis=1, keepdims=True)
-    result = inflation(series, ALL)
+    lost = np.array([[0.5, 0.0, 2.0], [9.0, 1.0, 0.3]])
     lags = np.arange(1, 6)
-    for f, a, b in np.ndindex(2, 3, 3):
-        p, q = (np.array([y[lag:] @ y[:-lag] for lag in lags]) / (y @ y) for y in (series[f, :, a], series[f, :, b]))
-        bartlett = 1 + 2 * ((1 - lags / 21) * p * q).sum()
-        product = np.clip(p[0] * q[0], -0.99, 0.99)
-        assert result[f, a, b] == pytest.approx(max((1 + product) / (1 - product), bartlett, 1))
+    for taken in (None, lost):
+        result = inflation(series, ALL, taken)
+        for f, a, b in np.ndindex(2, 3, 3):
+            sums = []
+            p, q = (np.array([y[lag:] @ y[:-lag] for lag in lags]) / (y @ y) for y in series[f, :, [a, b]])
+            sums.append(1 + 2 * ((1 - lags / 21) * p * q).sum())
+            first = [
+                side[0] if taken is None else side[0] + (1 + side[0]) * taken[f, j] / 21 for side, j in ((p, a), (q, b))
+            ]
+            product = np.prod(np.minimum(first, 0.99))
+            sums.append(1 + 2 * sum((1 - lag / 21) * product**lag for lag in lags))
+            assert result[f, a, b] == pytest.approx(max(*sums, 1))
+
+
+def test_a_smooth_takes_out_what_its_hat_matrix_says():
+    """Residuals of independent rows have the covariance (I - S)^2; below its diagonal stand the lagged products."""
+    generator = np.random.default_rng(5)
+    control = np.sort(generator.uniform(0, 1, (2, 40, 1)), axis=1)
+    rows = np.ones((2, 40), dtype=bool)
+    series = np.sin(9 * control) + 0.2 * generator.standard_normal((2, 40, 2))
+    basis = make_basis(control, rows, "gam")
+    factors = remove_control(basis, series - series.mean(axis=1, keepdims=True), rows).factors
+    lost = lost_to_smooth(basis, factors)
+    for f, j in np.ndindex(2, 2):
+        flat, phi = np.linalg.qr(np.column_stack([np.ones(40), control[f]]))[0], basis.phi[f]
+        left = [np.eye(40) - flat @ flat.T, np.eye(40) - phi * factors[f, :, j] @ phi.T]
+        without, full = (np.trace(side @ side, offset=1) for side in left)
+        assert lost[f, j] == pytest.approx(without - full, abs=1e-6)
+        assert lost[f, j] > 1
+    straight = make_basis(control, rows, "linear")
+    assert not lost_to_smooth(straight, remove_control(straight, series, rows).factors).any()
+
+
+def test_dependence_under_a_smooth_is_not_underestimated():
+    """Fluctuations with AR 0.8 over 100 rows under a smooth of time, of which it follows the slowest part."""
+    generator = np.random.default_rng(6)
+    series = autoregressive(generator, 400, 100, np.eye(2), 0.8)
+    series -= series.mean(axis=1, keepdims=True)
+    rows = np.ones((400, 100), dtype=bool)
+    basis = make_basis(np.broadcast_to(np.linspace(0, 1, 100)[:, None], (400, 100, 1)), rows, "gam")
+    fit = remove_control(basis, series, rows)
+    plain, corrected = (
+        inflation(fit.residuals, rows, lost)[:, 0, 1].mean() for lost in (None, lost_to_smooth(basis, fit.factors))
+    )
+    # The variance of z over that of independent rows, with about as many rows left as the smooth leaves.
+    size = np.sqrt((fit.residuals**2).sum(axis=1))
+    z = np.arctanh((fit.residuals.prod(axis=2)).sum(axis=1) / size.prod(axis=1))
+    actual = z.var() * (100 - 3 - fit.edf.mean())
+    assert plain < corrected
+    assert abs(corrected - actual) < abs(plain - actual)
 
 
 def test_missing_rows_are_skipped():

@@ -84,21 +84,45 @@ def z_variance(n_eff: Floats, spent: Floats) -> Floats:
     return variance
 
 
-def inflation(residuals: Floats, rows: Bools) -> Floats:
+def lost_to_smooth(basis: Basis, factors: Floats) -> Floats:
+    """How much lag-1 autocorrelation a penalised smooth takes out of the residuals of every series, in rows: [F, m].
+
+    A smooth follows the slow part of the fluctuations as well as the curve, so residuals look less dependent than the
+    fluctuations were. A function with lag-1 autocorrelation s, fitted with factor f, removes a share 2 f - f^2 of what
+    lies along it, and so about (2 f - f^2) s of the sum of lagged products of independent rows of variance 1. Constant
+    and straight line are not counted: :func:`inflation` makes up for them, see there.
+    """
+    slowness = np.einsum("fnk,fnk->fk", basis.phi[:, 1:], basis.phi[:, :-1]) * (basis.ease < 1)
+    lost: Floats = np.einsum("fk,fkm->fm", slowness, (2 - factors) * factors)
+    return lost
+
+
+def before_smooth(first: Floats, lost: Floats | None, n: Floats) -> Floats:
+    """Lag-1 autocorrelations ``first`` [F, m] of residuals, corrected for ``lost`` (None: nothing) in n rows [F, 1].
+
+    Every slow function that is fitted to an autoregression lowers p by about (1 + p) / n (Marriott and Pope 1954).
+    """
+    corrected = first if lost is None else first + (1 + first) * lost / np.maximum(n, 1)
+    return np.clip(corrected, -0.99, 0.99)
+
+
+def inflation(residuals: Floats, rows: Bools, lost: Floats | None = None) -> Floats:
     """By how much dependence inflates the variance of a correlation, for every two series of an entry: [F, m, m].
 
     Question: two series of n rows each are autocorrelated; how many independent rows would tell as much about their
     correlation? The effective number of rows is n / inflation.
 
-    Two estimates are made and the more cautious is taken:
+    It is Bartlett's (1935) sum 1 + 2 sum_k (1 - k/n) p_k q_k over the lags up to n / 4, with two estimates of the
+    autocorrelations p_k and q_k, of which the more cautious is taken:
 
-    - a first-order autoregression, (1 + p q) / (1 - p q) with lag-1 autocorrelations p and q
-      (Bartlett 1935; Bretherton et al. 1999), steady in short series;
-    - Bartlett's sum 1 + 2 sum_k (1 - k/n) p_k q_k over the lags up to n / 4 (Pyper and Peterman 1998),
-      which also sees dependence that outlasts its first lag, such as a slow drift under measurement noise.
+    - powers of the lag-1 autocorrelations, as in a first-order autoregression, steady in short series. What a smooth
+      took out of them (``lost`` [F, m], from :func:`lost_to_smooth`) is added back;
+    - the sample autocorrelations (Pyper and Peterman 1998), which also see dependence that outlasts its first lag, such
+      as a slow drift under measurement noise.
 
-    Negative dependence is not credited: the result is at least 1. Do not use it for periodic series, nor for fewer
-    than about ten rows, where autocorrelation cannot be estimated.
+    The bias of p by fitting a constant and a line is not corrected: Bartlett's sum is too large in short series by
+    about as much. Negative dependence is not credited: the result is at least 1. Do not use it for periodic series, nor
+    for fewer than about ten rows, where autocorrelation cannot be estimated.
 
     ``residuals`` [F, n, m] are zero outside ``rows`` [F, n]. Missing rows are skipped: a lag uses the pairs of rows
     that are both present.
@@ -115,16 +139,15 @@ def inflation(residuals: Floats, rows: Bools) -> Floats:
     n = rows.sum(axis=1)[:, None, None]
     lag = np.arange(1, lags + 1)[None, :, None]
     power = np.einsum("fnm,fnm->fm", residuals, residuals)[:, None, :]
-    usable = (np.rint(pairs) > 0) & (lag <= np.maximum(n // 4, 1)) & (power > 0)
+    counted = (lag <= np.maximum(n // 4, 1)) & (power > 0)
+    usable = (np.rint(pairs) > 0) & counted
     scale = np.maximum(n - lag, 0) / np.where(usable, pairs, 1.0)
-    correlations = np.where(usable, products * scale / np.where(power > 0, power, 1.0), 0.0)
-    # The two estimates.
-    first = correlations[:, 0, :]
-    product = np.clip(first[:, :, None] * first[:, None, :], -0.99, 0.99)
-    autoregressive = (1 + product) / (1 - product)
+    sampled = np.where(usable, products * scale / np.where(power > 0, power, 1.0), 0.0)
+    first = before_smooth(sampled[:, 0], lost, n[:, 0])
+    powers = np.cumprod(np.broadcast_to(first[:, None, :], sampled.shape), axis=1) * counted
     weight = np.clip(1 - lag / np.maximum(n, 1), 0, None)
-    summed = 1 + 2 * (correlations * weight).transpose(0, 2, 1) @ correlations
-    result: Floats = np.maximum(np.maximum(autoregressive, summed), 1.0)
+    sums = ((correlations * weight).transpose(0, 2, 1) @ correlations for correlations in (powers, sampled))
+    result: Floats = 1 + 2 * np.maximum(np.maximum(*sums), 0)
     return result
 
 

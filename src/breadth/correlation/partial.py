@@ -21,6 +21,7 @@ from breadth.correlation.intervals import (
     dependent_interval,
     independent_interval,
     inflation,
+    lost_to_smooth,
     row_cost,
 )
 from breadth.correlation.panel import Bools, Entries, Floats, Panel, Prepared, make_entries, prepare
@@ -167,7 +168,7 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
         # One row per pair; where the fit fails, the plain correlation stays.
         entry, cost = of_pair.reshape(-1), spent.reshape(-1)
         first, second = (np.tile(side, len(of_pair)) for side in (a, b))
-        results = []
+        results, lost = [], lost_to_smooth(basis, fit.factors)
         most = max(1, BATCH_CELLS // basis.phi[0].size)
         for some in (slice(start, start + most) for start in range(0, len(entry), most)):
             at, sides = entry[some], np.stack([first[some], second[some]])
@@ -175,9 +176,8 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
                 np.stack([values[at, :, side] for side in sides], axis=2) for values in (ready.centred, fit.factors)
             )
             adjusted = robust_residuals(basis.phi[at], factors, series, rows[at])
-            results.append(
-                robust_correlation(adjusted[..., 0], adjusted[..., 1], rows[at], cost[some], settings.ci != "iid")
-            )
+            pair = (adjusted[..., 0], adjusted[..., 1], rows[at], cost[some])
+            results.append(robust_correlation(*pair, settings.ci != "iid", lost[at, sides].T))
         joined = (np.concatenate(values) for values in zip(*results, strict=True))
         robust_r, inflated, tail_df = (values.reshape(r.shape) for values in joined)
         tail_df = np.where((flag <= HAS_INTERVAL) & np.isfinite(tail_df), tail_df, np.nan)
@@ -236,11 +236,12 @@ def _worth(basis: Basis, ready: Prepared, fit: Fit, settings: Settings, seeds: l
     if settings.ci == "iid":
         effective = np.maximum(whole / tail_inflation(fit.residuals, rows), 1)
         return _Worth(effective, spent)
-    growth = inflation(fit.residuals, rows)
+    lost = lost_to_smooth(basis, fit.factors)
+    growth = inflation(fit.residuals, rows, lost)
     if settings.ci == "ar":
         # Rows far out do not make the control dearer, so its cost follows dependence alone.
         cost = row_cost(basis.phi, fit.factors, np.maximum(whole / growth, 1) / np.maximum(whole, 1))
-        return _Worth(np.maximum(whole / tail_inflation(fit.residuals, rows, growth), 1), cost)
+        return _Worth(np.maximum(whole / tail_inflation(fit.residuals, rows, growth, lost), 1), cost)
     errors = block_errors(basis, ready.centred, fit, rows, growth, resamples=settings.resamples, seeds=seeds)
     a, b = np.triu_indices(spent.shape[1], 1)
     error = np.ones(spent.shape)

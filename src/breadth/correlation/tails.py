@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from breadth.correlation.intervals import SAME, inflation, to_z
+from breadth.correlation.intervals import SAME, before_smooth, inflation, to_z
 from breadth.correlation.panel import Bools, Floats
 
 #: Closer to 1 than this, moments lose too many digits to rounding, and a pair is computed row by row.
@@ -28,7 +28,7 @@ MOST_PARTS = 60
 CELLS = 2_000_000
 
 
-def tail_inflation(residuals: Floats, rows: Bools, growth: Floats | None = None) -> Floats:
+def tail_inflation(residuals: Floats, rows: Bools, growth: Floats | None = None, lost: Floats | None = None) -> Floats:
     """By how much dependence and heavy tails together inflate the variance of a correlation: [F, m, m].
 
     Question: a few rows lie far out, where a normal distribution has none. How many normal rows would tell as much
@@ -49,21 +49,23 @@ def tail_inflation(residuals: Floats, rows: Bools, growth: Floats | None = None)
     the kurtosis of the shocks adds to dependence and is not multiplied by it, so that case is growth + k' - 1, with k'
     from the residuals' one-step prediction errors. The larger of the two is taken.
 
-    ``residuals`` [F, n, m] are zero outside ``rows`` [F, n].
+    ``residuals`` [F, n, m] are zero outside ``rows`` [F, n]; ``lost`` [F, m] is the autocorrelation that a smooth took
+    out of them, which one-step predictions need.
     """
     own = _kurtosis(residuals, rows)
     if growth is None:
         return own
-    result: Floats = np.maximum(growth * own, growth + _kurtosis(*_shocks(residuals, rows)) - 1)
+    result: Floats = np.maximum(growth * own, growth + _kurtosis(*_shocks(residuals, rows, lost)) - 1)
     return result
 
 
-def _shocks(residuals: Floats, rows: Bools) -> tuple[Floats, Bools]:
+def _shocks(residuals: Floats, rows: Bools, lost: Floats | None) -> tuple[Floats, Bools]:
     """Errors of predicting every row from the one before by its lag-1 autocorrelation, and where both are present."""
     before, now = residuals[:, :-1], residuals[:, 1:]
     both = rows[:, 1:] & rows[:, :-1]
     power = np.einsum("fnm,fnm->fm", residuals, residuals)
     lag = np.einsum("fnm,fnm->fm", before, now) / np.where(power > 0, power, 1.0)
+    lag = before_smooth(lag, lost, rows.sum(axis=1)[:, None])
     shocks = (now - lag[:, None, :] * before) * both[:, :, None]
     mean = shocks.sum(axis=1, keepdims=True) / np.maximum(both.sum(axis=1), 1)[:, None, None]
     return (shocks - mean) * both[:, :, None], both
@@ -126,7 +128,9 @@ def robust_residuals(phi: Floats, factors: Floats, series: Floats, rows: Bools) 
     return residuals
 
 
-def robust_correlation(x: Floats, y: Floats, rows: Bools, spent: Floats, dependent: bool) -> Robust:
+def robust_correlation(
+    x: Floats, y: Floats, rows: Bools, spent: Floats, dependent: bool, lost: Floats | None = None
+) -> Robust:
     """Correlate ``x`` and ``y`` [B, n] by the scatter of a bivariate t distribution, fitted by maximum likelihood.
 
     Question: what is the correlation of the bulk of the rows, if a few lie far out? A row at distance d has the
@@ -137,7 +141,8 @@ def robust_correlation(x: Floats, y: Floats, rows: Bools, spent: Floats, depende
     that variance over Fisher's 1 / (n - 3 - spent), and at least 1. With ``dependent``, it is multiplied by the
     inflation g by dependence of the weighted rows. Jumps that die away slowly cannot be given a small weight; for
     them the kurtosis k' of the shocks is added as in :func:`tail_inflation`, to the extent that rows depend on each
-    other: the result is max(g k, g + (k' - 1) (1 - 1 / g)).
+    other: the result is max(g k, g + (k' - 1) (1 - 1 / g)). ``lost`` [B, 2] is the autocorrelation that a smooth took
+    out of the two series.
 
     It estimates the same number as the plain correlation if rows far out follow the same relation as the others
     (elliptical distributions). If they do not, it describes the bulk, and the plain correlation both. NaN where the
@@ -174,8 +179,8 @@ def robust_correlation(x: Floats, y: Floats, rows: Bools, spent: Floats, depende
         root = np.sqrt(weight / (1 + _distance(x, y, chosen) / df[:, None]))
         centred = np.stack([root * (x - chosen[:, :1]), root * (y - chosen[:, 1:2])], axis=2)
         centred -= rows[:, :, None] * centred.sum(axis=1, keepdims=True) / np.maximum(n, 1)[:, None, None]
-        growth = inflation(centred, rows)[:, 0, 1]
-        jumps = _kurtosis(*_shocks(np.stack([x, y], axis=2), rows))[:, 0, 1] - 1
+        growth = inflation(centred, rows, lost)[:, 0, 1]
+        jumps = _kurtosis(*_shocks(np.stack([x, y], axis=2), rows, lost))[:, 0, 1] - 1
         inflated = np.maximum(growth * inflated, growth + jumps * (1 - 1 / growth))
     return Robust(*(np.where(solved, values, np.nan) for values in (np.tanh(z), inflated, df)))
 
