@@ -4,7 +4,8 @@
 
 Simulated answers of 20 to 300 subjects. The first kinds have one ability (plain, weak slopes, steep slopes, guessing,
 too hard, 5 % wrong keys): the share of repeats in which the headline appears should be small. The others have none or
-several: a preference for one of two answers, pure guessing, two independent abilities. Then real matrices.
+several: a preference for one of two answers, pure guessing, two independent abilities. Then real matrices; for the 1PL
+the figures are those of the first principal component, where there is one.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def main() -> None:
     if given.data is None:
         return
     print(
-        "\n| matrix | model | against the scale | rank correlation | headline | without difficulty |\n"
+        "\n| matrix | model | against the scale or component | rank correlation | headline | without difficulty |\n"
         "|---|---|---|---|---|---|"
     )
     for path in sorted(given.data.glob("*.npz")):
@@ -76,7 +77,10 @@ def main() -> None:
             fit = result.fit.row(0, named=True)
             headline = "one ability" in (result.scale_warning or "")
             without = f"{result.items['difficulty'].null_count()} of {result.items.height}"
-            numbers = f"{fit['against_scale']:.3f} | {fit['score_correlation']:.3f}"
+            names = ("against_scale", "score_correlation")
+            if fit["main_correlation"] is not None:
+                names = ("against_main", "main_correlation")
+            numbers = f"{fit[names[0]]:.3f} | {fit[names[1]]:.3f}"
             print(f"| {path.stem} | {model} | {numbers} | {headline} | {without} |", flush=True)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from breadth.datasets import simulate_answers as simulate
 from breadth.errors import InputError
@@ -17,7 +16,6 @@ from breadth.irt import (
     residual_dimension,
     score,
 )
-from breadth.irt.diagnostics import above_chance, score_correlation
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.25])
@@ -158,44 +156,3 @@ def test_few_common_items_prove_nothing() -> None:
 def test_copies_need_right_or_wrong_answers() -> None:
     with pytest.raises(InputError, match="right or wrong"):
         distinct_patterns(Answers.of(np.full((2, 2), 0.5)), Parameters.of(np.zeros(2), np.ones(2)), np.zeros(2))
-
-
-def test_ability_against_the_score_is_spearman_s_rho():
-    generator = np.random.default_rng(0)
-    matrix = generator.integers(0, 2, (50, 12)).astype(np.int8)
-    ability = generator.standard_normal(50)
-    ability[3] = np.nan
-    known = np.arange(50) != 3
-    expected = stats.spearmanr(ability[known], matrix[known].mean(axis=1)).statistic
-    assert score_correlation(Answers.of(matrix), ability) == pytest.approx(expected)
-    assert score_correlation(Answers.of(matrix), np.exp(matrix.sum(axis=1))) == pytest.approx(1)
-    assert np.isnan(score_correlation(Answers.of(matrix), np.zeros(50)))
-
-
-def test_the_score_makes_up_for_easier_items():
-    """Half of the subjects answered easy items, half hard ones: the share right would rank them by that."""
-    generator = np.random.default_rng(1)
-    ability = generator.standard_normal(400)
-    easy = np.arange(80) < 40
-    chance = 1 / (1 + np.exp(-(ability[:, None] + np.where(easy, 2, -2))))
-    matrix = (generator.random((400, 80)) < chance).astype(np.int8)
-    given = np.where((np.arange(400) < 200)[:, None] == easy, matrix, -1).astype(np.int8)
-    share = np.where(given >= 0, given, 0).sum(axis=1) / (given >= 0).sum(axis=1)
-    assert abs(stats.spearmanr(ability, share).statistic) < 0.6
-    assert score_correlation(Answers.of(given), ability) > 0.8
-
-
-def test_guessing_is_told_from_knowing():
-    generator = np.random.default_rng(2)
-    chance = np.repeat([0.25, 0.5, np.nan], [200, 200, 50])
-    share = np.where(np.arange(400)[:, None] < 300, np.nan_to_num(chance, nan=0.5), 0.7)
-    matrix = (generator.random((400, 450)) < share).astype(np.int8)
-    matrix[0, :400] = -1
-    above = above_chance(Answers.of(matrix), chance)
-    assert above.subjects[0], "nothing is known about it"
-    assert 0.01 < above.subjects[1:300].mean() < 0.1, "5 % of guessers"
-    assert above.subjects[300:].all()
-    assert above.items[400:].all(), "chance is not known there"
-    assert above.items[:200].mean() > 0.9
-    guessers = above_chance(Answers.of(matrix[1:300]), chance)
-    assert 0.01 < guessers.items[:400].mean() < 0.1

@@ -65,13 +65,21 @@ def test_noise_is_not_called_a_wrong_key():
     assert ItemFlag.WRONG_KEY not in flags
 
 
-def test_subjects_that_are_all_alike_doubt_no_key(tmp_path):
-    """Two kinds of subjects that are good at different items: whoever leads, the others' items run against it."""
+def test_two_kinds_of_subjects_doubt_no_key():
+    """They are good at different items: whoever leads, the others' items run against it."""
     chance = np.random.default_rng(1)
     kind = chance.integers(0, 2, 60)
     good = np.where(np.arange(80)[None] < 40, kind[:, None] == 0, kind[:, None] == 1)
-    answers = (chance.random((60, 80)) < np.where(good, 0.8, 0.3)).astype(np.int8)
-    found = breadth.calibrate(answers)
+    found = breadth.calibrate((chance.random((60, 80)) < np.where(good, 0.8, 0.3)).astype(np.int8))
+    assert found.fit["reliability"][0] < 0.5
+    assert found.scale_warning.startswith("the answers do not measure one ability here")
+    assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
+
+
+def test_subjects_that_are_all_alike_doubt_no_key(tmp_path):
+    chance = np.random.default_rng(1)
+    share = chance.uniform(0.2, 0.9, 80)
+    found = breadth.calibrate((chance.random((60, 80)) < share).astype(np.int8))
     assert found.fit["reliability"][0] < 0.5
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
     assert "too alike to be told apart (reliability 0." in " ".join(found.warnings)

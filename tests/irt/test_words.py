@@ -83,8 +83,27 @@ def test_one_headline_that_says_what_to_do():
     row = {"model": "2pl", "against_scale": 0.4, "score_correlation": 0.1, "subjects": 300, "reliability": 0.2}
     assert scale_warning(row).startswith("the answers do not measure one ability here")
     assert "too alike" not in scale_warning(row)
-    assert "use the 1PL" in scale_warning(row)
-    assert "use the 1PL" not in scale_warning(row | {"model": "1pl"})
+    assert "whether the 1PL says the same" not in scale_warning(row)
+    assert "whether the 1PL says the same" in scale_warning(row | {"subjects": 40})
+
+
+def test_the_main_component_speaks_for_a_common_slope():
+    row = {"model": "1pl", "against_scale": 0.02, "score_correlation": 1.0, "subjects": 300}
+    assert scale_warning(row | {"main_correlation": 0.99, "against_main": 0.05}) is None
+    for doubted in ({"main_correlation": 0.2, "against_main": 0.05}, {"main_correlation": 0.99, "against_main": 0.4}):
+        text = scale_warning(row | doubted)
+        assert "what the subjects differ in most (first principal component)" in text
+        assert f"a rank correlation of {doubted['main_correlation']:.2f} with the score" in text
+        assert f"{doubted['against_main']:.0%} of the items run clearly against it" in text
+
+
+def test_nothing_is_said_about_difficulties_that_should_not_be_used(result):
+    doubted = result.fit.with_columns(against_scale=pl.lit(0.4))
+    for dimension in (Dimension(0.01, 0.03, 1.2, np.empty(0)), Dimension(0.1, 0.03, 3.0, np.empty(0))):
+        text = calibration_findings(result.items, result.subjects, doubted, dimension=dimension)
+        assert "of the answers are right." in text
+        for claim in ("the items suit", "Nine in ten", "one ability describes", "Difficulty is then", "looks broken"):
+            assert claim not in text
 
 
 def labelled(negative, n=20):

@@ -1,4 +1,4 @@
-"""Does the model hold? Mean squares, item-rest correlations, chance, a second dimension, near-copies of subjects."""
+"""Does the model hold? Mean squares, item-rest correlations, a second dimension, near-copies of subjects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -29,9 +28,6 @@ ROUNDS = 4
 
 #: Subjects compared with all later ones at once.
 BLOCK_SUBJECTS = 512
-
-#: Standard errors that are beyond chance, one-sided 5 %.
-BEYOND_CHANCE = 1.645
 
 #: Pairs need this many common items to be judged at all.
 LEAST_COMMON = 20
@@ -165,49 +161,6 @@ def _point_biserial_of_shares(answers: Answers, share: Floats, inverse: Floats, 
         spread = (rr / count - (r / count) ** 2) * (ss / count - (s / count) ** 2)
         correlation: Floats = covariance / np.sqrt(np.maximum(spread, 0))
     return correlation
-
-
-def score_correlation(answers: Answers, ability: Floats) -> float:
-    """Does ability rank the subjects as their scores do? Spearman's rho; NaN where one of them does not vary.
-
-    The score is the mean over a subject's answers of right or wrong less the item's share right, so that subjects that
-    answered different items can be compared; with complete answers it ranks as the number right does. By ranks, because
-    on a test that is too hard or too easy ability and score are tied by a bent curve. Where one ability explains the
-    answers, rho is usually above 0.9; few subjects or weak slopes lower it by noise. A low value says that the scale
-    measures something else than the score counts.
-    """
-    share = answers.item_sums / np.maximum(answers.item_counts, 1)
-    counts = np.maximum(answers.subject_counts, 1)
-    score = (answers.subject_sums - answers.sums(share[:, None], seen=True)[:, 0]) / counts
-    known = np.isfinite(ability) & (answers.subject_counts > 0)
-    # Rounding must not break ties between equal scores.
-    first, second = (pl.Series(values[known].round(12)).rank().to_numpy() for values in (ability, score))
-    if first.size < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return float("nan")
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-class Above(NamedTuple):
-    """Whether subjects [N] and items [J] are right more often than guessing would be."""
-
-    subjects: NDArray[np.bool_]
-    items: NDArray[np.bool_]
-
-
-def above_chance(answers: Answers, chance: Floats) -> Above:
-    """Which subjects and items are right clearly more often than by ``chance`` [J] (one-sided 5 %)?
-
-    The number right less the sum of chances, over its standard deviation under independent guesses, is above 1.645. NaN
-    in ``chance`` leaves an item out; subjects and items without any known chance count as above it.
-    """
-    known = np.isfinite(chance)
-    part = answers.part(np.ones(answers.n_subjects, dtype=np.bool_), known)
-    guess = chance[known]
-    expected, variance = part.sums(np.column_stack([guess, guess * (1 - guess)]), seen=True).T
-    items = np.ones(answers.n_items, dtype=np.bool_)
-    right, n = part.item_sums, part.item_counts
-    items[known] = (n == 0) | (right - n * guess > BEYOND_CHANCE * np.sqrt(n * guess * (1 - guess)))
-    return Above((variance == 0) | (part.subject_sums - expected > BEYOND_CHANCE * np.sqrt(variance)), items)
 
 
 class Dimension(NamedTuple):

@@ -14,8 +14,9 @@ from breadth.errors import InputError, listed
 from breadth.irt.abilities import score
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
-from breadth.irt.diagnostics import above_chance, distinct_patterns, fit_statistics, score_correlation
+from breadth.irt.diagnostics import distinct_patterns, fit_statistics
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
+from breadth.irt.one_ability import above_chance, main_component, score_correlation
 from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
 from breadth.irt.words import AGAINST, ITEM_RULES, ItemFlag, flagged, scale_warning
 from breadth.records import Study, open_study
@@ -108,9 +109,12 @@ def calibrate(
     abilities = score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
     fit = fit_statistics(answers, estimates.items, abilities.ability)
     # Do the answers measure one ability, and more than guessing? Then the tables of items, subjects and fit.
-    items = items_frame(study.item_names, answers, estimates, fit, MODELS[model].slope == "item", levels)
+    own_slopes = MODELS[model].slope == "item"
+    items = items_frame(study.item_names, answers, estimates, fit, own_slopes, levels)
     judged = items.filter(pl.col("p_correct").is_between(0, 1, closed="none") & (pl.col("n") >= min_responses))
     rho = score_correlation(answers, abilities.ability)
+    # Where items share a slope, ability follows the score whatever the answers measure.
+    main = None if own_slopes else main_component(answers, fit.point_biserial)
     guess = _chance(study, chance)
     above = None if np.isnan(guess).all() else above_chance(answers, guess)
     deviance, n_subjects = -2 * estimates.log_likelihood, int((answers.subject_counts > 0).sum())
@@ -123,6 +127,8 @@ def calibrate(
         "reliability": abilities.reliability,
         "score_correlation": None if np.isnan(rho) else rho,
         "against_scale": judged.select(AGAINST.fill_null(False).mean()).item(),
+        "main_correlation": None if main is None else main.correlation,
+        "against_main": None if main is None else main.against,
         "model": model,
         "parameters": estimates.parameters,
         "subjects": n_subjects,

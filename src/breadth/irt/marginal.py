@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from breadth.errors import InputError, listed
+from breadth.irt.acceleration import Solution, Step, fixed_point
 from breadth.irt.answers import Answers, Bools, Floats
+from breadth.irt.covariance import covariance
 from breadth.irt.expectation import expect
-from breadth.irt.maximisation import covariance, improve
+from breadth.irt.maximisation import elsewhere, improve
 from breadth.irt.models import MODELS, Model
 from breadth.irt.parameters import LARGEST_SLOPE, Anchors, Common, Estimates, Parameters, Priors, curves
 
@@ -24,17 +26,15 @@ START_SLIP = 0.05
 #: Subjects and items from which the slopes are guessed that the search starts with.
 START_SUBJECTS, START_ITEMS = 1000, 500
 
-#: Earlier steps that are combined.
-MEMORY = 6
+#: Logs of the least and the largest spread of slopes.
+LOG_SPREADS = (-7.0, 3.7)
 
 #: Items that the mean and spread of all slopes are worth to one of them.
 FEW_ITEMS = 100
 
-#: A combined step may be this much longer than the last.
-LONGER = 1.5
-
-#: A fit is finished when no parameter is further than this share of its standard error from where it will end.
-TOLERANCE = 1e-3
+#: Times that items with asymptotes look for a better maximum elsewhere, and EM steps to reach it.
+SEARCHES = 4
+SEARCH_ITERATIONS = 200
 
 #: Multiplications up to which the whole information matrix is computed: a fraction of a second.
 EXACT_WORK = 5e9
@@ -45,20 +45,6 @@ class Ability(NamedTuple):
 
     mean: float = 0.0
     sd: float = 1.0
-
-
-class Step(NamedTuple):
-    """One EM step from a point: where it leads, and how far the point is from the end.
-
-    ``precision`` is the square root of each parameter's information, so that precision x step is in standard errors;
-    ``distance`` is how far the worst item or the scale is from its maximum, in standard errors and by the gradient;
-    ``rate`` is the share of information that is missing, by which successive EM steps shrink.
-    """
-
-    after: Floats
-    precision: Floats
-    distance: float
-    rate: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,9 @@ class Problem:
         items = self.known.unpack(self.free, point)
         mean, sd = 0.0, 1.0
         if self.hierarchical:
-            mean, sd, point = float(point[-2]), float(np.exp(point[-1])), point[:-2]
+            # A handful of answers says nothing about slopes: what they have in common must stay finite then.
+            mean = float(np.clip(point[-2], -LARGEST_SLOPE, LARGEST_SLOPE))
+            sd, point = float(np.exp(np.clip(point[-1], *LOG_SPREADS))), point[:-2]
         ability = Ability()
         if self.anchored:
             ability = Ability(float(point[-2]), float(np.exp(point[-1])))
@@ -99,12 +87,16 @@ class Problem:
         difficulty = -float(seen.slope @ seen.intercept) / max(float(seen.slope @ seen.slope), 1e-300)
         return items, ability, Common(mean * ability.sd, sd * ability.sd, difficulty)
 
+    def groups(self) -> NDArray[np.int64] | None:
+        """The item that each of the first numbers of a point belongs to, where items can have several maxima."""
+        return np.concatenate([np.flatnonzero(self.free[row]) for row in (1, 0, 2, 3)]) if self.model.bounded else None
+
     def step(self, point: Floats) -> Step:
         """Take one EM step."""
         items, ability, common = self.unpack(point)
         seen = items.for_population(*ability)
         expectation = expect(self.model, self.answers, seen)
-        better, known, slope_variance, stuck = improve(self.model, seen, expectation, self.priors, self.free, common)
+        better, known, unknown, released, stuck = improve(self.model, seen, expectation, self.priors, self.free, common)
         of_free = self.free[:, self.free[1]]
         precision = [np.sqrt(np.maximum(known[row][of_free[row]], 1e-12)) for row in (1, 0, 2, 3)]
         improved = Parameters(*(array.copy() for array in seen))
@@ -130,7 +122,7 @@ class Problem:
             sd = float(np.exp(log_sd))
         scale, hyper = np.empty(0), np.empty(0)
         if self.hierarchical:
-            hyper = self._slopes(improved.slope, slope_variance, common)
+            hyper = self._slopes(improved.slope, unknown, released, common)
         if self.anchored:
             improved = improved.from_population(*ability)
             scale = np.array([ability.mean + ability.sd * mean, np.log(ability.sd * sd)])
@@ -152,16 +144,26 @@ class Problem:
             off[-2:] *= np.sqrt(min(1.0, FEW_ITEMS / improved.slope.size))
         return Step(after, precise, max(float(off.max()), float(stuck.max())), min(2 * expectation.missing, 0.97))
 
-    def _slopes(self, slope: Floats, unknown: Floats, common: Common) -> Floats:
+    def elsewhere(self, point: Floats, may: Bools) -> tuple[Floats, Bools]:
+        """Move items that ``may`` [J] to better maxima than those at a point, and say which had one."""
+        items, ability, common = self.unpack(point)
+        seen = items.for_population(*ability)
+        expectation = expect(self.model, self.answers, seen)
+        moved = elsewhere(self.model, seen, expectation, self.priors, self.free, common, may)
+        packed = seen.from_population(*ability).pack(self.free)
+        return np.append(packed, point[packed.size :]), moved
+
+    def _slopes(self, slope: Floats, unknown: Floats, released: Floats, common: Common) -> Floats:
         """Mean and spread of the slopes by empirical Bayes: what makes the answers about all of them most likely.
 
         ``slope`` and ``unknown`` are means and variances given the mean and spread so far, of the free items; what the
-        answers alone say about a slope is close to normal. An EM of its own, which costs next to nothing.
+        answers alone say about a slope is close to normal; ``released`` is as in :class:`Improved`. An EM of its own,
+        which costs next to nothing.
         """
         mean, sd, _ = common
         fixed, slope = slope[~self.free[0]], slope[self.free[0]]
         unknown = np.clip(unknown, 1e-12, sd**2)
-        known, pull = 1 / unknown - sd**-2, slope / unknown - mean * sd**-2
+        known, pull = 1 / unknown - sd**-2, slope / unknown - mean * sd**-2 - released
         n, total = self.priors.slope_items, fixed.size + slope.size
         for _ in range(20):
             unknown = 1 / (known + sd**-2)
@@ -170,7 +172,8 @@ class Problem:
             square = float(fixed @ fixed + slope @ slope) / total
             spread = total * (square - mean**2) + float(unknown.sum())
             sd = float(np.sqrt((spread + n * (self.priors.slope_ratio or 0.0) ** 2 * square) / (total + n)))
-        return np.array([mean, sd])
+        low, high = np.exp(LOG_SPREADS)
+        return np.array([np.clip(mean, -LARGEST_SLOPE, LARGEST_SLOPE), np.clip(sd, low, high)])
 
 
 def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors | None = None) -> Problem:
@@ -286,53 +289,22 @@ def _fix(
     return Parameters(slope, -slope * difficulty, guessing, slip), free
 
 
-class Solution(NamedTuple):
-    """Where the iteration ended, whether it had converged, and after how many EM steps."""
-
-    point: Floats
-    converged: bool
-    iterations: int
-
-
-def fixed_point(step: Callable[[Floats], Step], start: Floats, most: int) -> Solution:
-    """Iterate an EM step with Anderson acceleration until the gradient is gone.
-
-    The next point is the combination of the last few EM results whose steps cancel best (Anderson 1965; for EM:
-    Henderson and Varadhan 2019). If the step from there is much longer than the last one, the plain EM result is taken
-    instead.
-    """
-    candidate = plain = start
-    last, combined = np.inf, False
-    points: list[Floats] = []
-    residuals: list[Floats] = []
-    for iteration in range(1, most + 1):
-        taken = step(candidate)
-        residual = taken.after - candidate
-        size = float(np.sqrt(np.mean((residual * taken.precision) ** 2)))
-        if combined and not size <= LONGER * last:
-            candidate, combined = plain, False
-            points, residuals = points[-1:], residuals[-1:]
-            continue
-        if taken.distance < TOLERANCE * (1 - taken.rate):
-            return Solution(taken.after, True, iteration)
-        last, plain = size, taken.after
-        points, residuals = [*points[-MEMORY:], candidate], [*residuals[-MEMORY:], residual]
-        combined = len(points) > 1
-        if not combined:
-            candidate = plain
-            continue
-        # Combine the last results so that the combined step, in standard errors, is smallest.
-        steps, moves = (np.diff(np.array(earlier), axis=0) for earlier in (residuals, points))
-        scaled = steps * taken.precision
-        gram = scaled @ scaled.T
-        gram[np.diag_indices_from(gram)] *= 1 + 1e-10
-        share = np.linalg.lstsq(gram, scaled @ (residual * taken.precision), rcond=None)[0]
-        move = residual - share @ (moves + steps)
-        # No parameter moves by more than 1, or by more than EM itself would move it: far jumps land where nothing is
-        # known.
-        farthest = max(1.0, float(np.abs(residual).max()))
-        candidate = candidate + move / max(1.0, float(np.abs(move).max()) / farthest)
-    return Solution(plain, False, most)
+def maximise(problem: Problem) -> Solution:
+    """Iterate EM steps to a maximum and, where items can have several, look for better ones."""
+    solution = fixed_point(problem.step, problem.start, MOST_ITERATIONS, problem.groups())
+    # What is common to all items moves with them, and so may the better of two maxima: each item moves only once.
+    may = problem.free[1].copy()
+    for _ in range(SEARCHES if problem.model.bounded and solution.converged else 0):
+        point, moved = problem.elsewhere(solution.point, may)
+        if not moved.any():
+            break
+        may &= ~moved
+        again = fixed_point(problem.step, point, SEARCH_ITERATIONS, problem.groups())
+        iterations = solution.iterations + again.iterations
+        if not again.converged:
+            return solution._replace(iterations=iterations)
+        solution = again._replace(iterations=iterations)
+    return solution
 
 
 def estimates(problem: Problem, solution: Solution, errors: bool) -> Estimates:
@@ -344,8 +316,8 @@ def estimates(problem: Problem, solution: Solution, errors: bool) -> Estimates:
     precise = replace(answers, dtype=np.float64)
     expectation = expect(model, precise, seen, with_weights=exact)
     if model.slope == "item" and not problem.anchored:
-        # The scale of ability is arbitrary. Its sign: abler subjects have more right answers. Its spread: priors that
-        # draw slopes together let it grow a little beyond 1.
+        # The scale of ability is arbitrary. Its sign: abler subjects have more right answers. Its spread is 1 at a
+        # solution, and made so where the fit did not converge.
         share = answers.subject_sums / answers.subject_counts
         above = answers.weights * (share - np.average(share, weights=answers.weights))
         sign = 1.0 if float(above @ expectation.posterior.mean) >= 0 else -1.0

@@ -1,4 +1,4 @@
-"""The M step: a Newton step or two for every item; and how sure the items then are."""
+"""The M step: Newton steps for every item."""
 
 from __future__ import annotations
 
@@ -6,16 +6,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-from breadth.irt.answers import Answers, Bools, Floats
+from breadth.irt.answers import Bools, Floats
 from breadth.irt.expectation import Expectation, knot_sums
 from breadth.irt.models import Model
-from breadth.irt.parameters import Common, Parameters, Priors, Scores, bends, curves, log_answers, scores
+from breadth.irt.parameters import LARGEST_LOGIT, Common, Parameters, Priors, bends, curves, log_answers, scores
 
 #: Newton steps per M step. A second one is cheap beside an E step and saves some of those.
 NEWTON_STEPS = 2
 
+#: Most Newton steps per M step with asymptotes, and how close to its maximum an item ends, in standard errors.
+MOST_NEWTON_STEPS = 30
+NEWTON_TOLERANCE = 1e-4
+
+#: Where else an item with asymptotes looks for a maximum: multiples of the typical slope with a chance of guessing, and
+#: the slip there. It moves if the expected log-likelihood is higher by this much.
+ELSEWHERE = ((0.3, 0.02), (1.0, 0.25), (2.5, 0.25), (-1.0, 0.25))
+SLIP_ELSEWHERE = 0.03
+WORTH_MOVING = 0.01
+
 #: No parameter moves further in one Newton step: far from the solution the curves are flat and steps too long.
 LONGEST = 1.0
+
+#: Slopes closer to 0 count as this one where they divide.
+LEAST_SLOPE = 1e-8
 
 #: Interpolated counts may be slightly negative where there are no subjects; information may not.
 LEAST_INFORMATION = 1e-9
@@ -23,21 +36,19 @@ LEAST_INFORMATION = 1e-9
 #: Times that a step with guessing is halved before it is given up.
 HALVINGS = 6
 
-#: Numbers in each table of subjects x parameters x knots held at once meanwhile.
-BATCH_NUMBERS = 2_000_000
-
 
 class Improved(NamedTuple):
     """Items after the M step, and where they were before it.
 
     ``information`` is that about each free parameter if abilities were known, ``slope_variance`` [J] what is not known
-    about slopes then; ``stuck`` [J] is how far an item that could not be moved is from its maximum by the gradient, in
-    standard errors; 0 for all others.
+    about slopes then, ``released`` [J] what was added to their gradient (:func:`_power`). ``stuck`` [J] is how far an
+    item that could not be moved is from its maximum by the gradient, in standard errors; 0 for all others.
     """
 
     items: Parameters
     information: Parameters
     slope_variance: Floats
+    released: Floats
     stuck: Floats
 
 
@@ -45,20 +56,16 @@ def improve(
     model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common
 ) -> Improved:
     """Take the M step of a model for its free items; ``free`` [4, J] says which parameters of all items are."""
-    some = free[1]
-    if not some.all():
-        counts, at = expectation.counts, expectation.curves
-        expectation = expectation._replace(
-            counts=counts if counts.shape[0] == 1 else counts[some],
-            right=expectation.right[some],
-            curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
-        )
-        items, free = Parameters(*(array[some] for array in items)), free[:, some]
+    # Beside fixed items, the scale of slopes is theirs.
+    hierarchical = model.slope == "item" and priors.slope_ratio is not None and bool(free[1].all())
+    power = None if hierarchical else np.zeros(int(free[1].sum()))
+    if not free[1].all():
+        items, expectation, free = _part(items, expectation, free, free[1])
     if model.bounded:
-        return _improve_bounded(items, expectation, priors, free, common)
+        return _improve_bounded(items, expectation, priors, free, common, power)
     logistic, right = expectation.curves.logistic, expectation.right
     aa = dd = np.empty(0)
-    variance_of_slope = np.zeros(items.slope.size)
+    variance_of_slope = released = np.zeros(items.slope.size)
     for repeat in range(NEWTON_STEPS):
         if repeat:
             logistic = curves(items, expectation.curves.knots).logistic
@@ -71,11 +78,14 @@ def improve(
             dd = np.maximum(dd, LEAST_INFORMATION) + prior.curvature[:, 1, 1]
             aa = np.maximum(aa, LEAST_INFORMATION) + prior.curvature[:, 0, 0]
             ad = ad + prior.curvature[:, 0, 1]
-            to_a = right[:, 0] - expected[:, 1] + prior.gradient[:, 0]
-            to_d = right[:, 1] - expected[:, 0] + prior.gradient[:, 1]
             determinant = np.maximum(aa * dd - ad**2, 1e-12 * aa * dd)
-            move = np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant
             variance_of_slope = dd / determinant
+            if power is None:
+                power = _power(items.slope, variance_of_slope, common)
+                released = power / _nonzero(items.slope)
+            to_a = right[:, 0] - expected[:, 1] + prior.gradient[:, 0] + released
+            to_d = right[:, 1] - expected[:, 0] + prior.gradient[:, 1]
+            move = np.stack([dd * to_a - ad * to_d, aa * to_d - ad * to_a]) / determinant
         else:
             # Intercepts only; a common slope is the spread of ability.
             expected = knot_sums(expectation, logistic)
@@ -86,45 +96,141 @@ def improve(
         move /= np.maximum(np.abs(move).max(axis=0) / LONGEST, 1)
         items = items._replace(slope=items.slope + move[0], intercept=items.intercept + move[1])
     none = np.zeros(dd.size)
-    return Improved(items, Parameters(aa, dd, none, none), variance_of_slope, none)
+    information = Parameters(aa, dd, none, none)
+    return Improved(items, information, variance_of_slope, released, none)
+
+
+def _power(slope: Floats, unknown: Floats, common: Common) -> Floats:
+    """Take the common scale of slopes out of their prior: the powers [J] of the slopes to multiply it with.
+
+    A prior N(m, s^2) pulls on the scale of all slopes a with the force of all items, sum a (a - m) / s^2. But the scale
+    is that of ability, and the answers alone decide on it. Powers that sum to the same number push back as much; they
+    add their quotients with the slopes to the gradient. They are shared out so as to change other directions least:
+    by what is known about each slope, a^2 over its variance ``unknown``.
+    """
+    force = max(float(slope @ (slope - common.slope_mean)) / common.slope_sd**2, 0.0)
+    known = slope**2 / unknown
+    power: Floats = known * (force / max(float(known.sum()), 1e-300))
+    return power
+
+
+def _nonzero(slope: Floats) -> Floats:
+    """Slopes to divide by."""
+    divisor: Floats = np.where(np.abs(slope) < LEAST_SLOPE, np.where(slope < 0, -LEAST_SLOPE, LEAST_SLOPE), slope)
+    return divisor
+
+
+def _part(
+    items: Parameters, expectation: Expectation, free: Bools, some: Bools
+) -> tuple[Parameters, Expectation, Bools]:
+    """Some of the items, what is expected of them, and what is free of them."""
+    counts, at = expectation.counts, expectation.curves
+    expectation = expectation._replace(
+        counts=counts if counts.shape[0] == 1 else counts[some],
+        right=expectation.right[some],
+        curves=at._replace(logistic=at.logistic[some], log_one_plus=at.log_one_plus[some]),
+    )
+    return Parameters(*(array[some] for array in items)), expectation, free[:, some]
 
 
 def _improve_bounded(
-    items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common
+    items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common, power: Floats | None
 ) -> Improved:
     """Newton's method in slope, intercept and logits of the asymptotes.
 
     They are close to collinear for many items and the problem is not concave. Where the curvature is not downwards,
-    Fisher's information takes its place, and a step that makes an item worse is halved until it does not.
+    Fisher's information takes its place, and a step that makes an item worse is halved until it does not. ``power`` is
+    that of :func:`_power`, or None to compute it.
     """
-    value = _item_values(items, expectation, priors, free, common)
-    gradient, expected, stuck = np.empty((0, 0)), np.empty(0), np.zeros(items.slope.size)
-    for _ in range(NEWTON_STEPS):
-        gradient, expected, observed = _item_derivatives(items, expectation, priors, free, common)
+    n = items.slope.size
+    items = Parameters(*(array.copy() for array in items))
+    moving, some, part, own = np.arange(n), items, expectation, free
+    known, slope_variance, stuck = np.zeros((4, n)), np.zeros(n), np.zeros(n)
+    value = np.empty(0)
+    for _ in range(MOST_NEWTON_STEPS):
+        gradient, expected, observed = _item_derivatives(some, part, priors, own, common)
         lowest = np.linalg.eigvalsh(observed)
         downwards = lowest[:, 0] > 1e-6 * np.maximum(lowest[:, -1], 1e-9)
         information = np.where(downwards[:, None, None], observed, expected)
-        step = np.zeros((4, items.slope.size))
-        step[: gradient.shape[1]] = np.linalg.solve(information, gradient[:, :, None])[:, :, 0].T
-        decrement = np.sqrt(np.maximum(np.einsum("pj,jp->j", step[: gradient.shape[1]], gradient), 0))
-        move = step / np.maximum(np.abs(step).max(axis=0) / LONGEST, 1)
+        rows = gradient.shape[1]
+        known[:rows, moving], slope_variance[moving] = np.einsum("jpp->pj", expected), np.linalg.inv(expected)[:, 0, 0]
+        if power is None:
+            power = _power(items.slope, slope_variance, common)
+        if not value.size:
+            value = _item_values(items, expectation, priors, free, common, power)
+        slope = _nonzero(some.slope)
+        gradient[:, 0] += power[moving] / slope
+        information[:, 0, 0] += power[moving] / slope**2
+        for row in range(2, rows):
+            # An asymptote at its bound that would go further stays there, and the others move without it.
+            least = 1 / (1 + np.exp(LARGEST_LOGIT))
+            low, high = some[row] < 1.001 * least, some[row] > 1 - 1.001 * least
+            outward = (low & (gradient[:, row] < 0)) | (high & (gradient[:, row] > 0))
+            gradient[outward, row] = 0.0
+            information[outward, row, :] = information[outward, :, row] = np.eye(rows)[row]
+        move = np.zeros((4, moving.size))
+        move[:rows] = np.linalg.solve(information, gradient[:, :, None])[:, :, 0].T
+        decrement = np.sqrt(np.maximum(np.einsum("pj,jp->j", move[:rows], gradient), 0))
+        move /= np.maximum(np.abs(move).max(axis=0) / LONGEST, 1)
         for _ in range(HALVINGS):
-            tried = items.moved(move, free)
-            after = _item_values(tried, expectation, priors, free, common)
+            tried = some.moved(move, own)
+            after = _item_values(tried, part, priors, own, common, power[moving])
             worse = ~(after >= value - 1e-13 * np.abs(value))
             if not worse.any():
                 break
             move[:, worse] /= 2
         else:
             move[:, worse] = 0
-            stuck = np.where(worse, decrement, stuck)
-            tried = items.moved(move, free)
+            tried = some.moved(move, own)
             after = np.where(worse, value, after)
-        items, value = tried, after
-    known = np.zeros((4, items.slope.size))
-    known[: gradient.shape[1]] = np.einsum("jpp->pj", expected)
-    variance: Floats = np.linalg.inv(expected)[:, 0, 0].astype(np.float64)
-    return Improved(items, Parameters(*known), variance, stuck)
+        stuck[moving] = np.where(worse, decrement, 0)
+        for array, values in zip(items, tried, strict=True):
+            array[moving] = values
+        on = ~worse & (decrement > NEWTON_TOLERANCE)
+        if not on.any():
+            break
+        moving, value = moving[on], after[on]
+        some, part, own = _part(tried, part, own, on)
+    released = np.zeros(n) if power is None else power / _nonzero(items.slope)
+    return Improved(items, Parameters(*known), slope_variance, released, stuck)
+
+
+def elsewhere(
+    model: Model, items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common, may: Bools
+) -> Bools:
+    """Move those items that ``may`` [J] to a better maximum, in place; which of them had one?
+
+    The M step climbs from where an item is. But with asymptotes a steep curve with a floor and a flat one without may
+    both be maxima. So an item also starts from other slopes and asymptotes, and ends where the expected log-likelihood
+    is highest.
+    """
+    released = np.zeros(items.slope.size)
+    here, _, _, released[free[1]], _ = improve(model, items, expectation, priors, free, common)
+    every = Parameters(*(array.copy() for array in items))
+    for array, values in zip(every, here, strict=True):
+        array[free[1]] = values
+    moved = may & free[1]
+    best, part, own = _part(every, expectation, free, moved)
+    power = released[moved] * best.slope
+    highest = _item_values(best, part, priors, own, common, power)
+    share = (part.right.sum(axis=1) + 0.5) / (part.counts.sum(axis=1) + 1)
+    typical = np.where(best.slope < 0, -1, 1) * float(np.sqrt(np.mean(items.slope**2)))
+    better = np.zeros(power.size, dtype=np.bool_)
+    for multiple, chance in ELSEWHERE:
+        slope = np.where(own[0], multiple * typical, best.slope)
+        guessing, slip = np.where(own[2], chance, best.guessing), np.where(own[3], SLIP_ELSEWHERE, best.slip)
+        above = np.clip((share - guessing) / (1 - guessing - slip), 0.02, 0.98)
+        intercept = np.log(above / (1 - above)) * np.sqrt(1 + 0.35 * slope**2)
+        start = Parameters(slope, intercept, guessing, slip)
+        tried = _improve_bounded(start, part, priors, own, common, power).items
+        value = _item_values(tried, part, priors, own, common, power)
+        higher = value > highest + WORTH_MOVING
+        highest, better = np.where(higher, value, highest), better | higher
+        best = Parameters(*(np.where(higher, *pair) for pair in zip(tried, best, strict=True)))
+    moved[moved] = better
+    for array, values in zip(items, best, strict=True):
+        array[moved] = values[better]
+    return np.asarray(moved)
 
 
 def _item_derivatives(
@@ -158,170 +264,12 @@ def _item_derivatives(
     return gradient, expected, observed
 
 
-def _item_values(items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common) -> Floats:
-    """Expected complete-data log-likelihood of every item, with priors."""
+def _item_values(
+    items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common, power: Floats
+) -> Floats:
+    """Expected complete-data log-likelihood of every item, with priors and powers of slopes (:func:`_power`)."""
     log_odds, log_wrong = log_answers(items, curves(items, expectation.curves.knots))
     value: Floats = np.einsum("jk,jk->j", expectation.right, log_odds)
     value += knot_sums(expectation, log_wrong)[:, 0]
-    value += priors.at(items, free, common).log_density
+    value += priors.at(items, free, common).log_density + power * np.log(np.abs(_nonzero(items.slope)))
     return value
-
-
-class Covariance(NamedTuple):
-    """Sampling variances of the free items [F]: slope, intercept, logits of asymptotes; and slope with intercept."""
-
-    slope: Floats
-    intercept: Floats
-    both: Floats
-    guessing: Floats
-    slip: Floats
-
-
-class _Pieces(NamedTuple):
-    """The free items' scores on the knots, expected counts, complete-data information and priors [F, p, p].
-
-    ``one_free_slope``: whether all items share a slope that is estimated; beside fixed items it is theirs.
-    """
-
-    at: Scores
-    counts: Floats
-    complete: Floats
-    priors: Floats
-    one_free_slope: bool
-
-
-def covariance(
-    model: Model,
-    answers: Answers,
-    items: Parameters,
-    expectation: Expectation,
-    priors: Priors,
-    free: Bools,
-    common: Common,
-    exact: bool,
-) -> Covariance:
-    """Invert the information that the answers hold about the free items, abilities being unknown.
-
-    Louis (1982): observed information = expected complete-data information - covariance of the complete-data scores
-    given the answers. Scores of different items covary because they share a subject's ability. ``exact`` computes and
-    inverts the whole matrix, and needs posteriors with weights.
-
-    Otherwise, for many items, the inverse is close to a sum of two parts. First the error of an item given the scale of
-    ability: the inverse of its own block, where a subject's posterior of variance v costs v (score's derivative)^2 of
-    information. Second the error of the scale, which all items share: abilities of N subjects have a mean and a log
-    standard deviation with sampling variances 1 / (N r) and 1 / (2 N r^2), where r is the reliability; difficulties and
-    slopes inherit them. Leaving the second part out makes intervals too narrow.
-
-    Both take the model to be true, subjects independent, ability normal and fixed items exact. With near-copies among
-    the subjects the errors are too small: weight or drop the copies.
-    """
-    chosen = free[1]
-    some, own = Parameters(*(array[chosen] for array in items)), free[:, chosen]
-    at = scores(some, curves(some, expectation.curves.knots), own)
-    counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
-    n = at.direction.shape[0]
-    prior = priors.at(some, own, common).curvature[:, :n, :n]
-    for row in range(2, n):
-        prior[:, row, row] += 1e-9 * own[row]
-    complete = np.einsum("jk,pjk,qjk->jpq", counts * at.variance, at.direction, at.direction, optimize=True)
-    pieces = _Pieces(at, counts, complete, prior, model.slope == "common" and bool(chosen.all()))
-    if exact:
-        whole = _exact(model, answers, items, expectation, pieces, chosen)
-        # With very few answers the likelihood need not be curved downwards everywhere; the other way always is.
-        if (whole.intercept > 0).all() and all((array >= 0).all() for array in (whole.slope, *whole[3:])):
-            return whole
-    return _narrow(model, items, expectation, pieces, chosen)
-
-
-def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
-    """Error given the scale, by items, plus the error of the scale."""
-    every = scores(items, expectation.curves)
-    total = np.maximum(expectation.posterior.total, 0)
-    per_knot = np.where(total > 1e-9, total, np.inf)
-    about_ability = expectation.counts / per_knot * every.variance * (items.slope[:, None] * every.ratio) ** 2
-    from_free, from_all = about_ability[free].sum(axis=0), about_ability.sum(axis=0)
-    width = 1 / (1 + from_all)
-
-    at, blocks = pieces.at, pieces.complete.copy()
-    weight = pieces.counts * at.variance
-    bend = weight * at.variance * (items.slope[free][:, None] * at.ratio) ** 2 * width
-    blocks -= np.einsum("jk,pjk,qjk->jpq", bend, at.direction, at.direction, optimize=True)
-    blocks += pieces.priors
-    slope = items.slope[free]
-    if free.all():
-        reliable = float(total @ (from_all * width)) / total.sum()
-        shift, stretch = 1 / (total.sum() * reliable), 1 / (2 * total.sum() * reliable**2)
-    else:
-        # The scale is tied to the fixed items, as far as they tell abilities apart.
-        tied = total * from_free * (from_all - from_free) * width
-        shift, stretch = 1 / tied.sum(), 1 / (tied @ expectation.curves.knots**2)
-    if model.slope != "item":
-        intercept = 1 / blocks[:, 1, 1] + slope**2 * shift
-        none = np.zeros_like(intercept)
-        return Covariance(slope**2 * stretch * pieces.one_free_slope, intercept, none, none, none)
-    # The answer itself, not only its expectation, moves the score of a slope with ability: theta (r - P).
-    blocks[:, 0, 0] -= (weight * np.square(at.ratio)) @ width
-    full: Floats = np.linalg.inv(blocks).astype(np.float64)
-    full[:, 0, 0] += slope**2 * stretch
-    full[:, 1, 1] += slope**2 * shift
-    return _read(full)
-
-
-def _exact(
-    model: Model, answers: Answers, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools
-) -> Covariance:
-    """Louis's formula without approximation, from every subject's posterior."""
-    posterior = expectation.posterior
-    if posterior.weights is None:
-        raise AssertionError("exact information needs every subject's posterior")
-    at = pieces.at
-    p, n_free, k = at.direction.shape
-    right = answers.right[:, free].astype(np.float64)
-    seen = np.ones_like(right) if answers.seen is None else answers.seen[:, free].astype(np.float64)
-    whole = np.zeros((p, n_free, p, n_free))
-    each = np.arange(n_free)
-    whole[:, each, :, each] = pieces.complete
-    information = whole.reshape(p * n_free, p * n_free)
-    means = np.zeros((answers.n_subjects, p * n_free))
-    # Many knots in one product: threads of the linear algebra library lose far more in many small ones.
-    batch = max(1, BATCH_NUMBERS // (answers.n_subjects * p * n_free))
-    for start in range(0, k, batch):
-        knots = slice(start, min(start + batch, k))
-        weight = posterior.weights[:, knots].T[:, :, None]
-        residual = right - seen * at.probability.T[knots, None, :]
-        score = np.concatenate([residual * at.direction[q].T[knots, None, :] for q in range(p)], axis=2)
-        weighted = score * weight
-        means += weighted.sum(axis=0)
-        weighted *= answers.weights[:, None]
-        information -= weighted.reshape(-1, p * n_free).T @ score.reshape(-1, p * n_free)
-    information += (means * answers.weights[:, None]).T @ means
-    prior = np.zeros_like(whole)
-    prior[:, each, :, each] = pieces.priors
-    prior = prior.reshape(information.shape)
-    if free.all():
-        # Priors say nothing about the scale and the location of ability: take these directions out of them.
-        scale = np.zeros((p * n_free, 2))
-        scale[:n_free, 0] = scale[n_free : 2 * n_free, 1] = items.slope
-        known = prior @ scale
-        prior = prior - known @ np.linalg.pinv(scale.T @ known, hermitian=True) @ known.T
-    information += prior
-    if model.slope != "item":
-        common = pieces.one_free_slope
-        chosen = np.zeros((p * n_free, n_free + int(common)))
-        chosen[n_free:, :n_free] = np.eye(n_free)
-        if common:
-            chosen[:n_free, -1] = 1
-        own: Floats = np.linalg.inv(chosen.T @ information @ chosen).astype(np.float64)
-        zero = np.zeros(n_free)
-        intercept = np.diag(own)[:n_free].copy()
-        if not common:
-            return Covariance(zero, intercept, zero, zero, zero)
-        return Covariance(np.full(n_free, own[-1, -1]), intercept, own[-1, :-1], zero, zero)
-    inverse: Floats = np.linalg.inv(information).astype(np.float64).reshape(p, n_free, p, n_free)
-    return _read(inverse[:, each, :, each])
-
-
-def _read(full: Floats) -> Covariance:
-    none = np.zeros(full.shape[0])
-    asymptotes = [full[:, row, row] if row < full.shape[1] else none for row in (2, 3)]
-    return Covariance(full[:, 0, 0], full[:, 1, 1], full[:, 0, 1], *asymptotes)

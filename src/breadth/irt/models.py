@@ -104,10 +104,10 @@ class Model:
         >>> bool(np.all(np.diff(MODELS["1pl"].fit(answers).difficulty) > 0))
         True
         """
-        from breadth.irt.marginal import MOST_ITERATIONS, estimates, fixed_point, make_problem
+        from breadth.irt.marginal import estimates, make_problem, maximise
 
         problem = make_problem(self, answers, Priors() if priors is None else priors, fixed)
-        return estimates(problem, fixed_point(problem.step, problem.start, MOST_ITERATIONS), errors)
+        return estimates(problem, maximise(problem), errors)
 
 
 #: Every model by name, the simplest first. A new one may be added from anywhere.

@@ -11,8 +11,9 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from breadth.irt.diagnostics import BEYOND_CHANCE, Dimension, Patterns
+from breadth.irt.diagnostics import Dimension, Patterns
 from breadth.irt.models import MODELS
+from breadth.irt.one_ability import BEYOND_CHANCE
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
 from breadth.results.words import count
 
@@ -40,10 +41,14 @@ HARD, EASY = 0.35, 0.65
 LEAST_LABELLED, LABELS_APART, LABELS_SURE = 5, 0.5, 3.3
 
 NOT_ONE_ABILITY = (
-    "the answers do not measure one ability here: {against:.0%} of the items run clearly against the scale, and the "
-    "rank correlation of ability with score is {rho}. The scale may show a preference for one answer, guessing, or "
+    "the answers do not measure one ability here: {why}. {it} may show a preference for one answer, guessing, or "
     "several abilities{few}. No key is doubted. Do not use these difficulties and levels; calibrate one test set or "
     "one kind of item at a time, or leave out subjects at chance level{instead}"
+)
+BY_SLOPES = "{:.0%} of the items run clearly against the scale, and the rank correlation of ability with score is {}"
+BY_COMPONENT = (
+    "what the subjects differ in most (first principal component) has a rank correlation of {1} with the score, and "
+    "{0:.0%} of the items run clearly against it"
 )
 UNRELIABLE = (
     "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
@@ -55,20 +60,23 @@ def scale_warning(fit: Mapping[str, Any]) -> str | None:
     """Why the scale of a calibration cannot be trusted, from the row of its fit; None where nothing speaks against it.
 
     The rank correlation must be clearly below 0.8 (one-sided 5 %, variance of Bonett and Wright 2000): with few
-    subjects slopes are noisy, and ability then strays from the score by chance.
+    subjects slopes are noisy, and ability then strays from the score by chance. Where items share a slope, ability
+    follows the score whatever the answers measure: the first principal component is judged instead.
     """
-    against, rho, n = fit.get("against_scale") or 0.0, fit.get("score_correlation"), fit.get("subjects") or 0
+    component = fit.get("main_correlation") is not None
+    names = ("against_main", "main_correlation") if component else ("against_scale", "score_correlation")
+    against, rho, n = fit.get(names[0]) or 0.0, fit.get(names[1]), fit.get("subjects") or 0
     strays = False
     if rho is not None and n > 3 and abs(rho) < 1:
         highest = math.atanh(rho) + BEYOND_CHANCE * math.sqrt((1 + rho**2 / 2) / (n - 3))
         strays = highest < math.atanh(LEAST_CORRELATION)
     if against > MOST_AGAINST or strays:
-        own = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item"
+        few = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item" and n < FEW_SUBJECTS
         return NOT_ONE_ABILITY.format(
-            against=against,
-            rho="unknown" if rho is None else f"{rho:.2f}",
-            few=f"; or {n} subjects are too few for slopes" if own and n < FEW_SUBJECTS else "",
-            instead=", or use the 1PL, whose ability follows the score" if own else "",
+            why=(BY_COMPONENT if component else BY_SLOPES).format(against, "unknown" if rho is None else f"{rho:.2f}"),
+            it="It" if component else "The scale",
+            few=f"; or {n} subjects are too few for slopes" if few else "",
+            instead=", or see whether the 1PL says the same" if few else "",
         )
     reliable = fit.get("reliability")
     return UNRELIABLE.format(reliable) if reliable is not None and reliable < LEAST_RELIABILITY else None
@@ -241,34 +249,43 @@ def calibration_findings(
         beyond = (right - chance) / (1 - chance)
         match = "are hard for" if beyond < HARD else "are easy for" if beyond > EASY else "suit"
         scale = f"mean {row.get('ability_mean', 0.0):.3g} and standard deviation {row.get('ability_sd', 1.0):.3g}"
+        # Difficulties that should not be used are not described.
         parts.append(
             f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has {scale}); "
             f"{right:.0%} of the answers are right: the items {match} these subjects."
+            if doubt is None
+            else f"{right:.0%} of the answers are right."
         )
     if "flag" in items.columns:
         raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
         counts = {text: sum(raised.get(flag.value, 0) for flag in flags) for text, flags in BROKEN.items()}
         broken = ", ".join(f"{number} {text}" for text, number in counts.items() if number)
-        parts.append(f"Of {items.height:,} items, {broken} (column flag)." if broken else "No item looks broken.")
+        if broken or doubt is None:
+            parts.append(f"Of {items.height:,} items, {broken} (column flag)." if broken else "No item looks broken.")
         if unplaced := items["difficulty"].null_count():
             parts.append(f"{count(unplaced, 'item')} {'has' if unplaced == 1 else 'have'} no difficulty and no level.")
     if copies is not None:
         text = f"The {subjects.height:,} subjects have {copies.distinct:,} distinct answer patterns"
         parts.append(
-            f"{text}; {len(copies.pairs):,} pairs are near-copies, which leaves {copies.cluster.max() + 1:,} groups. "
+            f"{text}; {count(len(copies.pairs), 'pair')} are near-copies, which leaves {copies.cluster.max() + 1:,} "
+            "groups. "
             "Standard errors treat all subjects as independent and are therefore too small (--copies weigh counts "
             "every group once)."
             if len(copies.pairs)
             else f"{text}, and there are no near-copies among them."
         )
     if dimension is not None:
+        one = "one ability" if doubt is None else "this scale"
         meaning = (
-            "one ability describes these answers."
-            if dimension.ratio < TOO_MANY_DIMENSIONS
-            else "something besides one ability moves groups of items together (another skill, answer format, or "
-            "families of copied models). Difficulty is then an average over these, and may rank items differently for "
-            "another mix of subjects."
+            f"something besides {one} moves groups of items together (another skill, answer format, or families of "
+            "copied models)."
         )
+        if dimension.ratio < TOO_MANY_DIMENSIONS:
+            meaning = f"{one} describes these answers."
+        elif doubt is None:
+            meaning += (
+                " Difficulty is then an average over these, and may rank items differently for another mix of subjects."
+            )
         parts.append(
             f"The first residual component holds {dimension.share:.1%} of the residual variance, "
             f"{dimension.ratio:.1f} times what noise would show: {meaning}"

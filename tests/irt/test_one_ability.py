@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import breadth
+from breadth.datasets import simulate_answers as simulate
+from breadth.irt import Answers, one_ability
+from breadth.irt.one_ability import above_chance, main_component, score_correlation
+
+
+def test_ability_against_the_score_is_spearman_s_rho():
+    generator = np.random.default_rng(0)
+    matrix = generator.integers(0, 2, (50, 12)).astype(np.int8)
+    ability = generator.standard_normal(50)
+    ability[3] = np.nan
+    known = np.arange(50) != 3
+    expected = stats.spearmanr(ability[known], matrix[known].mean(axis=1)).statistic
+    assert score_correlation(Answers.of(matrix), ability) == pytest.approx(expected)
+    assert score_correlation(Answers.of(matrix), np.exp(matrix.sum(axis=1))) == pytest.approx(1)
+    assert np.isnan(score_correlation(Answers.of(matrix), np.zeros(50)))
+
+
+def test_the_score_makes_up_for_easier_items():
+    """Half of the subjects answered easy items, half hard ones: the share right would rank them by that."""
+    generator = np.random.default_rng(1)
+    ability = generator.standard_normal(400)
+    easy = np.arange(80) < 40
+    chance = 1 / (1 + np.exp(-(ability[:, None] + np.where(easy, 2, -2))))
+    matrix = (generator.random((400, 80)) < chance).astype(np.int8)
+    given = np.where((np.arange(400) < 200)[:, None] == easy, matrix, -1).astype(np.int8)
+    share = np.where(given >= 0, given, 0).sum(axis=1) / (given >= 0).sum(axis=1)
+    assert abs(stats.spearmanr(ability, share).statistic) < 0.6
+    assert score_correlation(Answers.of(given), ability) > 0.8
+
+
+def test_guessing_is_told_from_knowing():
+    generator = np.random.default_rng(2)
+    chance = np.repeat([0.25, 0.5, np.nan], [200, 200, 50])
+    share = np.where(np.arange(400)[:, None] < 300, np.nan_to_num(chance, nan=0.5), 0.7)
+    matrix = (generator.random((400, 450)) < share).astype(np.int8)
+    matrix[0, :400] = -1
+    above = above_chance(Answers.of(matrix), chance)
+    assert above.subjects[0], "nothing is known about it"
+    assert 0.01 < above.subjects[1:300].mean() < 0.1, "5 % of guessers"
+    assert above.subjects[300:].all()
+    assert above.items[400:].all(), "chance is not known there"
+    assert above.items[:200].mean() > 0.9
+    guessers = above_chance(Answers.of(matrix[1:300]), chance)
+    assert 0.01 < guessers.items[:400].mean() < 0.1
+
+
+def principal(matrix):
+    """Rank correlation with the score, and share of items against it, from a singular value decomposition."""
+    varied = matrix[:, matrix.std(axis=0) > 0]
+    left, _, _ = np.linalg.svd(varied - varied.mean(axis=0), full_matrices=False)
+    rho = stats.spearmanr(left[:, 0], matrix.mean(axis=1)).statistic
+    correlations = [np.corrcoef(left[:, 0], column)[0, 1] * np.sign(rho) for column in varied.T]
+    return abs(rho), np.mean(np.array(correlations) < -1.645 / np.sqrt(len(matrix)))
+
+
+def preference(subjects, items, seed):
+    generator = np.random.default_rng(seed)
+    lean, ability = generator.standard_normal((2, subjects, 1))
+    logit = 0.3 * (ability - generator.standard_normal(items)) + np.where(np.arange(items) % 2, 1.5, -1.5) * lean
+    return (generator.random(logit.shape) < 1 / (1 + np.exp(-logit))).astype(np.int8)
+
+
+@pytest.mark.parametrize("matrix", [preference(150, 60, 1), simulate(200, 50, 1, "2pl").matrix], ids=["two", "one"])
+def test_the_main_component_is_that_of_a_singular_value_decomposition(matrix):
+    matrix = matrix.copy()
+    matrix[:, 3] = 1
+    found = main_component(Answers.of(matrix), np.zeros(matrix.shape[1]))
+    rho, against = principal(matrix.astype(float))
+    assert found.correlation == pytest.approx(rho, abs=0.02)
+    assert found.against == pytest.approx(against, abs=0.03)
+
+
+def test_of_large_matrices_a_part_says_the_same(monkeypatch):
+    matrix = preference(400, 120, 3)
+    whole = main_component(Answers.of(matrix), np.zeros(120))
+    monkeypatch.setattr(one_ability, "MOST_SUBJECTS", 200)
+    monkeypatch.setattr(one_ability, "MOST_CELLS", 200 * 60)
+    part = main_component(Answers.of(matrix), np.zeros(120))
+    assert part != whole
+    assert part.against == pytest.approx(whole.against, abs=0.15)
+    assert max(part.correlation, whole.correlation) < 0.7
+
+
+def test_noise_and_constant_answers_have_no_main_component():
+    noise = np.random.default_rng(0).integers(0, 2, (200, 100)).astype(np.int8)
+    assert main_component(Answers.of(noise), np.zeros(100)) is None
+    assert main_component(Answers.of(np.ones((20, 5), dtype=np.int8)), np.zeros(5)) is None
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_the_headline_does_not_depend_on_the_model(model):
+    doubted = breadth.calibrate(preference(150, 60, 2), model=model)
+    assert doubted.scale_warning.startswith("the answers do not measure one ability here")
+    text = doubted.summary()
+    for claim in ("the items suit", "the items are", "No item looks broken", "Nine in ten"):
+        assert claim not in text
+    trusted = breadth.calibrate(simulate(150, 60, 2, "2pl").matrix, model=model)
+    assert trusted.scale_warning is None
+    assert "Nine in ten" in trusted.summary()
+
+
+@pytest.mark.parametrize(
+    ("name", "one"), [("rte", False), ("sst2", False), ("legalbench", False), ("med_qa", True), ("bigcodebench", True)]
+)
+def test_the_1pl_on_real_matrices(shared_data, name, one):
+    """As the 2PL says; `benchmarks/irt_one_ability.py` has all matrices and both models."""
+    found = breadth.calibrate(shared_data / "responses" / f"{name}.npz", model="1pl")
+    assert ("one ability" in (found.scale_warning or "")) != one
