@@ -1,4 +1,7 @@
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -27,6 +30,48 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def trajectory_data(shared_data: Path) -> Path:
     return shared_data / "trajectories"
+
+
+class Forks:
+    """Runs studies and commands, each in a fresh child of one process that has loaded the libraries."""
+
+    def __init__(self):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        command = [sys.executable, str(Path(__file__).with_name("forking.py"))]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def run(self, study, into, **options):
+        """Exit code (negative for a signal), seconds it took, and what was said on standard error.
+
+        ``kill_after`` kills after so many seconds; ``kill_at`` = "before 3" or "after 3" before or after the third
+        rename of a file, which is how every file of a study comes into being; ``file_limit`` is the most bytes that a
+        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) to run at the same time.
+        """
+        return self.ask(study=str(study), into=str(into), **options)
+
+    def command(self, *arguments):
+        """What ``breadth`` with these arguments returned, printed and said on standard error."""
+        words = [str(argument) for argument in arguments]
+        answer = self.ask(command=words, environment=dict(os.environ), directory=os.getcwd())
+        return subprocess.CompletedProcess(words, answer["code"], answer["printed"], answer["said"])
+
+    def ask(self, **options):
+        self.process.stdin.write(json.dumps(options) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def forks():
+    processes = Forks()
+    yield processes
+    processes.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ from breadth.datasets import simulate_answers
 
 
 @pytest.fixture(scope="session")
-def breadth():
-    """Run the command line as a user does, in its own process."""
+def breadth(forks):
+    """Run the command line as a user does, in a process of its own; ``fresh`` loads the libraries anew as well."""
 
-    def run(*arguments, ok=True):
+    def run(*arguments, ok=True, fresh=False):
         command = [sys.executable, "-m", "breadth", *map(str, arguments)]
-        out = subprocess.run(command, capture_output=True, text=True, check=False)
+        afresh = partial(subprocess.run, command, capture_output=True, text=True, check=False)
+        out = afresh() if fresh else forks.command(*arguments)
         if ok:
             assert out.returncode == 0, out.stderr
         return out

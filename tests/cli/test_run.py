@@ -35,7 +35,7 @@ def done(tiny, breadth, tmp_path_factory):
     """A finished study, which no mistake may harm, and what its command said."""
     folder = tmp_path_factory.mktemp("done")
     (folder / "study.yaml").write_text(STUDY.format(model=tiny))
-    out = breadth("run", folder / "study.yaml", "--into", folder / "s")
+    out = breadth("run", folder / "study.yaml", "--into", folder / "s", fresh=True)
     return folder / "s", out
 
 
@@ -102,7 +102,7 @@ def test_bad_input_is_one_message(breadth, tiny, done, tmp_path, change, csv, sa
     "change", [("models: ", "models: nowhere/model #"), ("negation]", "mnli]")], ids=["model", "set"]
 )
 def test_the_hub_out_of_reach(breadth, tiny, done, tmp_path, monkeypatch, change):
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there; read when the library is loaded
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("BREADTH_DATA", raising=False)
     finished, _ = done
@@ -110,12 +110,12 @@ def test_the_hub_out_of_reach(breadth, tiny, done, tmp_path, monkeypatch, change
     path = tmp_path / "study.yaml"
     path.write_text(STUDY.format(model=tiny).replace(*change))
     started = time.monotonic()
-    out = breadth("run", path, "--into", tmp_path / "new", ok=False)
+    out = breadth("run", path, "--into", tmp_path / "new", ok=False, fresh=True)
     assert out.returncode == 2, out.stderr
     assert "Traceback" not in out.stderr
     assert re.match(r"breadth: (nowhere/model|mnli): ", out.stderr.splitlines()[-1])
     assert time.monotonic() - started < 60
-    assert breadth("run", path, "--into", finished, ok=False).returncode == 2
+    assert breadth("run", path, "--into", finished, ok=False, fresh=True).returncode == 2
     assert files(finished) == before
 
 

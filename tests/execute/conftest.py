@@ -1,6 +1,5 @@
-"""Studies of tiny models, and processes that can be killed."""
+"""Studies of tiny models, and commands that can be killed."""
 
-import json
 import os
 import subprocess
 import sys
@@ -67,40 +66,6 @@ def study_data(tmp_path):
         return StudyData(file), expand(file)
 
     return read
-
-
-class Forks:
-    """Runs studies, each in a fresh child of one process that has loaded the libraries."""
-
-    def __init__(self):
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        command = [sys.executable, str(Path(__file__).with_name("forking.py"))]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def run(self, study, into, **options):
-        """Exit code (negative for a signal), seconds it took, and what was said on standard error.
-
-        ``kill_after`` kills after so many seconds; ``kill_at`` = "before 3" or "after 3" before or after the third
-        rename of a file, which is how every file of a study comes into being; ``file_limit`` is the most bytes that a
-        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) to run at the same time.
-        """
-        options |= {"study": str(study), "into": str(into)}
-        self.process.stdin.write(json.dumps(options) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-@pytest.fixture(scope="module")
-def forks():
-    processes = Forks()
-    yield processes
-    processes.close()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ def test_killed_at_random_instants(forks, study, tmp_path, text):
     whole = forks.run(path, tmp_path / "whole")
     assert whole["code"] == 0, whole["said"]
     chance, attempt = random.Random(7), 0
-    while kills < 10:
+    while kills < 4:
         attempt += 1
         into = tmp_path / f"torn{attempt}"
         while True:
@@ -53,8 +53,8 @@ def test_killed_before_and_after_every_file(forks, study, tmp_path, text):
 
 
 def test_the_command_itself_killed_and_interrupted(command, forks, study, tmp_path):
-    path, into = study(LORA, [("steps: 8", "steps: 60")]), tmp_path / "torn"
-    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGINT):
+    path, into = study(LORA, [("steps: 8", "steps: 40")]), tmp_path / "torn"
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGINT):
         before = len(parts(into))
         process = command("run", path, "--into", into, wait=False)
         wait_for_part(process, into, before)

@@ -1,4 +1,4 @@
-"""Reads requests, a line of JSON each, and runs a study for each in a child process, which may be killed.
+"""Reads requests, a line of JSON each, and runs a study or a command for each in a child process, which may be killed.
 
 The libraries are loaded once, before any child; no torch operation runs here, so children are as good as new.
 """
@@ -14,7 +14,27 @@ import traceback
 from pathlib import Path
 
 
+def command(request):
+    """What ``breadth`` does with these arguments; the command line itself is loaded here, in the child."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["directory"])
+    from breadth.cli import main
+
+    sys.argv = ["breadth", *request["command"]]
+    try:
+        main()
+    except SystemExit as end:
+        return end.code or 0
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
 def child(request):
+    if "command" in request:
+        return command(request)
     from breadth.errors import InputError
     from breadth.execute import run
 
@@ -60,24 +80,29 @@ def serve():
     torch.set_num_threads(1)
     for line in sys.stdin:
         request = json.loads(line)
-        with tempfile.TemporaryFile("w+") as said:
+        with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as printed:
             started = time.monotonic()
             shards = request.get("together") or [request.get("shard")]
-            numbers = [start({**request, "shard": shard}, said) for shard in shards]
+            numbers = [start({**request, "shard": shard}, printed, said) for shard in shards]
             status = max(wait_for(number, request.get("kill_after")) for number in numbers)
             seconds = time.monotonic() - started
-            said.seek(0)
-            answer = {"code": os.waitstatus_to_exitcode(status), "seconds": seconds, "said": said.read()}
+            answer = {"code": os.waitstatus_to_exitcode(status), "seconds": seconds}
+            for name, file in (("printed", printed), ("said", said)):
+                file.seek(0)
+                answer[name] = file.read()
         print(json.dumps(answer), flush=True)
 
 
-def start(request, said):
+def start(request, printed, said):
     number = os.fork()
     if number:
         return number
+    os.dup2(printed.fileno(), 1)
     os.dup2(said.fileno(), 2)
-    sys.stdout = sys.stderr
-    os._exit(child(request))
+    code = child(request)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def wait_for(number, seconds):
