@@ -54,7 +54,7 @@ def test_help_names_the_models(breadth):
 
 def test_validate_shows_what_would_run(breadth):
     out = breadth("validate", "small")
-    assert "2 runs with 34 checkpoints in all, each evaluated on 12 test sets: 384 items" in out.stdout
+    assert "2 runs with 26 checkpoints in all, each evaluated on 6 test sets: 600 items" in out.stdout
     assert out.stderr == ""
     large = breadth("validate", "generalisation")
     assert "48 runs with 1,968 checkpoints in all, each evaluated on 8 test sets: 57,346 items" in " ".join(

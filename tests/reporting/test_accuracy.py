@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -8,11 +7,12 @@ from scipy import stats
 
 import breadth
 from breadth.records import open_study
-from breadth.reporting import ReportData
 from breadth.reporting.accuracy import (
-    answer_shares,
+    Follows,
     bias_words,
     crossed_mean,
+    follow_words,
+    follows,
     model_accuracy_by_level,
     score_profile,
 )
@@ -135,38 +135,47 @@ def test_the_paired_interval_of_an_area_covers():
     assert 0.9 <= np.mean(covered) <= 0.99
 
 
-def test_shares_of_three_answers_come_from_what_was_said(write_study, tmp_path):
-    folder = write_study(tmp_path / "study", [{"model": "m"}], steps=2)
-    study = open_study(folder)
-    labels = pl.Series("label", ["a", "b", "c"] * 60)
-    changed = replace(study, items=study.items.with_columns(labels))
-    parts = study.responses.collect().with_columns(answer=pl.Series(["a", "a", "b"] * 120))
-    for name, path in study._parts:
-        parts.filter(subject=name).drop("subject").write_parquet(path)
-    shares = answer_shares(ReportData(changed).described).filter(step=0, testset="home")
-    assert shares.select("answer", "share", "n").rows() == [
-        ("a", pytest.approx(2 / 3), 60), ("b", pytest.approx(1 / 3), 60), ("c", 0, 60),
-    ]  # fmt: skip
-    table = breadth.scores(changed)
-    assert table.scores["auc"].is_null().all()
-    assert table.scores["balanced"].is_not_null().all()
-    assert "auc is not defined for" in table.summary()
+def changes(gain, runs=3, items=150, spread=0.5, seed=0):
+    """Changes [runs, items] with a mean gain, and one group for all items."""
+    values = gain + spread * np.random.default_rng(seed).normal(size=(runs, items))
+    return values, np.zeros(items, dtype=np.intp)
 
 
-def test_scores_of_a_study(simulated_study):
-    study = open_study(simulated_study.folder)
-    result = breadth.scores(study)
-    assert list(result.tables()) == ["scores", "changes", "answers"]
-    assert result.scores.height == study.subjects.height * len(study.testsets)
-    first = result.scores.row(0, named=True)
-    row = study.subject_names.index(f"{first['run']}/{first['step']}")
-    assert first["accuracy"] == pytest.approx(study.scores[0][row, study.testsets.index(first["testset"])])
-    for name in ("accuracy", "auc", "dprime", "balanced", "logscore", "criterion", "share"):
-        low, high = ("ci_low", "ci_high") if name == "accuracy" else (f"{name}_low", f"{name}_high")
-        assert result.scores.select((pl.col(low) <= pl.col(name)) & (pl.col(name) <= pl.col(high))).to_series().all()
-    total = result.answers.group_by("run", "step", "testset").agg(pl.col("share").sum())
-    assert total["share"].to_numpy() == pytest.approx(np.ones(total.height))
-    assert result.changes.equals(score_profile(study)[1])
-    areas = score_profile(study, "auc")
-    assert areas[0].columns[7] == "auc"
-    assert areas[1]["gain"].to_numpy() == pytest.approx(result.changes["auc"].to_numpy())
+@pytest.mark.parametrize(
+    ("away", "home", "verdict"),
+    [
+        (0.30, 0.30, Follows.YES),
+        (0.00, 0.40, Follows.NO),
+        (-0.30, 0.40, Follows.NO),
+        (0.15, 0.70, Follows.PART),
+        (0.00, 0.00, None),
+        (0.30, 0.00, None),
+        (0.30, -0.30, None),
+    ],
+)
+def test_a_set_follows_if_it_gains_and_not_if_it_gains_less_than_half(away, home, verdict):
+    assert follows(changes(away, runs=1), changes(home, runs=1, seed=1)) is verdict
+
+
+def test_what_follows_is_seldom_decided_by_chance():
+    """Half the in-domain gain is the border: neither a clear no nor, without a gain, a clear yes."""
+    generator = np.random.default_rng(3)
+    at_border, nothing = [], []
+    for seed in generator.integers(1 << 30, size=300):
+        home = changes(0.3, seed=seed + 1)
+        at_border.append(follows(changes(0.15, seed=seed), home) in (Follows.NO, Follows.PART))
+        nothing.append(follows(changes(0.0, seed=seed), home) in (Follows.YES, Follows.PART))
+    assert np.mean(at_border) < 0.06
+    assert np.mean(nothing) < 0.06
+
+
+def test_follows_in_words_names_sets_by_model():
+    frame = pl.DataFrame(
+        {
+            "model": ["m"] * 4, "train_set": ["t"] * 4, "testset": ["t", "a", "b", "c"],
+            "in_domain": [True, False, False, False], "follows": [None, "yes", "no", None],
+        }
+    )  # fmt: skip
+    text = follow_words(frame, "auc")
+    assert "In m trained on t, a follows; b does not follow; c is undecided." in text
+    assert follow_words(frame.filter(pl.col("follows").is_null()), "auc") == ""

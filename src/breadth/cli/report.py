@@ -48,12 +48,13 @@ def scores_command(answers: AnswersArgument, out: Out = None) -> None:
     """
     from breadth import scores
     from breadth.cli.terminal import check_outputs, console, print_result, print_warnings, write_tables
-    from breadth.reporting import scores_table
+    from breadth.reporting import changes_table, scores_table
 
     check_outputs(out, None)
     result = scores(answers)
     print_warnings(result.warnings)
-    print_result(result, scores_table(result.scores, console.width))
+    changes = (changes_table(result.changes, console.width),) if result.changes.height else ()
+    print_result(result, scores_table(result.scores, console.width), *changes)
     write_tables(out, result.scores, changes=result.changes, answers=result.answers)
 
 

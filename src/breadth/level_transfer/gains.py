@@ -64,7 +64,7 @@ def contrast(gains: Gains, weights: Floats) -> Contrast:
     Assumes that items are a sample of their level and seeds of all seeds, and that every model answered every item.
     """
     groups = int(np.max(gains.group)) + 1
-    level, levels = gains.level * groups + gains.group, gains.levels * groups
+    level, levels = gains.level * groups + gains.group, (int(gains.level.max()) + 1) * groups
     weights = np.repeat(weights, groups, axis=1)  # the groups of a level count like levels of their own
     count = np.bincount(level, minlength=levels).astype(np.float64)
     per_item, shared = np.zeros(len(level)), 0.0

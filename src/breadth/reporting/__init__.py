@@ -4,21 +4,24 @@ A section takes its tables, words and figures from the package of its question; 
 and makes the pages. Only ``cli`` imports it.
 """
 
-from breadth.reporting.accuracy import GainFlag, Scores, scores, scores_table
+from breadth.reporting.accuracy import Follows, GainFlag
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.live import LOCAL, view
+from breadth.reporting.scores import Scores, changes_table, scores, scores_table
 from breadth.reporting.sections import SECTIONS, Format, build_report, register_section, report, unregister_section
 
 __all__ = [
     "LOCAL",
     "SECTIONS",
     "Content",
+    "Follows",
     "Format",
     "GainFlag",
     "ReportData",
     "Scores",
     "Section",
     "build_report",
+    "changes_table",
     "register_section",
     "report",
     "scores",

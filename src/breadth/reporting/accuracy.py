@@ -7,26 +7,20 @@ All functions take a study whose subjects have a run, a model and a step (``Repo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from breadth.errors import InputError
-from breadth.inference import with_wilson
 from breadth.level_transfer import Gains, contrast
-from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_study, score_intervals
-from breadth.reporting.data import ReportData
-from breadth.results import Result
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text
-from breadth.results.words import count, interval, joined, points, verdict
+from breadth.records import Measure, Score, Study, answers_of, item_values, score_intervals
+from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
 
 _INTERVAL = dict.fromkeys(("se", "ci_low", "ci_high"), pl.Float64)
 _SIZES = dict.fromkeys(("runs", "n_items"), pl.Int64)
@@ -36,14 +30,9 @@ _KEYS = dict.fromkeys(("model", "train_set", "testset", "shift"), pl.String)
 PROFILE = {**_KEYS, "when": pl.String, **_SIZES, "accuracy": pl.Float64, **_INTERVAL, "chance": pl.Float64}
 _CHANGES = {f"{name}{end}": pl.Float64 for name in ("accuracy", "auc", "share") for end in ("", "_low", "_high")}
 GAINS = {**_KEYS, "in_domain": pl.Boolean, **_SIZES, "gain": pl.Float64, **_INTERVAL, "p": pl.Float64, **_CHANGES}
-GAINS |= {"answer": pl.String, "says_more": pl.String, "flag": pl.String}
+GAINS |= dict.fromkeys(("answer", "says_more", "flag", "follows", "auc_follows"), pl.String)
 BY_LEVEL = {"model": pl.String, "when": pl.String, "level": pl.Int64, **_SIZES, "accuracy": pl.Float64, **_INTERVAL}
 
-
-#: What the table ``scores`` holds.
-MEASURES: tuple[Measure, ...] = (*SCORES, "criterion", "share")
-
-_ANSWERS = {"label": pl.String, "answer": pl.String}
 
 #: The range of an answer's share over checkpoints that is worth a sentence.
 SWING = 0.4
@@ -55,10 +44,34 @@ BOUNDED = ("accuracy", "auc", "balanced")
 CHECKPOINT = ("run", "model", "train_set", "examples", "seed", "train_level", "step")
 
 
+#: Changes of a value of items [runs, items], and the group of every item (:class:`breadth.records.ItemValues`).
+Changes = tuple[npt.NDArray[Any], npt.NDArray[np.intp]]
+
+
 class GainFlag(StrEnum):
     """What a gain, or a loss, of accuracy is."""
 
     BIAS = "bias"
+
+
+class Follows(StrEnum):
+    """Whether a shifted test set gains with the in-domain set; null where that is undecided."""
+
+    YES = "yes"
+    PART = "in part"
+    NO = "no"
+
+
+#: Verdicts in a sentence, for one test set and for several.
+FOLLOWS_WORDS = {
+    Follows.YES: ("follows", "follow"),
+    Follows.PART: ("follows in part", "follow in part"),
+    Follows.NO: ("does not follow", "do not follow"),
+    None: ("is undecided", "are undecided"),
+}
+
+#: Models that are named one by one.
+MOST_MODELS = 3
 
 
 def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame:
@@ -106,8 +119,10 @@ def crossed_mean(answers: npt.NDArray[Any], name: str, group: npt.NDArray[np.int
     complete = answers[np.ix_(runs, items)].astype(np.float64)
     n, own = complete.shape[1], np.zeros(items.sum(), dtype=np.intp) if group is None else group[items]
     row = {"runs": len(complete), "n_items": n, name: None, **dict.fromkeys(("se", "ci_low", "ci_high", "p"))}
-    if n == 0 or np.bincount(own, minlength=1 if group is None else int(group.max()) + 1).min() < 2:
-        return row | {name: float(complete.mean()) if n and group is None else None}
+    counts = np.bincount(own, minlength=1 if group is None else int(group.max()) + 1)
+    if counts.min() < 2:
+        means = np.bincount(own, complete.mean(axis=0), len(counts)) / np.maximum(counts, 1) if n else counts
+        return row | {name: float(means.sum()) if counts.min() else None}
     mean = contrast(Gains((complete,), np.zeros(n), np.zeros(n, dtype=np.intp), own), np.ones((1, 1)))
     low, high = np.clip((mean.low, mean.high), 0, 1) if name in BOUNDED else (mean.low, mean.high)
     numbers = {name: mean.estimate, "se": mean.se, "ci_low": low, "ci_high": high, "p": mean.p}
@@ -120,7 +135,7 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
     Gains come with the changes of ``accuracy``, ``auc`` (paired: DeLong's variance) and the ``share`` of ``answer``.
     A change of accuracy is flagged as ``bias`` where its interval excludes 0 and so does that of the share, while that
     of auc covers 0 and excludes a change as large as that of accuracy. ``says_more`` is the answer that is clearly
-    given more often after training.
+    given more often after training. ``follows`` and ``auc_follows``: see :func:`follows`.
     """
     rows, gains, chance = [], [], {}
     if "label" in study.items.columns:
@@ -133,7 +148,8 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
         measures: dict[Measure, None] = dict.fromkeys(
             (score, "accuracy", "auc", "share") if "before" in ends else (score,)
         )
-        index = np.concatenate(list(ends.values()))
+        index, home = np.concatenate(list(ends.values())), study.in_domain(train_set)
+        own_gains, changed = [], {}
         for testset, shift in study.shifts.items():
             if np.isnan(study.correct[np.ix_(ends["after"], study.set_index == study.testsets.index(testset))]).all():
                 continue
@@ -150,23 +166,71 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
                 rows.append(key | {"when": when, "chance": chance.get(testset)} | mean)
             if "before" not in ends:
                 continue
-            changes = {name: crossed_mean(each[1] - each[0], "gain", own) for name, (each, own) in measured.items()}
+            changed[testset] = {name: (each[1] - each[0], own) for name, (each, own) in measured.items()}
+            changes = {name: crossed_mean(each, "gain", own) for name, (each, own) in changed[testset].items()}
             signs = {name: verdict(one["ci_low"], one["ci_high"]) for name, one in changes.items()}
             answers, more = list(answers_of(study, testset).values()), signs.get("share", 0)
             area, same = changes.get("auc"), False
             if area is not None and area["ci_low"] is not None:
                 low, high = area["ci_low"], area["ci_high"]
                 same = low <= 0 <= high and not low <= changes["accuracy"]["gain"] <= high
-            gain = key | {"in_domain": testset == study.in_domain(train_set)} | changes[score]
+            gain = key | {"in_domain": testset == home} | changes[score]
             for name in ("accuracy", "auc", "share"):
                 ends_of = [changes[name][end] if name in changes else None for end in ("gain", "ci_low", "ci_high")]
                 gain |= dict(zip((name, f"{name}_low", f"{name}_high"), ends_of, strict=True))
             gain["answer"] = answers[0] if "share" in changes else None
             gain["says_more"] = (answers[0] if more > 0 else answers[1]) if more else None
             gain["flag"] = GainFlag.BIAS.value if signs["accuracy"] and more and same else None
-            gains.append(gain)
+            own_gains.append(gain)
+        for gain, column in product(own_gains, ("follows", "auc_follows")):
+            each, measure = changed[gain["testset"]], "auc" if column == "auc_follows" else score
+            at_home = changed.get(home or "", {}).get(measure)
+            if measure in each and at_home is not None and not gain["in_domain"]:
+                gain[column] = follows(each[measure], at_home)
+        gains += own_gains
     schema = {score if name == "accuracy" else name: dtype for name, dtype in PROFILE.items()}
     return pl.DataFrame(rows, schema=schema), pl.DataFrame(gains, schema=GAINS)
+
+
+def follows(away: Changes, home: Changes) -> Follows | None:
+    """Does a shifted test set gain with the in-domain set? From changes [runs, items] on both, paired by run.
+
+    Yes if it gains (the interval is above 0), no if it does not and its gain is clearly less than half the in-domain
+    one (the interval of gain - in-domain gain / 2 is below 0), in part if both hold. Undecided otherwise, and where
+    the in-domain gain is not above 0. Both the items and the runs are samples (:func:`crossed_mean`).
+    """
+    behind = np.concatenate([away[0], -home[0] / 2], axis=1), np.concatenate([away[1], home[1] + away[1].max() + 1])
+    means = (crossed_mean(values, "gain", group) for values, group in (away, home, behind))
+    gained, at_home, less = (verdict(mean["ci_low"], mean["ci_high"]) for mean in means)
+    if at_home <= 0:
+        return None
+    if gained > 0:
+        return Follows.PART if less < 0 else Follows.YES
+    return Follows.NO if less < 0 else None
+
+
+def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> str:
+    """Which shifted test sets follow the in-domain one, model by model if there are few; empty if nothing is known."""
+    shifted = gains.filter(~pl.col("in_domain"))
+    if not shifted[column].is_not_null().any():
+        return ""
+    groups = shifted.group_by(["model", "train_set"], maintain_order=True)
+    parts = {f"in {model} trained on {train_set}": group for (model, train_set), group in groups}
+    if len(parts) > MOST_MODELS:
+        parts = {f"of {shifted.height} (model x test set)": shifted}
+    lines = []
+    for start, group in parts.items():
+        said = []
+        for value, (one, several) in FOLLOWS_WORDS.items():
+            names = group.filter(pl.col(column).eq_missing(value))["testset"].to_list()
+            who = f"{len(names)}" if group is shifted else joined(names, 12)
+            said += [f"{who} {one if len(names) == 1 else several}"] if names else []
+        lines.append(f"{start}, {'; '.join(said)}")
+    return (
+        f"Which test sets follow the in-domain set ({SCORE_WORDS[score]}, first to last checkpoint)? "
+        f"{'. '.join(line[0].upper() + line[1:] for line in lines)}. A set follows if it clearly gains, and does not "
+        "if it clearly gains less than half as much as the in-domain set."
+    )
 
 
 def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
@@ -214,130 +278,3 @@ def _checkpoints(ends: pl.DataFrame) -> dict[str, npt.NDArray[np.uint32]]:
     if not trained.height:
         return {"after": ends["last"].to_numpy()}
     return {"before": trained["first"].to_numpy(), "after": trained["last"].to_numpy()}
-
-
-@dataclass(frozen=True)
-class Scores(Result):
-    """Accuracy, sensitivity and bias of every checkpoint on every test set; made by :func:`breadth.scores`.
-
-    ``scores``: a row per checkpoint and test set with ``n`` items, and for each measure its value and the ends of its
-    95 % interval (``accuracy, ci_low, ci_high``, ``auc, auc_low, auc_high`` and so on); null where it is not defined.
-    ``changes``: from the first to the last checkpoint, over the runs of a model. ``answers``: the share of each answer.
-    """
-
-    scores: pl.DataFrame
-    changes: pl.DataFrame
-    answers: pl.DataFrame
-    warnings: tuple[str, ...] = ()
-
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The frames by name: scores, changes, answers."""
-        return {"scores": self.scores, "changes": self.changes, "answers": self.answers}
-
-    def summary(self) -> str:
-        """Where a change of accuracy is a change of bias, and what is not defined."""
-        lines = bias_words(self.changes, self.scores)
-        if not lines and self.changes["auc"].is_not_null().any():
-            lines = ["No change of accuracy between the first and the last checkpoint is only a change of bias."]
-        missing = self.scores.group_by("testset", maintain_order=True).agg(pl.col("auc", "dprime").is_null().all())
-        for measure, need in (("auc", "margins and two answers"), ("dprime", "labels, and two answers")):
-            names = missing.filter(measure)["testset"].to_list()
-            lines += [f"{measure} is not defined for {joined(names)}: it needs {need}."] if names else []
-        return " ".join(lines)
-
-
-def scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Scores of the last checkpoints per model and test set, as means over runs."""
-    last = checkpoints.filter(pl.col("step") == pl.col("step").max().over("run"))
-    means = last.group_by("model", "testset", "answer", maintain_order=True).agg(pl.col(*MEASURES).mean())
-    more = f": the first {MOST_ROWS} of {means.height:,}" if means.height > MOST_ROWS else ""
-    shown = {"accuracy": "accuracy", "auc": "auc", "dprime": "d'", "criterion": "criterion", "share": "share"}
-    table = make_table(
-        f"Last checkpoints, mean over runs{more}", ["model", "test set", "share of"], list(shown.values()), width
-    )
-    for row in means.head(MOST_ROWS).iter_rows(named=True):
-        names = (Text(row[name] or "-") for name in ("model", "testset", "answer"))
-        table.add_row(*names, *(number_text(row[measure], 2) for measure in shown))
-    return table
-
-
-def answer_shares(study: Study) -> pl.DataFrame:
-    """The share of each answer among a checkpoint's answers to a test set, with Wilson's interval.
-
-    From labels and what was right where there are two answers, else from the stored answers, where there are any.
-    """
-    keys, parts = study.subjects.select("subject", *CHECKPOINT), []
-    stored = "answer" in study.responses.collect_schema().names()
-    for testset in study.shifts:
-        answers = answers_of(study, testset)
-        names = pl.DataFrame({"label": list(answers), "answer": list(answers.values())}, schema=_ANSWERS)
-        counts = pl.DataFrame(schema={"subject": pl.String, "label": pl.String, "said": pl.Float64})
-        with suppress(InputError):
-            first = item_values(study, "share", testset).values
-            said = {0: np.nansum(first, axis=1), 1: np.nansum(1 - first, axis=1)}
-            frames = [keys.select("subject", label=pl.lit(names["label"][k]), said=said[k]) for k in said]
-            counts = pl.concat(frames)
-        if len(answers) > 2 and stored:
-            own = study.responses.filter(pl.col("testset") == testset).group_by("subject", label="answer")
-            counts = own.agg(said=pl.len().cast(pl.Float64)).collect()
-        total = counts.group_by("subject").agg(n=pl.col("said").sum()).filter(pl.col("n") > 0)
-        every = keys.join(total, on="subject", maintain_order="left").join(names, how="cross")
-        every = every.join(counts, on=["subject", "label"], how="left", maintain_order="left")
-        share = (pl.col("said").fill_null(0) / pl.col("n")).alias("accuracy")
-        columns = (*CHECKPOINT, pl.lit(testset).alias("testset"), "answer", pl.col("n").cast(pl.Int64), share)
-        parts.append(with_wilson(every.select(columns)).rename({"accuracy": "share"}))
-    return pl.concat(parts).sort("run", "testset", "step", "answer")
-
-
-def scores(answers: Any) -> Scores:
-    """Tell what a model can tell apart from which answer it leans to, for every checkpoint and test set.
-
-    Question: accuracy changed; did the model learn to tell right from wrong, or does it merely say one answer more
-    often? Sensitivity (``auc``, ``dprime``) does not depend on the lean, bias (``criterion``, ``share``) is the lean.
-
-    With two answers, of which the first in alphabetical order is "the first": H is the share of the first answer among
-    items of that label and F among the others, both with half an answer added to either side (Hautus 1995).
-
-    - ``auc``: area under the ROC curve of the log-odds of the first answer: the chance that they are higher for an item
-      of the first label than for one of the other, ties counting half. 0.5 is chance. Needs margins.
-    - ``dprime``: z(H) - z(F), where z is the normal quantile. 0 is chance. ``criterion``: -(z(H) + z(F)) / 2; above 0
-      where the first answer is given too seldom. ``share``: of the first answer (``answer`` names it).
-    - ``balanced``: accuracy averaged over labels; with any number of answers. In a choice task, over the positions of
-      the right option.
-    - ``logscore``: mean log-probability of the right answer among the answers. Needs margins. It does depend on bias.
-
-    With more than two answers, ``auc``, ``dprime`` and ``criterion`` are not defined: a margin says how likely the
-    right answer is, not how the rest is shared out. Where a model writes its answers, there are no margins, and only
-    accuracy is defined unless labels are few.
-
-    Intervals count the items as a sample: DeLong's (1988) for ``auc``, on the scale of its log-odds; Wilson's for
-    ``accuracy`` and shares; the delta method for ``dprime``, ``criterion`` (Gourevitch and Galanter 1967) and
-    ``balanced``; t for ``logscore``. Those of ``changes`` are paired by item and count runs as a sample too.
-
-    Parameters
-    ----------
-    answers
-        Anything :func:`breadth.open` takes, with a ``label`` of every item and, for ``auc`` and ``logscore``,
-        margins: the directory of a study, or a long table with ``testset, item, correct, label, margin``.
-
-    Returns
-    -------
-    Scores
-        Frames ``scores``, ``changes`` and ``answers``, and a summary.
-
-    Examples
-    --------
-    >>> import breadth, numpy as np, polars as pl
-    >>> generator = np.random.default_rng(0)
-    >>> label = np.tile(["no", "yes"], 50)
-    >>> odds_of_no = np.where(label == "no", 1, -1) + 2 + generator.normal(size=100)  # leans to no
-    >>> margin = np.where(label == "no", 1, -1) * odds_of_no
-    >>> table = pl.DataFrame({"subject": "m", "item": range(100), "label": label, "correct": margin > 0})
-    >>> result = breadth.scores(table.with_columns(margin=margin))
-    >>> result.scores.select(pl.col("accuracy", "auc", "share").round(2)).row(0)
-    (0.57, 0.91, 0.93)
-    """
-    study = open_study(answers)
-    described = ReportData(study).described
-    changes = score_profile(described)[1]
-    return Scores(checkpoint_scores(described, MEASURES), changes, answer_shares(described), study.warnings)

@@ -208,8 +208,13 @@ class ReportData:
         missing = [name for name in ("run", "step", "train_set") if name not in self.study.subjects.columns]
         if not missing:
             return carry_over(self.study, self.score)
-        reason = f"correlations over checkpoints need the columns run, step and train_set; there is no {missing[0]}"
-        return CarryOver("Undecided: there are no checkpoints to correlate test sets over.", reasons=(reason,))
+        if missing == ["train_set"]:
+            verdict = "Undecided: the in-domain test set is not known, so there is nothing to control for."
+            reason = "name the in-domain test set: `breadth correlate DIR --control TESTSET --by run --order step`"
+        else:
+            verdict = "Undecided: there are no checkpoints to correlate test sets over."
+            reason = "`breadth correlate DIR --control TESTSET` correlates test sets over models instead"
+        return CarryOver(verdict, reasons=(reason,))
 
     @cached_property
     def transfers(self) -> tuple[list[TransferGroup], list[str]]:

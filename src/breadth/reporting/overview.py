@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from breadth.reporting.accuracy import BOUNDED, bias_words, checkpoint_scores, score_profile
+from breadth.reporting.accuracy import BOUNDED, bias_words, checkpoint_scores, follow_words, score_profile
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.results.figures import Control, Figure, Spec, model_colour, nominal, tooltip
 from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
@@ -174,6 +174,7 @@ def _answer(data: ReportData) -> str:
         low, *_, high = means.sort("away", "model").iter_rows()
         parts = [f"from {points(low[1])} ({low[0]}) to {points(high[1])} ({high[0]})"]
     text += f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
+    text += f" {follow_words(gains, data.score)}".rstrip()
     if together:
         text += (
             f" Beyond what in-domain {SCORE_WORDS[data.score]} explains, doing better on one test set goes with doing "

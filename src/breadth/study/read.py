@@ -61,7 +61,7 @@ def read_study_file(source: str | os.PathLike[str]) -> StudyFile:
     All problems are raised as one ``InputError``: a first line with their number, then a line for each.
 
     >>> read_study_file("small").study.evaluate.items
-    32
+    100
     """
     path = _find(source)
     try:

@@ -1,0 +1,174 @@
+"""``scores``: what a model can tell apart, told from which answer it leans to, for every checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from breadth.errors import InputError
+from breadth.inference import with_wilson
+from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_study
+from breadth.reporting.accuracy import CHECKPOINT, bias_words, checkpoint_scores, follow_words, score_profile
+from breadth.reporting.data import ReportData
+from breadth.results import Result
+from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, number_text
+from breadth.results.words import joined
+
+#: What the table ``scores`` holds.
+MEASURES: tuple[Measure, ...] = (*SCORES, "criterion", "share")
+
+_ANSWERS = {"label": pl.String, "answer": pl.String}
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """Accuracy, sensitivity and bias of every checkpoint on every test set; made by :func:`breadth.scores`.
+
+    ``scores``: a row per checkpoint and test set with ``n`` items, and for each measure its value and the ends of its
+    95 % interval (``accuracy, ci_low, ci_high``, ``auc, auc_low, auc_high`` and so on); null where it is not defined.
+    ``changes``: from the first to the last checkpoint, over the runs of a model. ``answers``: the share of each answer.
+    """
+
+    scores: pl.DataFrame
+    changes: pl.DataFrame
+    answers: pl.DataFrame
+    warnings: tuple[str, ...] = ()
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The frames by name: scores, changes, answers."""
+        return {"scores": self.scores, "changes": self.changes, "answers": self.answers}
+
+    def summary(self) -> str:
+        """Which test sets follow the in-domain one, where a change of accuracy is one of bias, what is not defined."""
+        known = self.changes["auc"].is_not_null().any()
+        score: Score = "auc" if known else "accuracy"
+        lines = bias_words(self.changes, self.scores)
+        if not lines and known:
+            lines = ["No change of accuracy between the first and the last checkpoint is only a change of bias."]
+        lines = [
+            line for line in (follow_words(self.changes, score, "auc_follows" if known else "follows"), *lines) if line
+        ]
+        missing = self.scores.group_by("testset", maintain_order=True).agg(pl.col("auc", "dprime").is_null().all())
+        for measure, need in (("auc", "margins and two answers"), ("dprime", "labels, and two answers")):
+            names = missing.filter(measure)["testset"].to_list()
+            lines += [f"{measure} is not defined for {joined(names)}: it needs {need}."] if names else []
+        return " ".join(lines)
+
+
+def scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Scores of the last checkpoints per model and test set, as means over runs."""
+    last = checkpoints.filter(pl.col("step") == pl.col("step").max().over("run"))
+    means = last.group_by("model", "testset", "answer", maintain_order=True).agg(pl.col(*MEASURES).mean())
+    more = f": the first {MOST_ROWS} of {means.height:,}" if means.height > MOST_ROWS else ""
+    shown = {"accuracy": "accuracy", "auc": "auc", "dprime": "d'", "criterion": "criterion", "share": "share"}
+    table = make_table(
+        f"Last checkpoints, mean over runs{more}", ["model", "test set", "share of"], list(shown.values()), width
+    )
+    for row in means.head(MOST_ROWS).iter_rows(named=True):
+        names = (Text(row[name] or "-") for name in ("model", "testset", "answer"))
+        table.add_row(*names, *(number_text(row[measure], 2) for measure in shown))
+    return table
+
+
+def changes_table(changes: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Changes from the first to the last checkpoint per model and test set, and which follow the in-domain one."""
+    more = f": the first {MOST_ROWS} of {changes.height:,}" if changes.height > MOST_ROWS else ""
+    numbers = ["accuracy", "95% interval", "auc", "95% interval", "follows"]
+    table = make_table(f"From the first to the last checkpoint{more}", ["model", "test set"], numbers, width)
+    column = "auc_follows" if changes["auc"].is_not_null().any() else "follows"
+    for row in changes.head(MOST_ROWS).iter_rows(named=True):
+        cells: list[str | Text] = [Text(row["model"]), Text(row["testset"])]
+        for name in ("accuracy", "auc"):
+            cells.append("-" if row[name] is None else f"{row[name]:+.2f}")
+            cells.append(interval_text(row[f"{name}_low"], row[f"{name}_high"]))
+        table.add_row(*cells, "in-domain" if row["in_domain"] else row[column] or "undecided")
+    return table
+
+
+def answer_shares(study: Study) -> pl.DataFrame:
+    """The share of each answer among a checkpoint's answers to a test set, with Wilson's interval.
+
+    From labels and what was right where there are two answers, else from the stored answers, where there are any.
+    """
+    keys, parts = study.subjects.select("subject", *CHECKPOINT), []
+    stored = "answer" in study.responses.collect_schema().names()
+    for testset in study.shifts:
+        answers = answers_of(study, testset)
+        names = pl.DataFrame({"label": list(answers), "answer": list(answers.values())}, schema=_ANSWERS)
+        counts = pl.DataFrame(schema={"subject": pl.String, "label": pl.String, "said": pl.Float64})
+        with suppress(InputError):
+            first = item_values(study, "share", testset).values
+            said = {0: np.nansum(first, axis=1), 1: np.nansum(1 - first, axis=1)}
+            frames = [keys.select("subject", label=pl.lit(names["label"][k]), said=said[k]) for k in said]
+            counts = pl.concat(frames)
+        if len(answers) > 2 and stored:
+            own = study.responses.filter(pl.col("testset") == testset).group_by("subject", label="answer")
+            counts = own.agg(said=pl.len().cast(pl.Float64)).collect()
+        total = counts.group_by("subject").agg(n=pl.col("said").sum()).filter(pl.col("n") > 0)
+        every = keys.join(total, on="subject", maintain_order="left").join(names, how="cross")
+        every = every.join(counts, on=["subject", "label"], how="left", maintain_order="left")
+        share = (pl.col("said").fill_null(0) / pl.col("n")).alias("accuracy")
+        columns = (*CHECKPOINT, pl.lit(testset).alias("testset"), "answer", pl.col("n").cast(pl.Int64), share)
+        parts.append(with_wilson(every.select(columns)).rename({"accuracy": "share"}))
+    return pl.concat(parts).sort("run", "testset", "step", "answer")
+
+
+def scores(answers: Any) -> Scores:
+    """Tell what a model can tell apart from which answer it leans to, for every checkpoint and test set.
+
+    Question: accuracy changed; did the model learn to tell right from wrong, or does it merely say one answer more
+    often? Sensitivity (``auc``, ``dprime``) does not depend on the lean, bias (``criterion``, ``share``) is the lean.
+
+    With two answers, of which the first in alphabetical order is "the first": H is the share of the first answer among
+    items of that label and F among the others, both with half an answer added to either side (Hautus 1995).
+
+    - ``auc``: area under the ROC curve of the log-odds of the first answer: the chance that they are higher for an item
+      of the first label than for one of the other, ties counting half. 0.5 is chance. Needs margins.
+    - ``dprime``: z(H) - z(F), where z is the normal quantile. 0 is chance. ``criterion``: -(z(H) + z(F)) / 2; above 0
+      where the first answer is given too seldom. ``share``: of the first answer (``answer`` names it).
+    - ``balanced``: accuracy averaged over labels; with any number of answers. In a choice task, over the positions of
+      the right option.
+    - ``logscore``: mean log-probability of the right answer among the answers. Needs margins. It does depend on bias.
+
+    With more than two answers, ``auc``, ``dprime`` and ``criterion`` are not defined: a margin says how likely the
+    right answer is, not how the rest is shared out. Where a model writes its answers, there are no margins, and only
+    accuracy is defined unless labels are few.
+
+    Intervals count the items as a sample: DeLong's (1988) for ``auc``, on the scale of its log-odds; Wilson's for
+    ``accuracy`` and shares; the delta method for ``dprime``, ``criterion`` (Gourevitch and Galanter 1967) and
+    ``balanced``; t for ``logscore``. Those of ``changes`` are paired by item and count runs as a sample too.
+
+    Parameters
+    ----------
+    answers
+        Anything :func:`breadth.open` takes, with a ``label`` of every item and, for ``auc`` and ``logscore``,
+        margins: the directory of a study, or a long table with ``testset, item, correct, label, margin``.
+
+    Returns
+    -------
+    Scores
+        Frames ``scores``, ``changes`` and ``answers``, and a summary.
+
+    Examples
+    --------
+    >>> import breadth, numpy as np, polars as pl
+    >>> generator = np.random.default_rng(0)
+    >>> label = np.tile(["no", "yes"], 50)
+    >>> odds_of_no = np.where(label == "no", 1, -1) + 2 + generator.normal(size=100)  # leans to no
+    >>> margin = np.where(label == "no", 1, -1) * odds_of_no
+    >>> table = pl.DataFrame({"subject": "m", "item": range(100), "label": label, "correct": margin > 0})
+    >>> result = breadth.scores(table.with_columns(margin=margin))
+    >>> result.scores.select(pl.col("accuracy", "auc", "share").round(2)).row(0)
+    (0.57, 0.91, 0.93)
+    """
+    study = open_study(answers)
+    described = ReportData(study).described
+    changes = score_profile(described)[1]
+    return Scores(checkpoint_scores(described, MEASURES), changes, answer_shares(described), study.warnings)
