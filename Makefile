@@ -4,14 +4,15 @@ BIN := .venv/bin
 READY := .venv/.ready
 PEERS := .venv-peers/.ready
 HARNESS := .venv-lm-eval/.ready
+INSPECT := .venv-inspect/.ready
 
-.PHONY: setup browser demo test lint docs bench figures clean
+.PHONY: setup browser demo test coverage lint docs bench figures clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
 	touch $@
 
 demo: $(READY)
@@ -25,6 +26,10 @@ browser:
 test: $(READY) browser
 	$(BIN)/python -m pytest
 
+# Which lines the tests run: tracing them takes two to three times as long, so it is not part of every run.
+coverage: $(READY) browser
+	$(BIN)/python -m pytest --cov=breadth --cov-report=term:skip-covered
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,7 +39,7 @@ lint: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
-bench: $(READY) $(PEERS) $(HARNESS)
+bench: $(READY) $(PEERS) $(HARNESS) $(INSPECT)
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/interval_robustness.py
 	$(BIN)/python benchmarks/false_discoveries.py
@@ -47,6 +52,10 @@ bench: $(READY) $(PEERS) $(HARNESS)
 	$(BIN)/python benchmarks/irt_coverage.py --slopes
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/evaluation_speed.py --peer .venv-lm-eval/bin/python
+	$(BIN)/python benchmarks/import_speed.py
+	$(BIN)/python benchmarks/import_leaderboard.py
+	$(BIN)/python benchmarks/import_inspect.py --peer .venv-inspect/bin/python
+	$(BIN)/python benchmarks/irt_likelihood.py
 	$(BIN)/python benchmarks/irt.py scale
 	$(BIN)/python benchmarks/irt.py peers --python .venv-peers/bin/python
 
@@ -60,9 +69,14 @@ $(HARNESS): benchmarks/peers_lm.txt constraints.txt
 	.venv-lm-eval/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/peers_lm.txt
 	touch $@
 
+$(INSPECT): benchmarks/peers_inspect.txt
+	test -x .venv-inspect/bin/python || $(PYTHON) -m venv .venv-inspect
+	.venv-inspect/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers_inspect.txt
+	touch $@
+
 figures: $(READY)
 	$(BIN)/python docs/make_figures.py
 
 clean:
-	rm -rf .venv .venv-peers .venv-lm-eval demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-peers .venv-lm-eval .venv-inspect demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from breadth.difficulty import sample as sample
     from breadth.errors import InputError as InputError
     from breadth.execute import run as run
+    from breadth.importers import Import as Import
+    from breadth.importers import export as export
+    from breadth.importers import import_logs as import_logs
+    from breadth.importers import read_logs as read_logs
+    from breadth.importers import read_trajectories as read_trajectories
     from breadth.irt import Calibration as Calibration
     from breadth.irt import Priors as Priors
     from breadth.irt import ability as ability
@@ -43,6 +48,7 @@ _HOMES = {
     "breadth.difficulty": ("DifficultySampler", "Profile", "Sample", "difficulty_vs", "profile", "sample"),
     "breadth.errors": ("InputError",),
     "breadth.execute": ("run",),
+    "breadth.importers": ("Import", "export", "import_logs", "read_logs", "read_trajectories"),
     "breadth.irt": ("Calibration", "Priors", "ability", "calibrate", "levels"),
     "breadth.level_transfer": ("Transfer", "transfer"),
     "breadth.records": ("Study",),

@@ -10,7 +10,7 @@ import pytest
 import breadth as package
 
 PANELS = {
-    "Measure": ["run", "demo"],
+    "Measure": ["run", "import", "demo"],
     "Analyse": [
         "correlate",
         "calibrate",
@@ -23,7 +23,7 @@ PANELS = {
         "difficulty-vs",
     ],
     "Show": ["report", "view"],
-    "Manage": ["get", "validate", "ls"],
+    "Manage": ["export", "get", "validate", "ls"],
 }
 VERBS = [verb for verbs in PANELS.values() for verb in verbs]
 

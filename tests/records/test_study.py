@@ -6,7 +6,7 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
-from breadth.records import RunRecord, StudyStore, open_study, read_trajectories
+from breadth.records import RunRecord, StudyStore, open_study, settle_trajectories
 
 BLANK = {"margin": pl.lit(None), "answer": pl.lit(None)}
 
@@ -46,7 +46,7 @@ def test_a_long_table_of_the_same_answers_is_the_same_study(study):
     table = open_study(long)
     assert (table.subject_names, table.item_names) == (study.subject_names, study.item_names)
     assert (table.matrix == study.matrix).all()
-    by_run = [read_trajectories(source, "plain", by="run", order="step") for source in (study, long)]
+    by_run = [settle_trajectories(source, "plain", by="run", order="step") for source in (study, long)]
     assert by_run[0].frame.equals(by_run[1].frame)
     np.testing.assert_allclose(by_run[0].halves, by_run[1].halves, atol=1e-12)
 
@@ -63,8 +63,8 @@ def test_trajectories_are_a_table_that_correlate_reads(study):
 
 
 def test_split_halves_follow_the_seed(study):
-    again, other = (read_trajectories(study, "plain", by="run", order="step", seed=seed).halves for seed in (0, 1))
-    first = read_trajectories(study, "plain", by="run", order="step").halves
+    again, other = (settle_trajectories(study, "plain", by="run", order="step", seed=seed).halves for seed in (0, 1))
+    first = settle_trajectories(study, "plain", by="run", order="step").halves
     assert (first == again).all()
     assert not (first == other).all()
 

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import read_trajectories
+from breadth.records import settle_trajectories
 
 WIDE = pl.DataFrame(
     {
@@ -19,8 +19,8 @@ LONG = WIDE.unpivot(["mnli", "hans", "rte"], index=["run", "step", "seed"], vari
 
 
 def test_wide_and_long_are_the_same():
-    wide = read_trajectories(WIDE, "mnli", by="run", order="step")
-    long = read_trajectories(LONG, "mnli", by="run", order="step")
+    wide = settle_trajectories(WIDE, "mnli", by="run", order="step")
+    long = settle_trajectories(LONG, "mnli", by="run", order="step")
     assert wide.testsets == long.testsets == ("hans", "rte"), "keys such as seed are not scores"
     assert wide.frame.equals(long.frame)
     assert wide.frame.select("run", "step").rows() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
@@ -43,7 +43,7 @@ def test_answers_are_averaged_and_halved():
             for i in range(40)
         ]
     )
-    found = read_trajectories(answers, "in", by="run", order="step", splits=7)
+    found = settle_trajectories(answers, "in", by="run", order="step", splits=7)
     means = answers.group_by("run", "step", "testset").agg(pl.col("correct").mean())
     row = found.frame.row(4, named=True)
     for name in ("in", "x", "y"):
@@ -57,22 +57,22 @@ def test_answers_are_averaged_and_halved():
 
 def test_names_may_be_joined_by_commas_or_hold_them():
     frame = WIDE.rename({"hans": "hans, all"})
-    assert read_trajectories(frame, "mnli", testsets=["hans, all", "rte"]).testsets == ("hans, all", "rte")
-    assert read_trajectories(WIDE, "mnli", testsets="rte,hans").testsets == ("rte", "hans")
+    assert settle_trajectories(frame, "mnli", testsets=["hans, all", "rte"]).testsets == ("hans, all", "rte")
+    assert settle_trajectories(WIDE, "mnli", testsets="rte,hans").testsets == ("rte", "hans")
 
 
 def test_row_labels_are_no_scores(tmp_path):
     import pandas as pd
 
     pd.DataFrame({"m": [0.1, 0.2], "x": [0.3, 0.4], "y": [0.5, 0.6]}).to_csv(tmp_path / "t.csv")
-    assert read_trajectories(tmp_path / "t.csv", "m").testsets == ("x", "y")
+    assert settle_trajectories(tmp_path / "t.csv", "m").testsets == ("x", "y")
     long = LONG.with_row_index("index").with_columns(id=pl.col("index").cast(pl.String))
-    expected = read_trajectories(LONG, "mnli", by="run", order="step").frame
-    assert read_trajectories(long, "mnli", by="run", order="step").frame.equals(expected)
+    expected = settle_trajectories(LONG, "mnli", by="run", order="step").frame
+    assert settle_trajectories(long, "mnli", by="run", order="step").frame.equals(expected)
 
 
 def test_wildcards():
-    assert read_trajectories(WIDE, "mnli", testsets="h*,r?e").testsets == ("hans", "rte")
+    assert settle_trajectories(WIDE, "mnli", testsets="h*,r?e").testsets == ("hans", "rte")
 
 
 @pytest.mark.parametrize(
@@ -90,55 +90,55 @@ def test_wildcards():
 )
 def test_bad_columns(options, message):
     with pytest.raises(InputError, match=message):
-        read_trajectories(WIDE, **options)
+        settle_trajectories(WIDE, **options)
 
 
 def test_duplicate_checkpoints():
     doubled = pl.concat([WIDE, WIDE.head(1)])
     with pytest.raises(InputError, match=r"run=b, step=1 occurs 2 times"):
-        read_trajectories(doubled, "mnli", by="run", order="step")
+        settle_trajectories(doubled, "mnli", by="run", order="step")
     with pytest.raises(InputError, match=r"run=b, step=1, seed=0 occurs 2 times"):
-        read_trajectories(doubled, "mnli")
+        settle_trajectories(doubled, "mnli")
     with pytest.raises(InputError, match=r"testset=mnli occurs 2 times"):
-        read_trajectories(pl.concat([LONG, LONG.head(1)]), "mnli", by="run", order="step")
+        settle_trajectories(pl.concat([LONG, LONG.head(1)]), "mnli", by="run", order="step")
 
 
 def test_text_in_a_default_facet_is_named(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("run,mnli,hans,rte\na,0.1,0.2,0.3\nb,0.1,oops,0.3\nc,0.1,0.2,0.3\n")
     with pytest.raises(InputError, match=r"row 2 \(line 3\), column 'hans': 'oops'"):
-        read_trajectories(path, "mnli")
+        settle_trajectories(path, "mnli")
 
 
 def test_an_order_needs_a_place_for_every_row():
     with pytest.raises(InputError, match="is empty"):
-        read_trajectories(WIDE.with_columns(step=pl.Series([1, None, 1, 0])), "mnli", by="run", order="step")
+        settle_trajectories(WIDE.with_columns(step=pl.Series([1, None, 1, 0])), "mnli", by="run", order="step")
 
 
 def test_order_written_as_text_is_sorted_as_numbers():
     frame = pl.DataFrame({"step": ["10", "9"], "m": [1.0, 2.0], "x": [1.0, 2.0], "y": [0.0, 1.0]})
-    assert read_trajectories(frame, "m", order="step").frame["step"].to_list() == [9.0, 10.0]
+    assert settle_trajectories(frame, "m", order="step").frame["step"].to_list() == [9.0, 10.0]
 
 
 def test_mixed_scales_are_warned_about():
     mixed = WIDE.with_columns(hans=pl.Series([0.61, 0.7, 58.0, 61.0]))
-    (warning,) = [w for w in read_trajectories(mixed, "mnli", by="run", order="step").warnings if "mixed" in w]
+    (warning,) = [w for w in settle_trajectories(mixed, "mnli", by="run", order="step").warnings if "mixed" in w]
     assert "'hans'" in warning
     percent = WIDE.with_columns(hans=pl.Series([61.0, 70.0, 58.0, 2.0]))
-    assert not [w for w in read_trajectories(percent, "mnli", by="run", order="step").warnings if "mixed" in w]
+    assert not [w for w in settle_trajectories(percent, "mnli", by="run", order="step").warnings if "mixed" in w]
 
 
 def test_unordered_checkpoints_are_warned_about():
     frame = pl.DataFrame({"run": ["a"] * 5, "step": range(5), "m": range(5), "x": range(5), "y": range(5)})
-    assert "--order step --by run" in " ".join(read_trajectories(frame, "m").warnings)
+    assert "--order step --by run" in " ".join(settle_trajectories(frame, "m").warnings)
 
 
 def test_answers_outside_0_and_1(tmp_path):
     answers = pl.DataFrame({"run": "a", "testset": ["s", "t"], "item": ["1", "2"], "correct": [1.0, 3.0]})
     with pytest.raises(InputError, match=r"subject 'a' \(row 1\), item '2': 3\.0 is not an answer"):
-        read_trajectories(answers, "s")
+        settle_trajectories(answers, "s")
 
 
 def test_a_test_set_named_like_a_key():
     with pytest.raises(InputError, match="has the name of a column"):
-        read_trajectories(LONG.with_columns(testset=pl.col("testset").replace("hans", "seed")), "mnli", by="run")
+        settle_trajectories(LONG.with_columns(testset=pl.col("testset").replace("hans", "seed")), "mnli", by="run")

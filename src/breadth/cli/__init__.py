@@ -15,6 +15,7 @@ from breadth.cli.calibrate import ability_command, calibrate_command, levels_com
 from breadth.cli.correlate import correlate_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
+from breadth.cli.importing import export_command, import_command
 from breadth.cli.manage import get_command, ls_app, validate_command
 from breadth.cli.options import verb_class
 from breadth.cli.report import report_command, scores_command, view_command
@@ -35,7 +36,11 @@ app = typer.Typer(
 
 #: Verbs by what a person wants: name, command, and where help finds choices and defaults.
 _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
-    "Measure": {"run": (run_command, None), "demo": (demo_command, None)},
+    "Measure": {
+        "run": (run_command, None),
+        "import": (import_command, verb_class("import_logs")),
+        "demo": (demo_command, None),
+    },
     "Analyse": {
         "correlate": (correlate_command, verb_class("correlate")),
         "calibrate": (calibrate_command, verb_class("calibrate", model="breadth.irt:MODELS")),
@@ -51,7 +56,11 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
         "report": (report_command, verb_class("report")),
         "view": (view_command, verb_class("view")),
     },
-    "Manage": {"get": (get_command, None), "validate": (validate_command, None)},
+    "Manage": {
+        "export": (export_command, verb_class("export")),
+        "get": (get_command, None),
+        "validate": (validate_command, None),
+    },
 }
 for _panel, _verbs in _VERBS.items():
     for _name, (_command, _class) in _verbs.items():

@@ -73,7 +73,7 @@ def correlate_command(
 
     * `breadth correlate my-study --score auc`
     """
-    from breadth.cli.terminal import check_outputs, group_progress, print_warnings, write_figure_file
+    from breadth.cli.terminal import check_outputs, count_progress, print_warnings, write_figure_file
     from breadth.correlation import correlate
 
     check_outputs(out, figure)
@@ -83,7 +83,7 @@ def correlate_command(
         adjust=adjust, method=method, robust=robust or None, ci=ci, resamples=resamples,
         windows=windows, item_counts=counts, seed=seed,
     )  # fmt: skip
-    with group_progress("correlating") as progress:
+    with count_progress("correlating", "groups") as progress:
         result = correlate(table, **options, progress=progress)
     print_warnings(result.warnings)
     print_correlation(result)

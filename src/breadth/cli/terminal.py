@@ -105,9 +105,9 @@ def write_figure_file(result: Any, figure: Path | None, heading: str, **options:
 
 
 @contextmanager
-def group_progress(label: str) -> Iterator[Callable[[int, int], None]]:
+def count_progress(label: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar with an estimate of the time left, until the work is done."""
-    with _bar(TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("groups")) as bar:
+    with _bar(TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn(unit)) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

@@ -17,7 +17,7 @@ from breadth.correlation.result import MOST_COMPARED, Correlation, CorrelationBy
 from breadth.correlation.smooth import Adjust
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
-from breadth.records import BIAS, Score, Study, Trajectories, is_study, open_study, read_trajectories
+from breadth.records import BIAS, Score, Study, Trajectories, is_study, open_study, settle_trajectories
 from breadth.results.words import count as counted
 
 Method = Literal["pearson", "spearman"]
@@ -156,7 +156,7 @@ def correlate(
         return _correlate_study(table, control, testsets, by or "run", order or "step", options)
     guess = not isinstance(table, Trajectories)
     if guess:
-        table = read_trajectories(
+        table = settle_trajectories(
             table, control, testsets, by, order, score=score, square_bias=options.adjust == "linear", seed=seed
         )
     if lower_is_better is not None or (guess and table.halves is None):
@@ -259,7 +259,7 @@ def _correlate_study(
     names = [control] if isinstance(control, str) else list(control or ())
     bias = BIAS in names and BIAS not in study.testsets
     if (control and names != [BIAS] * bias) or options.adjust == "none":
-        scores = read_trajectories(
+        scores = settle_trajectories(
             trained, control, testsets, by, order,
             score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
         )  # fmt: skip
@@ -327,7 +327,7 @@ def _with_own_control(
             if not matches:
                 raise unknown_column(pattern, evaluated, study.name, "test set")
             chosen += [name for name in matches if name != control]
-    return read_trajectories(
+    return settle_trajectories(
         study, [control, *others], chosen, by, order,
         score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
     )  # fmt: skip

@@ -129,12 +129,14 @@ def profile(
     for entry in [subjects] if isinstance(subjects, str) else subjects or ():
         whole = entry in study.subject_names
         names += [entry] if whole else [part.strip() for part in entry.split(",") if part.strip()]
-    if study.runs:
+    keys = study.subjects
+    trained = {"run", "model", "step"} <= set(keys.columns) and not keys["step"].null_count()
+    if trained:
         chosen = choose_checkpoints(study, None if subjects is None else names)
     else:
         chosen = evenly(scale.ranked) if subjects is None else _chosen(study, names)
     frame = accuracy_by_level(study, scale.level, subjects=chosen, ability=scale.ability, probability=scale.probability)
-    compared = chosen[::-1] if study.runs else chosen
+    compared = chosen[::-1] if trained else chosen
     warnings = study.warnings
     if not scale.used.all():
         sizes = f"{scale.used.sum():,} of {scale.used.size:,} items"

@@ -5,24 +5,36 @@ this one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.files import LocalStore, Store, atomic_write, checksum
-from breadth.records.importers import Importer, open_study, read_answers, register_importer, unregister_importer
+from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum
+from breadth.records.imported import (
+    LOGS,
+    Imported,
+    foreign_files,
+    imported_responses,
+    imported_study,
+    is_imported,
+    read_imported,
+    write_imported,
+)
+from breadth.records.readers import open_study, read_answers
 from breadth.records.runs import RunRecord
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
 from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of, item_values, score_intervals
 from breadth.records.store import RunStore, StudyStore, is_study
 from breadth.records.study import Study
 from breadth.records.tables import Table, check_target, read_table, write_table
-from breadth.records.trajectories import Trajectories, read_trajectories
+from breadth.records.trajectories import Trajectories, settle_trajectories
 
 __all__ = [
     "BIAS",
     "ITEMS",
+    "LOCK",
+    "LOGS",
     "RESPONSES",
     "SCORES",
     "SHIFTS",
     "SUBJECTS",
-    "Importer",
+    "Imported",
     "InputError",
     "LocalStore",
     "Measure",
@@ -40,14 +52,18 @@ __all__ = [
     "check_target",
     "checksum",
     "conform",
+    "foreign_files",
+    "imported_responses",
+    "imported_study",
+    "is_imported",
     "is_study",
     "item_values",
     "open_study",
     "read_answers",
+    "read_imported",
     "read_table",
-    "read_trajectories",
-    "register_importer",
     "score_intervals",
-    "unregister_importer",
+    "settle_trajectories",
+    "write_imported",
     "write_table",
 ]

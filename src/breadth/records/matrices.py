@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read every array of an NPZ file; Python objects are refused, because reading them can run code."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
     except ValueError as error:
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise InputError(
@@ -69,8 +71,15 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
                 "Save the names as text arrays (dtype str) instead"
             ) from error
         raise InputError(f"{path}: cannot be read as NPZ ({error}). Write it again") from error
-    except (OSError, EOFError, zipfile.BadZipFile, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: cannot be read as NPZ; it is truncated or no NPZ file ({error})") from error
+    except (
+        *(OSError, EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError),
+        *(KeyError, AttributeError, TypeError, NotImplementedError, RuntimeError, MemoryError),
+    ) as error:
+        raise InputError(f"{path}: cannot be read as NPZ; it is truncated or not an NPZ file ({error})") from error
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a member that is not an array comes back as bytes
+            raise InputError(f"{path}: {name!r} is not an array; the file is damaged or not an NPZ file")
+    return arrays
 
 
 def _naming(vectors: dict[str, npt.NDArray[Any]], length: int, prefer: tuple[str, ...]) -> str | None:

@@ -23,6 +23,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 from breadth.records.files import SUM_DIGITS, LocalStore, checksum
+from breadth.records.imported import is_imported
 from breadth.records.runs import RunRecord
 
 DAMAGED = "is damaged (its checksum is wrong)"
@@ -174,11 +175,13 @@ class StudyStore:
 
 
 def is_study(source: object) -> bool:
-    """Whether a path is the directory of a study."""
+    """Whether a path is the directory of a study, run or imported."""
     try:
         folder = Path(source)  # type: ignore[arg-type]
     except TypeError:
         return False
+    if is_imported(folder):
+        return True
     begun = [(folder / name).is_dir() for name in ("runs", "items")]
     return all(begun) or (any(begun) and (folder / "study.yaml").is_file())
 

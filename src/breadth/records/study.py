@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, did_you_mean, listed
+from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.matrices import MISSING
 from breadth.records.runs import SUBJECT_KEYS, RunRecord
 from breadth.records.schemas import SHIFTS, SUBJECTS
@@ -218,9 +219,11 @@ class Study:
 def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = ()) -> Study:
     """Read what a study has answered so far. Nothing is moved or written: damaged files are left out and named.
 
-    ``keys`` is there because every importer takes it; runs and steps tell the subjects of a directory apart.
+    ``keys`` is there because every reader takes it; runs and steps tell the subjects of a directory apart.
     """
     store = StudyStore(source)
+    if is_imported(store.folder):
+        return imported_study(read_imported(store.folder), str(source), store.folder)
     records: dict[str, RunRecord] = {}
     subjects: list[dict[str, Any]] = []
     cells: list[tuple[npt.NDArray[np.intp], pl.DataFrame]] = []

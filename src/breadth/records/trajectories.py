@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records.importers import ANSWER_COLUMNS, IMPORTERS, Npz, Tables, open_study, read_answers
+from breadth.records.readers import ANSWER_COLUMNS, READERS, Npz, Tables, open_study, read_answers
 from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS, ORDER_COLUMNS
 from breadth.records.sensitivity import BIAS, Score, Scored, bias_columns, scored
 from breadth.records.study import Study
@@ -39,7 +39,7 @@ class Trajectories:
     turned: tuple[str, ...] = ()
 
 
-def read_trajectories(
+def settle_trajectories(
     source: Any,
     control: str | Sequence[str] | None,
     testsets: str | Sequence[str] | None = None,
@@ -60,8 +60,8 @@ def read_trajectories(
     answer bias of every subject; ``square_bias`` adds its square, since accuracy is best at some bias and falls on both
     sides of it, which a straight line cannot follow.
     """
-    importer = None if isinstance(source, Study) else next(each for each in IMPORTERS if each.recognises(source))
-    study = None if isinstance(importer, Tables | Npz) else open_study(source)
+    reader = None if isinstance(source, Study) else next(each for each in READERS if each.recognises(source))
+    study = None if isinstance(reader, Tables | Npz) else open_study(source)
     table = read_answers(source) if study is None else Table(study.trajectories, study.name, warnings=study.warnings)
     groups = _names(by, table.frame.columns)
     keys = [*groups, *([order] if order else [])]
@@ -70,7 +70,7 @@ def read_trajectories(
             raise unknown_column(name, table.frame.columns, table.name, "by" if name in groups else "order")
     if study is None and set(table.frame.columns) >= {"testset", *ANSWER_COLUMNS}:
         answers = open_study(table, keys=keys)
-        return read_trajectories(
+        return settle_trajectories(
             answers, control, testsets, by, order, score=score, square_bias=square_bias, splits=splits, seed=seed
         )
     if study is None and set(table.frame.columns) >= {"testset", "score"}:
@@ -98,7 +98,8 @@ def read_trajectories(
     for name in controls:
         if name not in table.frame.columns:
             raise unknown_column(name, table.frame.columns, table.name, "control")
-    chosen = _testsets(table, testsets, controls, keys)
+    known = None if study is None else study.testsets
+    chosen = _testsets(table, testsets, controls, keys, known)
     scores = {name: table.numbers(name) for name in (*controls, *chosen)}
     frame = table.frame.with_columns(series.alias(name) for name, series in scores.items())
     if order is not None and frame[order].dtype == pl.String:
@@ -140,11 +141,17 @@ def _names(given: str | Sequence[str] | None, columns: Sequence[str]) -> tuple[s
 
 
 def _testsets(
-    table: Table, given: str | Sequence[str] | None, controls: Sequence[str], keys: Sequence[str]
+    table: Table,
+    given: str | Sequence[str] | None,
+    controls: Sequence[str],
+    keys: Sequence[str],
+    known: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """The columns to correlate; a column that is a control or a key as well is refused."""
+    """The columns to correlate; a column that is a control or a key as well is refused. ``known`` are a study's."""
     columns, chosen = table.frame.columns, list[str]()
-    if given is None:
+    if given is None and known is not None:
+        chosen += [name for name in known if name in columns and name not in {*controls, *keys}]
+    elif given is None:
         taken = NO_SCORES | {*controls, *keys}
         for values in table.frame.select(name for name in columns if name not in taken):
             numeric = values.dtype.is_numeric()

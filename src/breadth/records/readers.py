@@ -1,6 +1,6 @@
 """Ways in for answers: one class per format, in a registry. Whatever comes in becomes a :class:`Study`.
 
-To add a format, write one class and pass it to :func:`register_importer`: it is tried before the built-in ones.
+Logs of other tools come in through ``breadth.importers``, which writes a directory that is read here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MODEL_NAME = re.compile(
 )
 
 
-class Importer(ABC):
+class Reader(ABC):
     """Reads answers of one format, which is recognised by its Python type or the ending of its file."""
 
     #: What messages and lists call the format.
@@ -69,17 +69,6 @@ class Importer(ABC):
         """Read the answers; ``keys`` are columns that tell subjects apart besides the usual ones."""
 
 
-def register_importer(importer: Importer) -> None:
-    """Add a format; one of the same name is replaced."""
-    unregister_importer(importer.name)
-    IMPORTERS.insert(0, importer)
-
-
-def unregister_importer(name: str) -> None:
-    """Remove a format."""
-    IMPORTERS[:] = [importer for importer in IMPORTERS if importer.name != name]
-
-
 def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
     """Open answers as a :class:`Study`, whatever they are in.
 
@@ -90,16 +79,16 @@ def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
     """
     if isinstance(source, Study):
         return source
-    importer = next(importer for importer in IMPORTERS if importer.recognises(source))
-    study = importer.read(source, keys)
-    if isinstance(importer, StudyDirectory):
+    reader = next(reader for reader in READERS if reader.recognises(source))
+    study = reader.read(source, keys)
+    if isinstance(reader, StudyDirectory):
         return study
     _refuse_bad_values(study)
     _refuse_repeated_names(study)
     return replace(study, warnings=(*study.warnings, *_direction_warnings(study)))
 
 
-class StudyDirectory(Importer):
+class StudyDirectory(Reader):
     """A directory that ``breadth run`` made."""
 
     name = "study directory"
@@ -107,7 +96,7 @@ class StudyDirectory(Importer):
     read = staticmethod(read_study_directory)
 
 
-class Array(Importer):
+class Array(Reader):
     """A numpy array of subjects x items."""
 
     name = "array"
@@ -122,7 +111,7 @@ class Array(Importer):
         return _matrix_study(UNNAMED, source, subjects, items)
 
 
-class Npz(Importer):
+class Npz(Reader):
     """An NPZ file with one matrix of answers.
 
     ``models`` and ``items`` name its axes, ``testset`` groups its items, and ``label`` holds their right answers.
@@ -167,7 +156,7 @@ class Npz(Importer):
         )
 
 
-class Tables(Importer):
+class Tables(Reader):
     """A table of answers, long or wide, in a file or a frame; or a directory of long ones."""
 
     name = "table"
@@ -183,7 +172,7 @@ class Tables(Importer):
         return _from_long(table, keys)
 
 
-class Matrices(Importer):
+class Matrices(Reader):
     """A directory of matrices, NPZ or wide tables, one per test set; long tables go before them (:class:`Tables`).
 
     The name of a file is the test set of its items, unless an NPZ file names test sets itself.
@@ -219,7 +208,7 @@ class Matrices(Importer):
 
 
 #: Formats, in the order in which they are asked whether they recognise a source.
-IMPORTERS: list[Importer] = [StudyDirectory(), Array(), Npz(), Matrices(), Tables()]
+READERS: list[Reader] = [StudyDirectory(), Array(), Npz(), Matrices(), Tables()]
 
 
 def read_answers(source: Any) -> Table:

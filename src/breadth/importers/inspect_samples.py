@@ -1,0 +1,266 @@
+"""Samples of Inspect logs: which item each is, what it asks, and what its scores are as numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from breadth.errors import InputError
+from breadth.importers.logs import Metric
+from breadth.importers.values import entries, mapping, number, numbered, text_item, words
+
+#: The first version whose summaries hold the choices.
+CHOICES_SINCE = (0, 3, 156)
+
+#: What Inspect counts a grade or a word as.
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+TRUTH = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+
+#: How a summary ends a text that it cut, and what it has in place of everything that is not text.
+CUT = "...\n(content truncated)"
+NOT_TEXT = {f"({kind})" for kind in ("Image", "Audio", "Video", "Data", "Document", "Tool_use", "Reasoning")}
+
+#: How a text that is kept elsewhere in the sample begins.
+ATTACHED = "attachment://"
+
+_DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[\w+/=-]+", re.ASCII)
+
+
+class Score(NamedTuple):
+    """What a scorer made of an answer."""
+
+    value: Any
+    answer: str | None
+
+
+class Record(NamedTuple):
+    """A sample in one epoch, as the sample itself or its summary says.
+
+    ``text`` is the input as it is shown; ``asked`` a hash of all of it, images too, where the id is a number.
+    ``choices`` are None where nothing is said of them. The oldest logs have one score without the name of its scorer,
+    which is None. ``failed`` samples ended in an error, ``void`` ones were marked as invalid, and ``cut`` ones lack
+    part of the input or the target.
+    """
+
+    id: str | int
+    epoch: int
+    text: str
+    asked: str
+    choices: tuple[str, ...] | None
+    target: str | None
+    scores: Mapping[str | None, Score]
+    failed: bool
+    void: bool
+    cut: bool
+
+
+def records(samples: Any, where: str) -> list[Record]:
+    """Take from samples or summaries what is used."""
+    if not isinstance(samples, list):
+        raise InputError(f"{where}: expected a list of samples; the file is damaged")
+    return [record(sample, where, k) for k, sample in enumerate(samples, 1)]
+
+
+def record(sample: Any, where: str, k: int = 1) -> Record:
+    """Take from a sample or summary, the ``k``-th of a file, what is used."""
+    id = sample.get("id") if isinstance(sample, dict) else None
+    if type(id) is not str and type(id) is not int:
+        raise InputError(f"{where}, sample {k}: has no id; the file is damaged, or not a log of Inspect")
+    epoch, choices, target = sample.get("epoch"), sample.get("choices"), sample.get("target")
+    text, whole = _input(sample.get("input"), sample.get("attachments"))
+    scores: Any = sample.get("scores") or {None: sample.get("score")}
+    return Record(
+        id,
+        epoch if type(epoch) is int else 1,
+        text,
+        text_item(whole) if type(id) is int else "",
+        tuple(map(str, choices)) if isinstance(choices, list) else None,
+        " | ".join(map(str, target)) if isinstance(target, list) else words(target),
+        {name: _score(score) for name, score in mapping(scores).items() if isinstance(score, dict)},
+        bool(sample.get("error")),
+        bool(sample.get("invalidation")),
+        _is_cut(sample.get("input")) or _is_cut(target),
+    )
+
+
+def _score(score: Mapping[str, Any]) -> Score:
+    answer = score.get("answer")
+    return Score(score.get("value"), answer if isinstance(answer, str) else None)
+
+
+def _is_cut(value: Any) -> bool:
+    """Whether a summary lacks part of a text, or of the messages of an input."""
+    if isinstance(value, str):
+        return value.endswith(CUT) or value in NOT_TEXT
+    if isinstance(value, list):
+        return any(map(_is_cut, value))
+    return isinstance(value, dict) and (_is_cut(value.get("content")) or _is_cut(value.get("text")))
+
+
+def _input(value: Any, attachments: Any) -> tuple[str, str]:
+    """The input as it is shown, with ``[image]`` for an image, and as it identifies an item, with the image itself."""
+    if isinstance(value, str):
+        return _piece(value, attachments)
+    messages = [message for message in entries(value) if isinstance(message, dict)]
+    shown: list[str] = []
+    whole: list[str] = []
+    for message in messages:
+        content = message.get("content")
+        pieces = [_piece(part, attachments) for part in entries(content) or [content] if part]
+        role = f"{message.get('role')}: " if len(messages) > 1 else ""
+        shown.append(role + "\n".join(piece for piece, _ in pieces))
+        whole.append(role + "\n".join(piece for _, piece in pieces))
+    return "\n\n".join(shown), "\n\n".join(whole)
+
+
+def _piece(part: Any, attachments: Any) -> tuple[str, str]:
+    """A part of a message: its text, or what kind of thing it is; and all of it."""
+    if isinstance(part, str):
+        if part.startswith(ATTACHED):
+            attached = mapping(attachments).get(part.removeprefix(ATTACHED))
+            part = attached if isinstance(attached, str) else part
+        return (_DATA.sub("[data]", part) if ";base64," in part else part), part
+    kind = str(mapping(part).get("type"))
+    content = mapping(part).get(kind)
+    if not isinstance(content, str):
+        return f"[{kind}]", json.dumps(part, sort_keys=True)
+    shown, whole = _piece(content, attachments)
+    return shown if kind == "text" else f"[{kind}]", whole
+
+
+class Sample(NamedTuple):
+    """A sample of the data set, with its records by epoch."""
+
+    id: str | int
+    epochs: dict[int, list[Record]]
+
+    def of(self, epoch: int | None) -> list[Record]:
+        """The records of one epoch, or of all."""
+        if epoch is not None:
+            return self.epochs.get(epoch, [])
+        return [row for rows in self.epochs.values() for row in rows]
+
+
+def group(rows: Iterable[Record]) -> list[Sample]:
+    """Group records into samples, in the order of numbered ids; an id with two texts in one epoch is two samples."""
+    by_id: dict[str | int, list[Record]] = {}
+    for row in rows:
+        by_id.setdefault(row.id, []).append(row)
+    samples = [Sample(id, _by_epoch(some)) for id, same in by_id.items() for some in _by_text(same)]
+    return sorted(samples, key=lambda sample: sample.id if isinstance(sample.id, int) else 0)
+
+
+def _by_text(rows: list[Record]) -> Iterable[list[Record]]:
+    """Records of one id as one sample, or as one for each text if there are several in one epoch."""
+    if len(rows) == 1 or len({row.epoch for row in rows}) == len({(row.epoch, row.text) for row in rows}):
+        return [rows]
+    by_text: dict[str, list[Record]] = {}
+    for row in rows:
+        by_text.setdefault(row.text, []).append(row)
+    return by_text.values()
+
+
+def _by_epoch(rows: list[Record]) -> dict[int, list[Record]]:
+    epochs: dict[int, list[Record]] = {}
+    for row in rows:
+        epochs.setdefault(row.epoch, []).append(row)
+    return epochs
+
+
+def choices_told(version: str | None) -> bool:
+    """Whether summaries of a version of Inspect hold the choices; where they have none, there are none."""
+    release = re.match(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", version or "")
+    return bool(release and tuple(map(int, release.groups())) >= CHOICES_SINCE)
+
+
+def describe(sample: Sample, whole: Callable[[Record], Record], texts: bool, told: bool) -> Record:
+    """A record with all that is asked, where this is wanted for the report or needed as the item's identity.
+
+    ``told`` says whether a record without choices is known to have none.
+    """
+    row = next(iter(sample.epochs.values()))[0]
+    if not texts and isinstance(sample.id, str):
+        return row
+    return whole(row) if row.cut or (row.choices is None and not told) else row
+
+
+def identify(samples: Sequence[Sample], described: Sequence[Record]) -> list[str]:
+    """A name per sample that it has in other logs, too: its id if that is text, else a hash of what it asks."""
+    return numbered(
+        sample.id if isinstance(sample.id, str) else text_item(row.asked, *sorted(row.choices or ()))
+        for sample, row in zip(samples, described, strict=True)
+    )
+
+
+def text_columns(rows: Sequence[Record]) -> dict[str, list[Any]]:
+    """What is asked, as columns; a target that is the letter of a choice is the label."""
+    columns: dict[str, list[Any]] = {"text": [], "options": [], "option_labels": [], "label": [], "target": []}
+    for row in rows:
+        labels = [chr(65 + k) if k < 26 else str(k - 25) for k in range(len(row.choices or ()))]
+        columns["text"].append(row.text)
+        columns["options"].append(list(row.choices) if row.choices else None)
+        columns["option_labels"].append(labels or None)
+        columns["label"].append(row.target if row.target in labels else None)
+        columns["target"].append(None if row.target in labels else row.target)
+    return {name: column for name, column in columns.items() if any(column)}
+
+
+class Scores(NamedTuple):
+    """The numbers of every metric by sample and epoch, and how many values of a metric are not numbers."""
+
+    values: dict[Metric, dict[int, dict[int, list[float]]]]
+    others: dict[Metric, int]
+
+
+def score_all(samples: Sequence[Sample], scorers: Sequence[str], failed_count: bool) -> Scores:
+    """Collect the numbers of all metrics. Samples marked as invalid have none, nor have failed ones by default."""
+    values: dict[Metric, dict[int, dict[int, list[float]]]] = {}
+    others: dict[Metric, int] = {}
+    for k, sample in enumerate(samples):
+        for row in sample.of(None):
+            if row.void or (row.failed and not failed_count):
+                continue
+            for name, (value, _) in row.scores.items():
+                scorer = name if name is not None else (*scorers, "score")[0]
+                for key, single in value.items() if isinstance(value, dict) else ((scorer, value),):
+                    metric, converted = Metric(key, scorer), to_number(single)
+                    if converted is not None:
+                        of_sample = values.setdefault(metric, {}).setdefault(k, {})
+                        of_sample.setdefault(row.epoch, []).append(converted)
+                    elif isinstance(single, str | list | dict):
+                        others[metric] = others.get(metric, 0) + 1
+    return Scores(values, others)
+
+
+def to_number(value: Any) -> float | None:
+    """A score as Inspect's ``value_to_float`` sees it; None where it is not a number, or NaN, which means unscored."""
+    if not isinstance(value, str):
+        return number(value)
+    counted = GRADES.get(value, TRUTH.get(value.lower()))
+    if counted is None:
+        try:
+            counted = number(float(value))
+        except ValueError:
+            return None
+    return counted
+
+
+def mean_over(epochs: Mapping[int, Sequence[float]], epoch: int | None) -> float | None:
+    """The mean over all epochs that are scored, or the score in one."""
+    numbers = [one for k, some in epochs.items() if epoch in (None, k) for one in some]
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def answer_of(rows: Sequence[Record], scorers: Sequence[str]) -> str | None:
+    """What the first scorer that says so took as the answer; None where epochs differ."""
+    answers = {_answer(row.scores, scorers) for row in rows}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _answer(scores: Mapping[str | None, Score], scorers: Sequence[str]) -> str | None:
+    for name in (*scorers, *scores):
+        if name in scores and scores[name].answer is not None:
+            return scores[name].answer
+    return None

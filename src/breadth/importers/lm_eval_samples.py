@@ -1,0 +1,168 @@
+"""Files of samples of lm-evaluation-harness as a :class:`Sample` per document, of every version since 2023."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from breadth.errors import InputError
+from breadth.importers.lm_eval_rows import cut_row, endings, last_part, prompted, weighed, whole_row
+from breadth.importers.reading import LogFile
+from breadth.importers.values import entries, mapping, number, text_item, words
+
+#: Keys of a row that are not metrics.
+FIELDS = frozenset(
+    (
+        *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "scores_per_repeat"),
+        *("doc_hash", "prompt_hash", "target_hash"),
+    )
+)
+
+#: Most characters of a prompt that are shown as a question, where there is no document, and of a text as an answer.
+LONGEST_PROMPT, LONGEST_ANSWER = 2000, 200
+
+_GREEDY = frozenset((True, False, "True", "False"))
+_NUMBERED = re.compile(r"(?:prompt|logit)_(\d{1,4})")
+
+Scores = dict[str, float | None]
+
+
+@dataclass(slots=True)
+class Sample:
+    """One document and what became of it; ``scores`` and ``responses`` by filter, or by its place if it has no name.
+
+    ``logs`` are the log-likelihoods of the options, empty where the model writes freely. ``repeats`` are the scores of
+    each attempt by metric, where a log has several attempts.
+    """
+
+    doc_id: int
+    identity: str
+    target: Any
+    logs: list[float]
+    continuations: list[str]
+    text: str | None = None
+    options: list[str] | None = None
+    scores: dict[str | int, Scores] = field(default_factory=dict)
+    responses: dict[str | int, str | None] = field(default_factory=dict)
+    repeats: dict[str | int, dict[str, list[float | None]]] = field(default_factory=dict)
+
+
+def read_samples(file: LogFile, texts: bool, fast: bool = True) -> list[Sample]:
+    """Read the samples of a file (0.4 and later), in the order of their documents' numbers.
+
+    Several lines of one document are those of several filters. ``fast=False`` parses every line whole.
+    """
+    samples: dict[tuple[int, str], Sample] = {}
+    expected: set[str] | None = None
+    named: bool | None = None
+    for line, content in file.rows():
+        row = cut_row(content, expected, texts) if expected else None
+        if row is None:
+            row = whole_row(content, texts, str(file.path), line)
+            last = row.rest.keys() - {"doc_id", "doc", "target", "arguments", "resps"}
+            expected = last if fast and len(row.rest) - len(last) == 5 and not file.is_list else None
+        document, rest, _ = row
+        hashed, is_named = rest.get("doc_hash"), type(rest.get("filter")) is str
+        if is_named is not named and named is not None:
+            raise InputError(
+                f"{file.path}, line {line}: some lines name their filter, others do not; the file is damaged"
+            )
+        named = is_named
+        identity = (hashed if type(hashed) is str and hashed else document.hashed or "")[:16]
+        sample = samples.get((document.doc_id, identity))
+        if sample is None:
+            logs = _log_likelihoods(rest.get("filtered_resps"))
+            continuations, options = weighed(row, content, len(logs), texts) if logs else ([], None)
+            text = (document.text or prompted(row, content)) if texts else None
+            sample = Sample(document.doc_id, identity, document.target, logs, continuations, text, options)
+            samples[document.doc_id, identity] = sample
+        _score_row(sample, rest, file, line)
+    return sorted(samples.values(), key=lambda sample: sample.doc_id)
+
+
+def _score_row(sample: Sample, row: dict[str, Any], file: LogFile, line: int) -> None:
+    """Add the scores of one line; a line without a filter's name is that of the next filter."""
+    name, responses, repeats = row.get("filter"), row.get("filtered_resps"), row.get("scores_per_repeat")
+    key = name if type(name) is str else len(sample.scores)
+    scores = _scores(row)
+    if sample.scores.setdefault(key, scores) != scores:
+        raise InputError(
+            f"{file.path}, line {line}: doc_id {sample.doc_id} has two different scores for filter {key!r}; the file "
+            "holds several runs, split it"
+        )
+    first = responses[0] if type(responses) is list and responses else responses
+    sample.responses[key] = first if type(first) is str and len(first) <= LONGEST_ANSWER else None
+    if repeats:
+        attempts = {name: list(map(_score, entries(values))) for name, values in mapping(repeats).items()}
+        sample.repeats[key] = {name: values for name, values in attempts.items() if values}
+
+
+def read_written_out(file: LogFile, texts: bool) -> list[Sample]:
+    """Read what ``--write_out`` wrote in 2023: prompts, log-likelihoods and scores as text, no documents.
+
+    A document is identified by the last paragraph of its prompts: those before it are few-shot examples. Documents
+    which that does not tell apart are identified by their whole prompts.
+    """
+    samples: list[Sample] = []
+    whole: list[str] = []
+    for k, element in enumerate(entries(file.json())):
+        row = mapping(element)
+        places = sorted({int(match[1]) for key in row if (match := _NUMBERED.fullmatch(key))})
+        prompts = [words(row.get(f"prompt_{place}")) or "" for place in places]
+        if not any(prompts):
+            raise InputError(f"{file.path}, element {k + 1}: has no prompt_0; the file is damaged")
+        answers = [row.get(f"logit_{place}") for place in places]
+        logs = _log_likelihoods([value if isinstance(value, list) else [value, False] for value in answers])
+        start, rests = endings(prompts) if len(prompts) > 1 else (prompts[0], [""])
+        last = last_part(start)
+        doc_id = row.get("doc_id")
+        identity = text_item(*(last + rest for rest in rests))
+        sample = Sample(doc_id if type(doc_id) is int else k, identity, row.get("truth"), logs, [])
+        whole.append(text_item(*prompts))
+        if texts:
+            sample.text, sample.options = last[-LONGEST_PROMPT:].strip() or None, rests if logs else None
+        sample.scores[0] = {
+            key: _score(value)
+            for key, value in row.items()
+            if key not in ("doc_id", "truth") and not _NUMBERED.fullmatch(key)
+        }
+        if answers and isinstance(answers[0], str) and not logs and len(answers[0]) <= LONGEST_ANSWER:
+            sample.responses[0] = answers[0]
+        samples.append(sample)
+    count = Counter(sample.identity for sample in samples)
+    for sample, identity in zip(samples, whole, strict=True):
+        if count[sample.identity] > 1:
+            sample.identity = identity
+    return sorted(samples, key=lambda sample: sample.doc_id)
+
+
+def _log_likelihoods(responses: Any) -> list[float]:
+    """Log-likelihoods of two or more options, each given with whether it is the greedy one; else empty."""
+    if type(responses) is not list or len(responses) < 2:
+        return []
+    try:
+        logs = [float(value) for value, greedy in responses if greedy in _GREEDY]
+    except (TypeError, ValueError, OverflowError):
+        return []
+    return logs if len(logs) == len(responses) else []
+
+
+def _scores(row: dict[str, Any]) -> Scores:
+    names = row.get("metrics")
+    if type(names) is not list:
+        return {key: _score(value) for key, value in row.items() if key not in FIELDS}
+    return {name: _score(row.get(name)) for name in names if type(name) is str}
+
+
+def _score(value: Any) -> float | None:
+    """A score; some versions write numbers and truth values as text."""
+    if isinstance(value, str):
+        if value in ("True", "False"):
+            return float(value == "True")
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    return number(value)

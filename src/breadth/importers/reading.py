@@ -1,0 +1,319 @@
+"""Files of logs: what they are by their first bytes, and how to read them without trusting them.
+
+JSON is read by orjson; what it refuses but Python's json reads (NaN, Infinity) is read by that. Members of zip archives
+are decompressed up to a limit, nothing is unpacked to disk, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import lzma
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+import zstandard
+
+from breadth.errors import InputError
+
+#: Bytes that are read from disk at once: lines of logs are long, and small buffers cost four times as much.
+BUFFER = 1 << 20
+
+#: Bytes of a file by which its format is judged.
+HEAD = 1 << 16
+
+#: Most bytes of a file, or of one member of an archive, that are held in memory at once.
+MOST_BYTES = 1 << 29
+
+#: Most values in what is parsed at once: a few bytes of JSON may take a hundred as Python objects.
+MOST_VALUES = 20_000_000
+
+#: What has fewer bytes than this is read without asking how much it was compressed or how many values it has.
+SMALL = 1 << 26
+
+#: What unpacks to more than this many times its size is refused. Logs shrink 5 to 100 times, a zip bomb 100,000 times.
+MOST_RATIO = 1000
+
+#: Zstandard in zip archives; Python before 3.14 does not know it.
+ZSTANDARD = 93
+
+#: What ``zipfile`` raises on damaged archives.
+BAD_ARCHIVE = (
+    *(zipfile.BadZipFile, OSError, EOFError, ValueError, OverflowError, RuntimeError, struct.error),
+    *(zlib.error, lzma.LZMAError, zstandard.ZstdError),
+)
+
+# A string may be cut off by the end of the head. Possessive, or a cut string with many quotes takes minutes.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]:]', re.DOTALL)
+
+# The start of a list with an object per indented block.
+_INDENTED = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\n  \{\n")
+
+# Half of a surrogate pair, escaped or as bytes: Python reads it, but nothing can write it.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A file that may be a log."""
+
+    path: Path
+    size: int
+    head: bytes
+
+    @classmethod
+    def look(cls, path: Path) -> LogFile:
+        """Look at the first bytes of a file."""
+        try:
+            with path.open("rb") as file:
+                return cls(path, path.stat().st_size, file.read(HEAD))
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Keys of the first JSON object that the head shows, whether alone, on a line, or first in a list."""
+        depth, start, keys, last = 0, 0, set(), b""
+        text = self.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        if text[:1] not in (b"{", b"["):
+            return frozenset()
+        for match in _TOKEN.finditer(text):
+            token = match[0]
+            if token in (b"{", b"["):
+                depth += 1
+                start = start or (depth if token == b"{" else 0)
+            elif token in (b"}", b"]"):
+                depth -= 1
+                if depth < start:
+                    break
+            elif token == b":" and depth == start:
+                keys.add(last[1:-1].decode(errors="replace"))
+            last = token
+        return frozenset(keys)
+
+    @cached_property
+    def is_list(self) -> bool:
+        """Whether the file is one JSON list."""
+        return self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+    @cached_property
+    def members(self) -> frozenset[str]:
+        """Names in a zip archive; empty for other files."""
+        if not self.head.startswith(b"PK"):
+            return frozenset()
+        try:
+            with zipfile.ZipFile(self.path) as archive:
+                return frozenset(archive.namelist())
+        except BAD_ARCHIVE:
+            return frozenset()
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Columns of a Parquet file; empty for other files."""
+        if not self.head.startswith(b"PAR1"):
+            return frozenset()
+        import polars as pl
+
+        try:
+            return frozenset(pl.read_parquet_schema(self.path))
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            return frozenset()
+
+    def read(self) -> bytes:
+        """The whole file, if it is not too large to be held in memory."""
+        if self.size > MOST_BYTES:
+            raise InputError(f"{self.path}: has {self.size:,} bytes; at most {MOST_BYTES:,} are read at once")
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
+
+    def json(self) -> Any:
+        """The whole file as one JSON value."""
+        return parse(self.read(), str(self.path))
+
+    def rows(self) -> Iterator[tuple[int, bytes]]:
+        """JSON values one at a time, each with its line: the lines of a file, or the elements of one list.
+
+        A list with an element per indented block, as ``json.dumps(indent=2)`` writes it, is cut at these blocks, so it
+        may be larger than memory: a raw line break never occurs inside a JSON string.
+        """
+        try:
+            with self.path.open("rb", buffering=BUFFER) as file:
+                if not self.is_list:
+                    lines = file if self.size <= MOST_BYTES else _short(file, str(self.path))
+                    yield from ((k, line) for k, line in enumerate(lines, 1) if not line.isspace())
+                elif _INDENTED.match(self.head):
+                    yield from blocks(file, str(self.path))
+                else:
+                    for k, element in enumerate(_list(self.json(), str(self.path)), 1):
+                        yield k, _dumped(element, f"{self.path}, element {k}")
+        except OSError as error:
+            raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
+
+
+def _short(file: BinaryIO, where: str) -> Iterator[bytes]:
+    """Lines that fit into memory."""
+    for k, line in enumerate(iter(lambda: file.readline(MOST_BYTES + 1), b""), 1):
+        if len(line) > MOST_BYTES:
+            raise InputError(f"{where}, line {k}: has more than {MOST_BYTES:,} bytes; at most that many are read")
+        yield line
+
+
+def _dumped(element: Any, where: str) -> bytes:
+    """An element of a list as JSON again; what orjson cannot write (large integers, deep nesting) by Python's json."""
+    try:
+        return orjson.dumps(element)
+    except orjson.JSONEncodeError:
+        try:
+            return json.dumps(element).encode()
+        except RecursionError:
+            raise InputError(f"{where}: is nested too deep") from None
+
+
+def blocks(lines: Iterable[bytes], where: str, indent: int = 2, first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Elements of the first list whose elements are objects indented by ``indent``, each with its line.
+
+    ``first`` is the number of the first line.
+    """
+    margin = b" " * indent
+    opening, closing, end = margin + b"{", margin + b"}", margin[2:] + b"]"
+    block: list[bytes] = []
+    start, size = 0, 0
+    for k, line in enumerate(lines, first):
+        bare = line.rstrip(b", \t\r\n")
+        if not block:
+            if bare == opening:
+                start, size = k, 0
+            elif start and bare == end:
+                return
+            elif start and bare == opening + b"}":
+                yield k, b"{}"
+                continue
+            elif start and bare:
+                raise InputError(f"{where}, line {k}: expected an object or the end of a list; the file is damaged")
+            else:
+                continue
+        block.append(line)
+        size += len(line)
+        if size > MOST_BYTES:
+            raise InputError(f"{where}, line {start}: has more than {MOST_BYTES:,} bytes; at most that many are read")
+        if bare == closing:
+            yield start, b"".join(block).rstrip(b", \t\r\n")
+            block = []
+    raise InputError(f"{where}, line {start}: the file ends inside a list; it is damaged or still being written")
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{where}: expected a JSON list")
+    return value
+
+
+def parse(content: bytes | memoryview, where: str, line: int | None = None) -> Any:
+    """Parse JSON; NaN and Infinity are read as Python reads them, halves of surrogate pairs become question marks."""
+    if len(content) > SMALL and sum(map(bytes(content).count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise InputError(f"{where}: has more than {MOST_VALUES:,} values; at most that many are read at once")
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as refused:
+        try:
+            value = json.loads(bytes(content))
+            if _SURROGATE.search(content):
+                value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+            return value
+        except (ValueError, RecursionError):
+            place = f"{where}, line {line if line is not None else refused.lineno}"
+            raise InputError(
+                f"{place}: is not JSON ({refused.msg}); the file is damaged or still being written"
+            ) from None
+
+
+@contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Keep Python from looking for garbage while a file is parsed: there is none, and it takes half of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def beside(path: Path) -> Any:
+    """A companion file as JSON, kept for the next log that needs it; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _companion(path, status.st_mtime_ns, status.st_size) if path.is_file() else None
+
+
+@lru_cache(maxsize=32)
+def _companion(path: Path, _changed: int, _size: int) -> Any:
+    return LogFile.look(path).json()
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """Open a zip archive, unless it is damaged or a zip bomb."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except BAD_ARCHIVE as error:
+        raise InputError(f"{path}: is not a whole zip archive ({error}); it is damaged or truncated") from None
+    members = archive.infolist()
+    unpacked, packed = sum(info.file_size for info in members), sum(info.compress_size for info in members)
+    if unpacked > max(MOST_BYTES, MOST_RATIO * min(packed, path.stat().st_size)):
+        archive.close()
+        raise InputError(f"{path}: would unpack to {unpacked:,} bytes, {unpacked // max(packed, 1):,} times its size")
+    return archive
+
+
+def member(archive: zipfile.ZipFile, name: str, most: int = MOST_BYTES) -> bytes:
+    """One member of a zip archive, decompressed up to a limit; knows zstandard, in several frames, too."""
+    where = f"{archive.filename}, {name}"
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        raise InputError(f"{where}: is not in the archive") from None
+    if (size := max(info.file_size, info.compress_size)) > most:
+        raise InputError(f"{where}: would take {size:,} bytes; at most {most:,} are read")
+    if info.file_size > max(SMALL, MOST_RATIO * info.compress_size):
+        ratio = info.file_size // max(info.compress_size, 1)
+        raise InputError(f"{where}: would unpack to {ratio:,} times its size; at most {MOST_RATIO:,} times are read")
+    try:
+        if info.compress_type == ZSTANDARD:
+            with zstandard.ZstdDecompressor().stream_reader(_stored(archive, info), read_across_frames=True) as stream:
+                content = stream.read(info.file_size + 1)
+        else:
+            with archive.open(info) as file:
+                content = file.read(info.file_size + 1)
+        if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+            raise zipfile.BadZipFile("checksum or size differs")
+    except (*BAD_ARCHIVE, MemoryError) as error:
+        raise InputError(f"{where}: cannot be unpacked ({error}); the file is damaged") from error
+    return content
+
+
+def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> io.BytesIO:
+    """The compressed bytes of a member, found by its local header."""
+    file = archive.fp
+    if file is None:
+        raise zipfile.BadZipFile("closed")
+    file.seek(info.header_offset)
+    header = file.read(30)
+    if header[:4] != b"PK\x03\x04":
+        raise zipfile.BadZipFile("bad local header")
+    name, extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
+    file.seek(info.header_offset + 30 + name + extra)
+    return io.BytesIO(file.read(info.compress_size))

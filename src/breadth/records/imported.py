@@ -1,0 +1,176 @@
+"""The directory that ``breadth import`` makes: answers from elsewhere, with where each came from.
+
+    import.json                 names the three tables that belong together
+    logs.<sum>.parquet          a row per log: subject, test set, metric, source file and its checksum, tool, version
+    items.<sum>.parquet         a row per item, with its texts
+    responses.<sum>.parquet     a row per answer; ``log`` and ``item`` are rows of the other two
+
+The tables are written first, then ``import.json`` is replaced in one step: an interrupted import changes nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from breadth.errors import InputError
+from breadth.records.files import SUM_DIGITS, LocalStore, checksum
+
+if TYPE_CHECKING:
+    from breadth.records.study import Study
+
+MANIFEST = "import.json"
+
+#: Number of the layout; a directory of another one is refused.
+LAYOUT = 1
+
+#: What a log is: where its answers came from, how they were scored, and which subject gave them.
+LOGS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "subject": pl.String, "run": pl.String, "model": pl.String, "step": pl.Int64, "testset": pl.String,
+    "metric": pl.String, "variant": pl.String, "rows": pl.Int64, "answered": pl.Int64, "mean": pl.Float64,
+    "stated": pl.Float64, "tool": pl.String, "version": pl.String, "path": pl.String, "checksum": pl.String,
+    "stamp": pl.String, "identity": pl.String, "attributes": pl.String, "settings": pl.String,
+    "notes": pl.List(pl.String),
+}  # fmt: skip
+
+RESPONSES = pl.Schema(
+    {"log": pl.UInt32, "item": pl.UInt32, "correct": pl.Float64, "margin": pl.Float32, "answer": pl.String}
+)
+
+#: Notes on single logs that are shown.
+MOST_NOTES = 8
+
+_TABLE = re.compile(rf"^(logs|items|responses)\.[0-9a-f]{{{SUM_DIGITS}}}\.parquet$")
+
+
+class Imported(NamedTuple):
+    """What was imported: a row per log, per item and per answer."""
+
+    logs: pl.DataFrame
+    items: pl.DataFrame
+    responses: pl.DataFrame
+
+
+def is_imported(folder: Path) -> bool:
+    """Whether a directory was made by ``breadth import``."""
+    return (folder / MANIFEST).is_file()
+
+
+def foreign_files(folder: Path) -> list[str]:
+    """Files and folders in a directory that no import wrote."""
+    return [name for name in LocalStore(folder).names() if not _TABLE.match(name) and not name.startswith(".")]
+
+
+def write_imported(folder: Path, imported: Imported) -> bool:
+    """Write what was imported; returns whether anything changed. The caller holds the lock of the directory."""
+    store = LocalStore(folder)
+    store.clean("")
+    before, tables = store.read(MANIFEST), {}
+    for name, frame in imported._asdict().items():
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd", statistics=False)
+        tables[name] = f"{name}.{checksum(buffer.getvalue())}.parquet"
+        if not store.exists(tables[name]):
+            store.write(tables[name], buffer.getvalue())
+    manifest = json.dumps({"layout": LAYOUT, "tables": tables}, indent=1).encode()
+    if manifest != before:
+        store.write(MANIFEST, manifest)
+    for name in store.names():
+        if _TABLE.match(name) and name not in tables.values():
+            store.delete(name)
+    return manifest != before
+
+
+def read_imported(folder: Path) -> Imported:
+    """Read the tables of an import; a damaged one is refused by name."""
+    store, path = LocalStore(folder), folder / MANIFEST
+    try:
+        manifest = json.loads(store.read(MANIFEST) or b"")
+        layout, names = manifest["layout"], [str(manifest["tables"][name]) for name in Imported._fields]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: is damaged; delete the directory and run `breadth import` again") from error
+    if layout != LAYOUT:
+        raise InputError(f"{path}: was written by another version of breadth (layout {layout}); import the logs again")
+    frames = []
+    for name in names:
+        content = store.read(name) if _TABLE.match(name) else None
+        if content is None or checksum(content) not in name:
+            fault = "is missing" if content is None else "is damaged (its checksum is wrong)"
+            raise InputError(f"{folder / name}: {fault}; delete the directory and run `breadth import` again")
+        frames.append(pl.read_parquet(io.BytesIO(content)))
+    return Imported(*frames)
+
+
+def imported_study(imported: Imported, name: str, folder: Path | None = None, notes: Sequence[str] = ()) -> Study:
+    """Imported answers as a study; subjects are described by what their logs agree on."""
+    from breadth.records.study import Study, compact
+
+    logs = imported.logs
+    subjects = logs.select("subject").unique(maintain_order=True).with_row_index("row")
+    row = logs.join(subjects, on="subject", how="left", maintain_order="left")["row"].to_numpy()
+    log, item = (imported.responses[key].to_numpy() for key in ("log", "item"))
+    correct = np.full((subjects.height, imported.items.height), np.nan)
+    correct[row[log], item] = imported.responses["correct"].to_numpy()
+    margins = imported.responses["margin"]
+    margin = None
+    if margins.is_not_null().any():
+        margin = np.full(correct.shape, np.nan, np.float32)
+        margin[row[log], item] = margins.fill_null(np.nan).to_numpy()
+    return Study(
+        name,
+        described_subjects(logs),
+        imported.items,
+        compact(correct),
+        margin,
+        folder=folder,
+        warnings=tuple(dict.fromkeys([*notes, *_log_notes(logs)])),
+    )
+
+
+def _log_notes(logs: pl.DataFrame) -> list[str]:
+    """Notes on logs, each with its file; where many logs have notes, the first of them and their number."""
+    notes = [
+        note if note.startswith(path) else f"{path}: {note}"
+        for path, lines in logs.select("path", "notes").iter_rows()
+        for note in lines
+    ]
+    more = [f"{len(notes) - MOST_NOTES:,} more notes on single logs, in the column notes of the table of logs"]
+    return notes[:MOST_NOTES] + more * (len(notes) > MOST_NOTES)
+
+
+def imported_responses(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of answers with the types of an import."""
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in RESPONSES.items()).with_columns(
+        pl.col("margin").fill_nan(None)
+    )
+
+
+def described_subjects(logs: pl.DataFrame) -> pl.DataFrame:
+    """A row per subject: run and step if any log has a step, model, what tells it apart, tool and version.
+
+    A model that answered in several ways is a model for each of them: reports take the mean over subjects of one model.
+    """
+    attributes = [json.loads(text) for text in logs["attributes"]]
+    names = list(dict.fromkeys(key for row in attributes for key in row))
+    own = pl.DataFrame(
+        {name: [None if row.get(name) is None else str(row[name]) for row in attributes] for name in names},
+        schema=dict.fromkeys(names, pl.String),
+    )
+    keys = ["run", "step"] if logs["step"].is_not_null().any() else []
+    ways = pl.col("run").n_unique().over("model")
+    model = pl.when(ways > 1).then("run").otherwise("model").alias("model")
+    known = logs.select("subject", *keys, model, "tool", "version").hstack(
+        own.select(name for name in names if name not in {"subject", "run", "step", "model", "tool", "version"})
+    )
+    agreed = [pl.col(name).first() for name in (*keys, "model")]
+    rest = known.columns[2 + len(keys) :]
+    joined = [pl.col(name).drop_nulls().unique(maintain_order=True).str.join(", ") for name in rest]
+    frame = known.group_by("subject", maintain_order=True).agg(*agreed, *joined)
+    return frame.with_columns(pl.when(pl.col(name) != "").then(name) for name in rest)

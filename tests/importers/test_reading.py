@@ -1,0 +1,237 @@
+import json
+import math
+import struct
+import zipfile
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadth.errors import InputError
+from breadth.importers import reading
+from breadth.importers.reading import LogFile, beside, blocks, member, open_archive, parse
+from import_inspect import DEFLATED, STORED, ZSTANDARD, write_archive
+
+METHODS = (STORED, DEFLATED, ZSTANDARD)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="log"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return LogFile.look(path)
+
+    return write
+
+
+class TestLooking:
+    @pytest.mark.parametrize(
+        ("content", "keys"),
+        [
+            (b'{"a": {"b": 1}, "c": [{"d": ":"}]}', {"a", "c"}),
+            (b'\xef\xbb\xbf\n [{"a": 1, "b": "}"}, {"c": 1}]', {"a", "b"}),
+            (b'{"a": 1}\n{"b": 1}\n', {"a"}),
+            (b'{"\\"": 1, "b\\\\": {"c', {'\\"', "b\\\\"}),
+            (b'{"a": "cut \\" off: {', {"a"}),
+            (b"[[[", set()),
+            (b"", set()),
+            (b"# a: {b: 1}", set()),
+        ],
+    )
+    def test_keys_of_the_first_object(self, write, content, keys):
+        assert write(content).keys == keys
+
+    def test_a_text_full_of_quotes_is_one_text(self, write):
+        assert write(b'{"a": "' + b'\\": {' * reading.HEAD).keys == {"a"}  # took minutes when each started a text
+
+    def test_other_files_have_no_members_and_columns(self, write):
+        for content in (b"PK\3\4", b"PAR1", b"PAR1" + bytes(50) + b"PAR1", b"{}"):
+            assert write(content).members == write(content).columns == frozenset()
+
+    def test_a_file_that_cannot_be_read_is_named(self, tmp_path):
+        with pytest.raises(InputError, match=r"gone\.json: cannot be read"):
+            LogFile.look(tmp_path / "gone.json")
+
+    def test_a_file_larger_than_the_limit_is_not_read(self, write, monkeypatch):
+        monkeypatch.setattr(reading, "MOST_BYTES", 10)
+        with pytest.raises(InputError, match="log: has 12 bytes; at most 10"):
+            write(b'["123456789]').json()
+        assert list(write(b"1\n2\n" * 5).rows())[-1] == (10, b"2\n")
+        with pytest.raises(InputError, match="log, line 2: has more than 10 bytes"):
+            list(write(b'1\n"' + bytes(20)).rows())
+
+
+class TestRows:
+    @pytest.mark.parametrize("indent", [None, 0, 1, 2, 4])
+    @given(
+        rows=st.lists(
+            st.dictionaries(
+                st.text(),
+                st.none() | st.floats(allow_nan=False, allow_infinity=False) | st.text() | st.lists(st.text()),
+            ),
+            max_size=5,
+        )
+    )
+    def test_rows_of_a_list_are_its_elements(self, tmp_path_factory, indent, rows):
+        path = tmp_path_factory.mktemp("rows") / "log"
+        path.write_text(json.dumps(rows, indent=indent), newline="")
+        assert [parse(row, "") for _, row in LogFile.look(path).rows()] == rows
+
+    def test_lines_are_counted_and_empty_ones_skipped(self, write):
+        assert list(write(b'{"a": 1}\n\n{"a": 2}').rows()) == [(1, b'{"a": 1}\n'), (3, b'{"a": 2}')]
+        rows = json.dumps([{"a": 1}, {}, {"b": [1, {"c": 2}]}], indent=2).encode()
+        assert [(line, orjson.loads(row)) for line, row in write(rows).rows()] == [
+            (2, {"a": 1}),
+            (5, {}),
+            (6, {"b": [1, {"c": 2}]}),
+        ]
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            (b"]\n", b"", "line 5: the file ends inside a list"),
+            (b"  },\n", b"", "is not JSON"),
+            (b'  {\n    "b"', b'  7,\n  {\n    "b"', "line 5: expected an object"),
+            (b'  {\n    "b"', b'  {"lost": 1},\n  {\n    "b"', "line 5: expected an object"),
+        ],
+    )
+    def test_damaged_blocks_are_refused_not_skipped(self, write, old, new, message):
+        content = json.dumps([{"a": 1}, {"b": 2}], indent=2).encode() + b"\n"
+        file = write(content.replace(old, new))
+        with pytest.raises(InputError, match=message):
+            [parse(row, "log", line) for line, row in file.rows()]
+
+    def test_a_block_has_a_limit(self, monkeypatch):
+        monkeypatch.setattr(reading, "MOST_BYTES", 10)
+        with pytest.raises(InputError, match="log, line 1: has more than 10 bytes"):
+            list(blocks([b"  {\n", b"    123456789\n"], "log"))
+
+    def test_elements_that_orjson_cannot_write_are_still_rows(self, write):
+        deep = "[" * 300 + "]" * 300
+        file = write(f'[{{"large": {10**30}}}, {{"not": NaN}}, {deep}]'.encode())
+        large, nan, nested = (parse(row, "") for _, row in file.rows())
+        assert large["large"] == pytest.approx(1e30)
+        assert nan["not"] is None or math.isnan(nan["not"])
+        assert json.dumps(nested) == deep
+
+    def test_nesting_beyond_all_limits_is_refused(self, write):
+        with pytest.raises(InputError, match="log"):
+            list(write(b"[" * 100_000).rows())
+
+
+class TestParse:
+    def test_nan_and_infinity(self):
+        value = parse(b'{"a": NaN, "b": -Infinity, "c": 1}', "log")
+        assert math.isnan(value["a"])
+        assert value["b"] == -math.inf
+
+    @pytest.mark.parametrize("content", [rb'["\ud800"]', b'["\xed\xa0\x80"]', rb'[NaN, "\udc00x"]'])
+    def test_halves_of_surrogate_pairs_can_be_written_again(self, content):
+        text = parse(content, "log")[-1]
+        assert text.encode()
+        assert "?" in text
+
+    def test_whole_surrogate_pairs_stay(self):
+        assert parse(rb'[NaN, "\ud83d\ude00"]', "log")[1] == "😀"
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"{", b'{"a": 1}}', b"\xff", b"[" * 5000, b"9" * 5000, b'{"a": ' * 2000, b"nul", b"\x00" * 9]
+    )
+    def test_what_is_not_json_is_refused_with_file_and_line(self, content):
+        with pytest.raises(InputError, match=r"^log, line 7: is not JSON \(.*\); the file is damaged"):
+            parse(content, "log", 7)
+
+    def test_huge_numbers(self):
+        assert parse(b"1" * 400, "log") == int("1" * 400)
+        assert parse(b"1e999", "log") == math.inf
+
+    def test_the_line_is_the_parsers_where_none_is_given(self):
+        with pytest.raises(InputError, match="log, line 3: is not JSON"):
+            parse(b'{\n"a":\n}', "log")
+
+    def test_too_many_values_are_refused_before_they_fill_the_memory(self, monkeypatch):
+        monkeypatch.setattr(reading, "SMALL", 10)
+        monkeypatch.setattr(reading, "MOST_VALUES", 10)
+        assert len(parse(b"[%b]" % b",".join([b"1"] * 9), "log")) == 9
+        with pytest.raises(InputError, match="log: has more than 10 values"):
+            parse(b"[%b]" % b",".join([b"[]"] * 9), "log")
+
+
+def test_a_companion_is_kept_until_it_changes(tmp_path):
+    path = tmp_path / "results.json"
+    assert beside(path) is None
+    path.write_text("[1]")
+    assert beside(path) is beside(path)
+    path.write_text("[1, 2]")
+    assert beside(path) == [1, 2]
+    assert beside(tmp_path) is None
+
+
+class TestArchives:
+    @pytest.mark.parametrize("method", METHODS)
+    @given(content=st.binary(max_size=2000), frames=st.integers(1, 4))
+    def test_members_come_back(self, tmp_path_factory, method, content, frames):
+        path = tmp_path_factory.mktemp("zip") / "log.eval"
+        write_archive(path, [("a", content), ("b/c.json", b"{}")], method, frames)
+        with open_archive(path) as archive:
+            assert member(archive, "a") == content
+            assert member(archive, "b/c.json") == b"{}"
+        assert LogFile.look(path).members == {"a", "b/c.json"}
+
+    def test_the_writer_of_the_tests_writes_what_zipfile_reads(self, tmp_path):
+        write_archive(tmp_path / "zip", [("a", b"1" * 99), ("b", b"")], DEFLATED)
+        with zipfile.ZipFile(tmp_path / "zip") as archive:
+            assert archive.testzip() is None
+            assert archive.read("a") == b"1" * 99
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_damage_is_refused(self, tmp_path, method):
+        path = tmp_path / "log.eval"
+        content = json.dumps({str(k): k * k for k in range(200)}).encode()
+        write_archive(path, [("header.json", content)], method)
+        whole = path.read_bytes()
+        for position in range(41, len(whole) - 80, 41):
+            path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x5A]) + whole[position + 1 :])
+            with open_archive(path) as archive, pytest.raises(InputError, match=r"header\.json: cannot be unpacked"):
+                member(archive, "header.json")
+        for length in range(0, len(whole), 37):
+            path.write_bytes(whole[:length])
+            with pytest.raises(InputError, match="is not a whole zip archive"):
+                open_archive(path)
+
+    def test_a_member_that_is_not_there(self, tmp_path):
+        write_archive(tmp_path / "zip", [("a", b"1")])
+        with (
+            open_archive(tmp_path / "zip") as archive,
+            pytest.raises(InputError, match="zip, b: is not in the archive"),
+        ):
+            member(archive, "b")
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_large_members_are_refused_by_the_size_that_they_state(self, tmp_path, method):
+        write_archive(tmp_path / "zip", [("a", bytes(101))], method)
+        with open_archive(tmp_path / "zip") as archive:
+            with pytest.raises(InputError, match="zip, a: would take 101 bytes; at most 100 are read"):
+                member(archive, "a", most=100)
+            assert len(member(archive, "a", most=101)) == 101
+
+    @pytest.mark.parametrize("method", [DEFLATED, ZSTANDARD])
+    def test_a_member_that_lies_about_its_size_is_refused(self, tmp_path, method):
+        path = tmp_path / "zip"
+        write_archive(path, [("a", bytes(100_000))], method)
+        for stated in (10, 99_999, 100_001):
+            path.write_bytes(path.read_bytes().replace(struct.pack("<I", 100_000), struct.pack("<I", stated)))
+            with open_archive(path) as archive, pytest.raises(InputError, match="cannot be unpacked"):
+                member(archive, "a")
+            write_archive(path, [("a", bytes(100_000))], method)
+
+    def test_zip_bombs_are_refused(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(reading, "SMALL", 1000)
+        write_archive(tmp_path / "zip", [("a", bytes(10_000_000))], ZSTANDARD)
+        with open_archive(tmp_path / "zip") as archive, pytest.raises(InputError, match=r"zip, a: .* times its size"):
+            member(archive, "a")
+        monkeypatch.setattr(reading, "MOST_BYTES", 1000)
+        with pytest.raises(InputError, match=r"zip: would unpack to 10,000,000 bytes, .* times its size"):
+            open_archive(tmp_path / "zip")

@@ -1,0 +1,210 @@
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadth.importers.subjects import Entry, name_subjects, short_names, split_by_settings, step_in
+
+from .conftest import entry, make_log
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "rest"),
+    [
+        ("step143000", 143000, ""),
+        ("step1000-tokens4B", 1000, ""),
+        ("stage1-step1000-tokens5B", 1000, "stage1"),
+        ("seed-2-step_500", 500, "seed-2"),
+        ("runs/out/checkpoint-800", 800, "runs/out"),
+        ("runs/checkpoint-800/merged", 800, "runs/merged"),
+        ("global_step_800", 800, ""),
+        ("global_step800", 800, ""),
+        ("iter_0001000", 1000, ""),
+        ("iteration=12", 12, ""),
+        ("ckpt-7", 7, ""),
+        ("Step12", 12, ""),
+        ("checkpoint-100/step-200", 200, "checkpoint-100"),
+        ("main", None, "main"),
+        ("meta-llama/Llama-3-8B", None, "meta-llama/Llama-3-8B"),
+        ("twostep5", None, "twostep5"),
+        ("step", None, "step"),
+        ("step5b-model", None, "step5b-model"),
+        ("step3.5-flash", None, "step3.5-flash"),
+        ("step12.5k", None, "step12.5k"),
+        ("step-100.safetensors", 100, ".safetensors"),
+        ("step" + "9" * 40, None, "step" + "9" * 40),
+    ],
+)
+def test_steps_in_names(name, step, rest):
+    assert step_in(name) == (step, rest)
+
+
+def test_the_revision_comes_before_the_model_and_the_path():
+    one = entry([1], model="out/checkpoint-5", path="logs/step9/a.json", subject={"revision": "step7"})
+    assert (one.step, one.model, one.own) == (7, "out/checkpoint-5", {})
+    one = entry([1], model="out/checkpoint-5", path="logs/step9/a.json")
+    assert (one.step, one.model) == (5, "out")
+    assert entry([1], path="logs/step9/a.json").step == 9
+    assert entry([1], path="logs/samples_step9.json").step is None  # a file may be called after its task
+    assert entry([1], step=3, subject={"revision": "step7"}).step == 3
+
+
+def test_a_model_that_is_nothing_but_its_step_keeps_its_name():
+    one = entry([1], model="checkpoint-5")
+    assert (one.step, one.model) == (5, "checkpoint-5")
+
+
+def test_the_rest_of_a_revision_tells_runs_apart():
+    one = entry([1], subject={"revision": "stage2-step7-tokens1B"})
+    assert (one.step, one.own) == (7, {"revision": "stage2"})
+
+
+def test_attributes_without_a_value_are_dropped():
+    assert entry([1], subject={"revision": None, "adapter": "", "chat": False, "epoch": 0}).own == {
+        "chat": False,
+        "epoch": 0,
+    }
+
+
+def test_steps_of_a_model_in_a_directory(tmp_path):
+    state = tmp_path / "final" / "trainer_state.json"
+    state.parent.mkdir()
+    state.write_text(json.dumps({"global_step": 1234}))
+    assert entry([1], model=str(state.parent)).step == 1234
+    for damaged in ('{"global_step": "x"}', "{}", "[]", "{", "null"):
+        state.write_text(damaged)
+        assert entry([1], model=str(state.parent)).step is None
+
+
+def test_steps_by_a_pattern_of_the_user():
+    pattern = re.compile(r"it(\d+)k")
+    one = entry([1], model="lab/m-it20k", subject={"revision": "x"}, pattern=pattern)
+    assert (one.step, one.model, one.own) == (20, "lab/m", {"revision": "x"})
+    one = entry([1], model="m", subject={"revision": "seed1-it30k"}, step=5, pattern=pattern)
+    assert (one.step, one.own) == (30, {"revision": "seed1"})
+    assert entry([1], path="logs/it40k/a.json", pattern=pattern).step == 40
+    assert entry([1], model="step7", pattern=pattern).step == 7  # the usual words where the pattern finds nothing
+    assert entry([1], pattern=re.compile("x(y)?")).step is None
+    assert entry([1], model="xab", pattern=re.compile("x(.*)")).step is None
+    assert entry([1], model="s" + "1" * 50, pattern=re.compile(r"s(\d+)")).step is None
+
+
+def test_names_that_the_user_gives():
+    names = {"logs/a": "base", "logs/b/one.json": "tuned"}
+    assert entry([1], path="logs/a/deep/x.json", names=names).model == "base"
+    assert entry([1], path="logs/b/one.json", subject={"revision": "x"}, names=names).own == {}
+    assert entry([1], path="logs/ab/x.json", names=names).model == "m"
+    one = entry([1], path="logs/a/step30/x.json", names=names)
+    assert (one.model, one.step) == ("base", 30)
+
+
+def test_settings_tell_subjects_apart_only_where_items_overlap():
+    five, twenty = entry([1, 0], settings={"num_fewshot": 5}), entry([1, 1], settings={"num_fewshot": 25})
+    other = entry([1, 0], testset="other", settings={"num_fewshot": 0})
+    split_by_settings([five, other])
+    assert five.attributes == other.attributes == {}
+    parts = [entry([1], items=[name], settings={"fewshot_seed": seed}) for seed, name in enumerate("ab")]
+    split_by_settings(parts)
+    assert parts[0].identity == parts[1].identity
+    split_by_settings([five, twenty, other])
+    assert [one.attributes for one in (five, twenty, other)] == [
+        {"num_fewshot": 5},
+        {"num_fewshot": 25},
+        {"num_fewshot": 0},
+    ]
+
+
+def test_settings_of_different_models_do_not_matter():
+    pair = [entry([1], model=model, settings={"num_fewshot": k}) for k, model in enumerate("ab")]
+    split_by_settings(pair)
+    assert all(one.attributes == {} for one in pair)
+
+
+def names_of(*entries):
+    name_subjects(entries)
+    return [one.subject for one in entries]
+
+
+def test_the_shortest_names_are_shown():
+    assert names_of(entry([1], model="lab/a"), entry([1], model="lab/b")) == ["a", "b"]
+    assert names_of(entry([1], model="x/a"), entry([1], model="y/a")) == ["x/a", "y/a"]
+    revisions = [entry([1], model="lab/a", subject={"revision": name, "dtype": "half"}) for name in ("v1", "v2")]
+    assert names_of(*revisions) == ["a revision=v1", "a revision=v2"]
+    shots = [entry([1], settings={"num_fewshot": k}) for k in (0, 5)]
+    split_by_settings(shots)
+    assert names_of(*shots) == ["m 0-shot", "m 5-shot"]
+    chat = [entry([1], subject={"chat": True}), entry([1])]
+    assert names_of(*chat) == ["m chat", "m"]
+    assert names_of(entry([1], subject={"revision": "v1"}), entry([1], testset="b", subject={"revision": "v1"})) == [
+        "m",
+        "m",
+    ]
+
+
+def test_long_values_are_shortened_where_that_tells_them_apart():
+    long = "x" * 60
+    one, other = names_of(entry([1], subject={"system": f"a{long}"}), entry([1], subject={"system": f"b{long}"}))
+    assert len(one) < 40
+    assert one.endswith("…")
+    one, other = names_of(entry([1], subject={"system": f"{long}a"}), entry([1], subject={"system": f"{long}b"}))
+    assert (one, other) == (f"m system={long}a", f"m system={long}b")
+
+
+def test_checkpoints_of_one_run_share_its_name():
+    shas = [entry([1], subject={"revision": f"step{k}", "model_sha": f"{k:012d}"}) for k in (1, 2, 3)]
+    assert names_of(*shas) == ["m/1", "m/2", "m/3"]
+    assert {one.run for one in shas} == {"m"}
+
+
+def test_runs_differ_even_where_their_steps_do():
+    seeds = [
+        entry([1], subject={"revision": f"{seed}-step{k}"}) for seed, k in (("s1", 1), ("s1", 2), ("s2", 3), ("s2", 4))
+    ]
+    assert names_of(*seeds) == ["m revision=s1/1", "m revision=s1/2", "m revision=s2/3", "m revision=s2/4"]
+    assert [one.run for one in seeds] == ["m revision=s1"] * 2 + ["m revision=s2"] * 2
+
+
+TEXT = st.text(st.sampled_from("ab/ \\=5(2)"), max_size=6)
+SUBJECTS = st.lists(
+    st.tuples(
+        TEXT,
+        st.none() | st.integers(0, 5),
+        st.dictionaries(
+            st.sampled_from(["k", "a", "num_fewshot"]), TEXT | st.integers(0, 5) | st.booleans(), max_size=2
+        ),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(SUBJECTS)
+def test_names_of_subjects_and_runs_are_distinct(subjects):
+    entries = [Entry(make_log([1]), "", model, step, own) for model, step, own in subjects]
+    name_subjects(entries)
+    subjects_of: dict[str, set] = {}
+    models_of: dict[str, set] = {}
+    for one in entries:
+        subjects_of.setdefault(one.subject, set()).add(one.identity)
+        models_of.setdefault(one.run, set()).add(one.model)
+    assert len(subjects_of) == len({one.identity for one in entries})
+    assert all(len(identities) == 1 for identities in subjects_of.values())
+    assert all(len(models) == 1 for models in models_of.values())
+
+
+@given(SUBJECTS)
+def test_names_do_not_depend_on_repeated_logs(subjects):
+    entries = [Entry(make_log([1]), "", model, step, own) for model, step, own in subjects]
+    twice = [Entry(make_log([1]), "", model, step, own) for model, step, own in subjects * 2]
+    assert names_of(*twice) == names_of(*entries) * 2
+
+
+@given(st.sets(TEXT, min_size=1, max_size=8))
+def test_short_names_are_distinct_ends(models):
+    short = short_names(models)
+    assert len(set(short.values())) == len(models)
+    for model, name in short.items():
+        parts = [part for part in re.split(r"[/\\]", model) if part]
+        assert name == model or parts[len(parts) - len(name.split("/")) :] == name.split("/")
