@@ -178,6 +178,10 @@ def attack(number, path, directory):
         return f"{number} {path}: a pickle was read" if mark.exists() else ""
 
 
+def _attack(case):
+    return attack(*case)
+
+
 def limit():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY + (2 << 30), resource.RLIM_INFINITY))  # libraries reserve addresses
     signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -186,12 +190,15 @@ def limit():
 def main(folder, count):
     known = list(cases(Path(folder)))
     work = [(number, *known[number % len(known)]) for number in range(count)]
-    faults = 0
+    done = faults = 0
     with multiprocessing.get_context("spawn").Pool(2, initializer=limit, maxtasksperchild=500) as pool:
-        for fault in filter(None, pool.starmap(attack, work, chunksize=20)):
-            faults += 1
-            print(fault, flush=True)
-    print(f"{count} mutations of {len(known)} files: {faults} faults")
+        for done, fault in enumerate(pool.imap_unordered(_attack, work, chunksize=20), 1):
+            if fault:
+                faults += 1
+                print(fault, flush=True)
+            if done % 1000 == 0:
+                print(f"{done:,} mutations, {faults} faults", flush=True)
+    print(f"{done} mutations of {len(known)} files: {faults} faults")
     return bool(faults)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -177,6 +176,8 @@ def _built_in() -> tuple[Importer, ...]:
 
 @cache
 def _from_entry_points() -> tuple[Importer, ...]:
+    from importlib.metadata import entry_points  # slow to load, and not needed by a process that reads one format
+
     importers: list[Importer] = []
     for point in entry_points(group="breadth.importers"):
         try:

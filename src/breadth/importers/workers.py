@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from breadth.errors import InputError
+from breadth.importers.reading import garbage_kept
 
 #: What a worker runs; ``-P`` keeps files in the current directory from being imported.
 COMMAND = [sys.executable, "-P", "-c", "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -38,7 +39,8 @@ def serve() -> None:
         except EOFError:
             return
         try:
-            answer = True, function(*arguments)
+            with garbage_kept():
+                answer = True, function(*arguments)
         except BaseException as error:
             answer = False, error
         pickle.dump(answer, results, protocol=pickle.HIGHEST_PROTOCOL)
@@ -46,9 +48,10 @@ def serve() -> None:
 
 
 def in_processes(jobs: Iterable[Job], workers: int) -> Iterator[Any]:
-    """The results of jobs in their order; ``workers`` of them are done at a time, each in a process of its own."""
-    idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-    processes = [subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(workers)]
+    """The results of jobs in their order; ``workers`` of them are done at a time, one of them in this process."""
+    idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
+    idle.put(None)  # this process, which has loaded everything already
+    processes = [subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(workers - 1)]
     try:
         for process in processes:
             _send(process, sys.path)
@@ -57,6 +60,8 @@ def in_processes(jobs: Iterable[Job], workers: int) -> Iterator[Any]:
         def do(job: Job) -> Any:
             process = idle.get()
             try:
+                if process is None:
+                    return job[0](*job[1])
                 _send(process, job)
                 done, result = pickle.load(process.stdout)  # type: ignore[arg-type]
             except (EOFError, BrokenPipeError, pickle.UnpicklingError):
