@@ -207,6 +207,11 @@ def test_any_results_are_read(tmp_path_factory, metrics, strange, other):
     assert all(abs(score.value) < 1e300 for score in harness(file))
 
 
+def test_members_of_a_group_may_be_anything(tmp_path):
+    file = results_file(tmp_path / "r.json", metrics={"acc,none": 0.5}, group_subtasks={"arc": [["arc"], {}, 3, None]})
+    assert [score.mean_of for score in harness(file)] == [()]
+
+
 @given(st.integers(2, 20000), st.data())
 def test_items_come_from_the_standard_error(n, data):
     right = data.draw(st.integers(1, n - 1))

@@ -140,9 +140,11 @@ def test_damaged_databases(database):
     change(database, "ALTER TABLE metrics RENAME COLUMN is_nan TO other")
     with pytest.raises(InputError, match=r"mlflow.db: cannot be read as an MLflow database \(no such column"):
         mlflow(database)
-    database.write_bytes(database.read_bytes()[:5000])
-    with pytest.raises(InputError, match=r"mlflow.db: cannot be read as an MLflow database"):
-        mlflow(database)
+    whole = database.read_bytes()
+    for damaged in (whole[:5000], whole.replace(b"metrics", b"metr\x82cs")):
+        database.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"mlflow.db: cannot be read as an MLflow database"):
+            mlflow(database)
 
 
 @pytest.fixture

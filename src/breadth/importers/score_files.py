@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from breadth.errors import InputError
 from breadth.importers.reading import LogFile
 from breadth.importers.subjects import Step, step_in
-from breadth.importers.values import mapping, words
+from breadth.importers.values import entries, mapping, words
 
 #: Folder of a checkpoint in the output of the Hugging Face trainer.
 CHECKPOINT = re.compile(r"checkpoint-\d+")
@@ -149,7 +149,7 @@ def read_harness_results(file: LogFile, reading: Reading) -> Iterator[Score]:
     date = real(data.get("date")) or 0.0
     for task, metrics in results.items():
         members = groups.get(task)
-        mean_of = tuple(str(one) for one in members if one in results) if isinstance(members, list) else ()
+        mean_of = tuple(one for one in entries(members) if isinstance(one, str) and one in results)
         shot = real(shots.get(task, mapping(mapping(data.get("configs")).get(task)).get("num_fewshot")))
         shot = real(config.get("num_fewshot")) if shot is None else shot
         stated = real(mapping(samples.get(task)).get("effective"))

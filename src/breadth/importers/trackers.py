@@ -106,7 +106,7 @@ def read_mlflow(file: LogFile, reading: Reading) -> Iterator[Score]:
                 place, score, run = real(step), real(value), runs.get(str(identity))
                 if run is not None and isinstance(key, str) and place is not None and score is not None:
                     yield Score(run, place, key, score, real(time) or 0.0)
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise InputError(
             f"{file.path}: cannot be read as an MLflow database ({error}); it is damaged, or of a version before 1.0"
         ) from error
