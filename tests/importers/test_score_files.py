@@ -207,6 +207,12 @@ def test_any_results_are_read(tmp_path_factory, metrics, strange, other):
     assert all(abs(score.value) < 1e300 for score in harness(file))
 
 
+def test_a_number_of_items_that_cannot_be_is_not_taken(tmp_path):
+    samples = {"arc": {"effective": 2**64}}
+    file = results_file(tmp_path / "r.json", metrics={"acc,none": 0.5}, **{"n-samples": samples})
+    assert [score.items for score in harness(file)] == [None]
+
+
 def test_members_of_a_group_may_be_anything(tmp_path):
     file = results_file(tmp_path / "r.json", metrics={"acc,none": 0.5}, group_subtasks={"arc": [["arc"], {}, 3, None]})
     assert [score.mean_of for score in harness(file)] == [()]

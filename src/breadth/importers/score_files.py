@@ -20,6 +20,9 @@ from breadth.importers.values import entries, mapping, words
 #: Folder of a checkpoint in the output of the Hugging Face trainer.
 CHECKPOINT = re.compile(r"checkpoint-\d+")
 
+#: A test set has fewer items; a larger number is damaged.
+MOST_ITEMS = 1e12
+
 #: Arguments of a model, and entries of a file of results, that change what the model answers.
 _TELLING_ARGUMENTS = ("subfolder", "delta", "dtype", "load_in_8bit", "load_in_4bit", "quantization", "gguf_file")
 _TELLING_ENTRIES = ("chat_template_sha", "system_instruction_sha")
@@ -108,7 +111,7 @@ def read_trainer_state(file: LogFile, reading: Reading) -> Iterator[Score]:
         for key, value in values.items():
             stem = next((end for end in _stems(key) if f"{end}runtime" in values), "")
             items = values.get(f"{stem}samples_per_second", 0.0) * values.get(f"{stem}runtime", 0.0) if stem else 0.0
-            score = Score(run, step, key, value, reached, items=round(items) if 0.5 < items < 1e12 else None)
+            score = Score(run, step, key, value, reached, items=round(items) if 0.5 < items < MOST_ITEMS else None)
             yield score._replace(training=logged and not key.startswith(("eval_", "test_")))
     if stepless:
         reading.notes.append(f"{file.path}: {stepless} of {len(rows)} entries of 'log_history' have no step, left out")
@@ -159,7 +162,7 @@ def read_harness_results(file: LogFile, reading: Reading) -> Iterator[Score]:
             if value is None or metric.endswith("_stderr") or metric in _NO_METRICS:
                 continue
             error = real(mapping(metrics).get(f"{metric}_stderr,{variant}" if variant else f"{metric}_stderr"))
-            items = int(stated) if stated is not None else items_from_error(value, error)
+            items = int(stated) if stated is not None and 0 < stated < MOST_ITEMS else items_from_error(value, error)
             setting = "" if shot is None else f"{shot:g}-shot"
             named = "" if variant == "none" else variant
             yield Score(run, step, task, value, date, metric, named, setting, items, mean_of)
