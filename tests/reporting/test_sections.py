@@ -13,7 +13,7 @@ from breadth.errors import InputError
 from breadth.records import StudyStore
 from breadth.reporting import build_report
 from breadth.reporting.data import MOST_MODELS
-from breadth.reporting.overview import _profile_figure
+from breadth.reporting.figures import profile_figure
 
 
 @pytest.fixture(scope="module")
@@ -227,6 +227,6 @@ def test_panels_name_what_differs():
             table=lambda _, frame=frame: frame, score="accuracy", testsets=["t"], models=["a", "b"], has_runs=True,
             study=SimpleNamespace(shifts={"t": None}), facts={"models": ["a", "b"]},
         )  # fmt: skip
-        spec = _profile_figure(data).spec
+        spec = profile_figure(data).spec
         assert spec["transform"][1] == {"calculate": calculated, "as": "panel"}
         assert spec["usermeta"]["panels"] == number
