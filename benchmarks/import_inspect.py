@@ -35,8 +35,8 @@ PROSE = (
 )
 
 OWN = """
-from breadth.importers import importers, read_logs
-importers()
+import breadth.importers.inspect_logs, breadth.importers.lm_eval
+from breadth.importers import read_logs
 imported = time.process_time()
 study = read_logs(path)
 answers, mean = int(study.answered.sum()), float(study.correct[study.answered].mean())

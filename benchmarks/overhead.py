@@ -79,7 +79,7 @@ def main() -> None:
     import torch
 
     from breadth.cli.progress import TerminalEvents
-    from breadth.execute import Events, estimated_seconds, execute_plan, measure_pace, plan_study
+    from breadth.execute import Events, TimeLeft, execute_plan, measure_pace, plan_study
     from breadth.lm import fetch_model
     from breadth.study import read_study_file
 
@@ -91,14 +91,15 @@ def main() -> None:
         file = read_study_file(path)
         plan = plan_study(file, into)
         started = time.perf_counter()
-        estimate = estimated_seconds(plan, {"smollm2-135m": measure_pace(plan.units[0], plan.study_data, Events())})
+        paces = {"smollm2-135m": measure_pace(plan.units[0], plan.study_data, Events())}
+        estimate = TimeLeft(plan, paces).seconds()
         measuring = time.perf_counter() - started
         clock = Clock()
         for part, places in PARTS.items():
             for owner, function in places:
                 clock.watch(part, owner, function)
         started, used = time.perf_counter(), time.process_time()
-        with TerminalEvents(plan) as events:
+        with TerminalEvents(plan, paces) as events:
             execute_plan(plan, events=events)
         taken, used = time.perf_counter() - started, time.process_time() - used
     seconds = {part: clock.seconds[part] for part in PARTS}

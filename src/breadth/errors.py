@@ -14,6 +14,10 @@ class InputError(ValueError):
     """
 
 
+class NothingFoundError(InputError):
+    """Nothing of the kind that was looked for is there, so that it may be something else."""
+
+
 def unknown_column(name: str, columns: Iterable[str], where: str, role: str) -> InputError:
     """An error that names a missing column, the nearest names, and all columns."""
     names = list(columns)

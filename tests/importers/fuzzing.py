@@ -94,13 +94,13 @@ def change_zip(content, chance):
     """Rewrite an archive with a bomb, a name that points out of it, or a changed member."""
     kind = chance.choice(["bomb", "traversal", "member", "missing", "twice"])
     target = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as changed:
-        from breadth.importers.reading import member
+    from breadth.importers.archives import Archive
 
-        names = [name for name in source.namelist() if not name.endswith("/")]
+    with Archive(io.BytesIO(content), "") as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as changed:
+        names = [name for name in source.places if not name.endswith("/")]
         chosen = chance.choice(names)
         for name in names:
-            data = member(source, name)
+            data = source.read(name)
             if name == chosen and kind == "missing":
                 continue
             if name == chosen and kind == "bomb":

@@ -190,7 +190,7 @@ def test_formats_of_plug_ins_are_read_in_this_process(tmp_path, monkeypatch):
     for name in "ab":
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(collecting, "PARALLEL", 0)
-    monkeypatch.setattr(collecting, "importers", lambda: [Counting()])
+    monkeypatch.setattr(collecting, "each_importer", lambda: iter([Counting()]))
     monkeypatch.setattr(collecting, "in_processes", None)
     assert len(collect([tmp_path], Options()).read) == 2
 

@@ -219,6 +219,54 @@ def test_a_log_that_changed_is_refused_until_the_user_chooses(logs, tmp_path):
     assert not breadth.import_logs(logs, into=into, keep="newest").changed
 
 
+def test_the_choice_of_the_newest_holds_for_the_same_logs(logs, tmp_path):
+    into = tmp_path / "answers"
+    for stamp, values in ((LATER, [0, 0, 0]), ("2026-03-01T00-00-00.000000", [0, 1, 0])):
+        (newest,) = write_lm_eval(logs, "lab/a", {"away": values}, stamp=stamp)
+        breadth.import_logs(logs, into=into, keep="newest")
+    before = content(into)
+    for options in ({}, {"keep": "newest"}, {"metric": "acc"}):
+        again = breadth.import_logs(logs, into=into, **options)
+        assert not again.changed
+        assert content(into) == before
+        older = again.left_out.filter(pl.col("reason").str.starts_with(f"older than {newest}"))
+        assert older.height == 2
+    assert not breadth.import_logs(logs / "lab__b", into=into).changed
+    assert not breadth.import_logs(logs, into=into).changed
+    (other,) = write_lm_eval(logs, "lab/a", {"away": [1, 1, 1]}, stamp="2025-01-01T00-00-00.000000")
+    with pytest.raises(InputError, match=f"^{other} and {newest} hold different answers"):
+        breadth.import_logs(logs, into=into)
+    assert content(into) == before
+
+
+def test_texts_can_be_added_later(logs, tmp_path):
+    into, whole = tmp_path / "answers", breadth.read_logs(logs)
+    without = breadth.import_logs(logs, into=into, texts=False).study
+    assert without.items.columns == ["testset", "item"]
+    result = breadth.import_logs(logs, into=into)
+    assert (result.changed, result.known, result.left_out.height) == (True, 0, 0)
+    assert result.study.items.equals(whole.items)
+    assert answers(result.study) == answers(without)
+    before = content(into)
+    for texts in (True, False):
+        again = breadth.import_logs(logs, into=into, texts=texts)
+        assert (again.changed, again.known) == (False, 4)
+    assert content(into) == before
+
+
+def test_texts_of_some_logs_are_added_without_their_other_metrics(logs, tmp_path):
+    into = tmp_path / "answers"
+    breadth.import_logs(logs, into=into, metric="acc_norm", texts=False)
+    (home,) = (logs / "lab__b").glob("samples_home*")
+    result = breadth.import_logs(home, into=into)
+    assert dict(result.testsets.select("testset", "metric").iter_rows()) == {"away": "acc", "home": "acc_norm"}
+    texts = result.study.items.group_by("testset").agg(pl.col("text").is_not_null().sum())
+    assert dict(texts.iter_rows()) == {"home": 4, "away": 0}
+    moved = breadth.import_logs(logs.rename(tmp_path / "moved"), into=into)  # copies bring what is missing
+    assert moved.study.items["text"].null_count() == 0
+    assert moved.logs["path"].to_list() == result.logs["path"].to_list()
+
+
 def test_both_of_two_logs_are_kept_as_subjects(logs, tmp_path):
     into = tmp_path / "answers"
     write_lm_eval(logs, "lab/a", {"away": [0, 0, 0]}, stamp=LATER)

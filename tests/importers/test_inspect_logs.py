@@ -2,6 +2,8 @@ import copy
 import json
 import math
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,9 +13,10 @@ import pytest
 import breadth
 from breadth.errors import InputError
 from breadth.importers import inspect_logs
+from breadth.importers.archives import open_archive
 from breadth.importers.inspect_logs import Inspect
 from breadth.importers.logs import LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, member, open_archive
+from breadth.importers.reading import LogFile
 from import_inspect import DEFLATED, ZSTANDARD, log_members, make_header, make_sample, write_archive
 
 CHOICE = Metric("choice", "choice")
@@ -219,7 +222,7 @@ class TestArchives:
         small["samples"][2] |= {"id": 3, "input": question}
         path = write(small, archived=True)
         with open_archive(path) as archive:
-            members = [(name, member(archive, name)) for name in archive.namelist()]
+            members = [(name, archive.read(name)) for name in archive.places]
         summaries = json.loads(dict(members)["summaries.json"])
         summaries[2]["input"] = question[:5120] + "...\n(content truncated)"
         write_archive(path, [(n, json.dumps(summaries).encode() if n == "summaries.json" else c) for n, c in members])
@@ -482,7 +485,7 @@ def mutate(source, target, generator):
         content = json.dumps(log, indent=generator.choice([None, 2])).encode()
     else:
         with open_archive(source) as archive:
-            members = [(name, json.loads(member(archive, name))) for name in archive.namelist()]
+            members = [(name, json.loads(archive.read(name))) for name in archive.places]
         chosen = [part for part in members if part[0].endswith(("header.json", "summaries.json", "start.json"))]
         for _ in range(generator.randint(1, 4)):
             strange(generator.choice(chosen or members)[1], generator)
@@ -520,3 +523,11 @@ def test_the_log_of_the_benchmark_is_one_of_inspect(tmp_path):
     (log,) = read(tmp_path / "log.eval")
     assert len(log.items) == 20
     assert log.scores(CHOICE).mean() == pytest.approx(log.stated[CHOICE])
+
+
+def test_reading_loads_only_what_it_needs(small, write):
+    script = "import sys, breadth; breadth.read_logs(sys.argv[1]); print(*sys.modules)"
+    command = [sys.executable, "-c", script, str(write(small, archived=True))]
+    loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    assert loaded >= {"polars", "breadth.importers.inspect_logs"}
+    assert not loaded & {"rich", "numpy.ma", "breadth.importers.helm", "breadth.importers.matrix"}

@@ -12,7 +12,7 @@ from breadth.importers.inspect_samples import (
     describe,
     group,
     identify,
-    mean_over,
+    means,
     record,
     records,
     score_all,
@@ -57,7 +57,7 @@ class TestRecord:
         rows = read({**fields, "id": id})
         samples = group(rows)
         values, _ = score_all(samples, ["a"], False)
-        assert all(math.isfinite(mean_over(column[0], None)) for column in values.values())
+        assert all(math.isfinite(means(numbers, 1, None)[0]) for numbers in values.values())
         assert len(identify(samples, rows)) == 1
         assert all(len(column) == 1 for column in text_columns(rows).values())
 
@@ -119,7 +119,7 @@ class TestDescribe:
         cut = sample("cut", input="x" + CUT, choices=["a"])
         samples = group(read(sample("told", choices=["a"]), sample("new"), cut, sample(3)))
         for one in samples:
-            describe(one, whole, True, told=one.id == "new")
+            describe(one, whole, True, told=one[0].id == "new")
         assert opened == ["cut", 3]
         for one in samples:
             describe(one, whole, False, told=False)
@@ -167,12 +167,12 @@ class TestIdentify:
     @given(st.permutations([(text, epoch) for text in "AB" for epoch in (1, 2)]))
     def test_epochs_of_two_samples_with_one_id(self, order):
         samples = group(read(*(sample("a", input=text, epoch=epoch) for text, epoch in order)))
-        assert sorted("".join(sorted(row.text for row in one.of(None))) for one in samples) == ["AA", "BB"]
+        assert sorted("".join(sorted(row.text for row in one)) for one in samples) == ["AA", "BB"]
 
     def test_a_sample_that_was_run_again_is_one_item(self):
         (one,) = group(read(sample("a", error={"message": "no"}), sample("a", scores={"s": {"value": 1}})))
         values, _ = score_all([one], [], False)
-        assert mean_over(values[Metric("s", "s")][0], None) == 1
+        assert means(values[Metric("s", "s")], 1, None) == [1]
 
 
 class TestScores:
@@ -190,14 +190,12 @@ class TestScores:
     def collect(self, *samples, scorers=(), failed_count=False):
         grouped = group(read(*samples))
         values, others = score_all(grouped, scorers, failed_count)
-        places = range(len(grouped))
-        means = {metric: [mean_over(column.get(k, {}), None) for k in places] for metric, column in values.items()}
-        return means, others
+        return {metric: means(numbers, len(grouped), None) for metric, numbers in values.items()}, others
 
     def test_a_score_per_scorer_and_per_key(self):
         scores = {"match": {"value": "C"}, "rubric": {"value": {"style": 0.5, "facts": "I", "note": "fine"}}}
-        means, others = self.collect(sample(1, scores=scores), sample(2, scores={"match": {"value": "I"}}))
-        assert means == {
+        values, others = self.collect(sample(1, scores=scores), sample(2, scores={"match": {"value": "I"}}))
+        assert values == {
             Metric("match", "match"): [1, 0],
             Metric("style", "rubric"): [0.5, None],
             Metric("facts", "rubric"): [0, None],
@@ -229,9 +227,8 @@ class TestScores:
         values = ["C", "I", math.nan, "C"]
         rows = (sample("a", epoch=k, scores={"s": {"value": value}}) for k, value in enumerate(values, 1))
         assert self.collect(*rows)[0] == {Metric("s", "s"): [2 / 3]}
-        assert mean_over({1: [1.0], 2: [0.0]}, 2) == 0
-        assert mean_over({1: [1.0]}, 2) is None
-        assert mean_over({1: [1e308], 2: [1e308]}, None) == math.inf
+        assert means([(0, 1, 1.0), (0, 2, 0.0), (1, 1, 1.0)], 2, 2) == [0, None]
+        assert means([(0, 1, 1e308), (0, 2, 1e308)], 1, None) == [math.inf]
 
     def test_the_answer_is_that_of_the_first_scorer_that_tells(self):
         scores = {"b": {"value": 1, "answer": "B"}, "a": {"value": 1}, "c": {"value": 1, "answer": "C"}}

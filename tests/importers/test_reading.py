@@ -1,7 +1,5 @@
 import json
 import math
-import struct
-import zipfile
 
 import orjson
 import pytest
@@ -10,10 +8,7 @@ from hypothesis import strategies as st
 
 from breadth.errors import InputError
 from breadth.importers import reading
-from breadth.importers.reading import LogFile, beside, blocks, member, open_archive, parse
-from import_inspect import DEFLATED, STORED, ZSTANDARD, write_archive
-
-METHODS = (STORED, DEFLATED, ZSTANDARD)
+from breadth.importers.reading import LogFile, beside, blocks, parse
 
 
 @pytest.fixture
@@ -167,71 +162,3 @@ def test_a_companion_is_kept_until_it_changes(tmp_path):
     path.write_text("[1, 2]")
     assert beside(path) == [1, 2]
     assert beside(tmp_path) is None
-
-
-class TestArchives:
-    @pytest.mark.parametrize("method", METHODS)
-    @given(content=st.binary(max_size=2000), frames=st.integers(1, 4))
-    def test_members_come_back(self, tmp_path_factory, method, content, frames):
-        path = tmp_path_factory.mktemp("zip") / "log.eval"
-        write_archive(path, [("a", content), ("b/c.json", b"{}")], method, frames)
-        with open_archive(path) as archive:
-            assert member(archive, "a") == content
-            assert member(archive, "b/c.json") == b"{}"
-        assert LogFile.look(path).members == {"a", "b/c.json"}
-
-    def test_the_writer_of_the_tests_writes_what_zipfile_reads(self, tmp_path):
-        write_archive(tmp_path / "zip", [("a", b"1" * 99), ("b", b"")], DEFLATED)
-        with zipfile.ZipFile(tmp_path / "zip") as archive:
-            assert archive.testzip() is None
-            assert archive.read("a") == b"1" * 99
-
-    @pytest.mark.parametrize("method", METHODS)
-    def test_damage_is_refused(self, tmp_path, method):
-        path = tmp_path / "log.eval"
-        content = json.dumps({str(k): k * k for k in range(200)}).encode()
-        write_archive(path, [("header.json", content)], method)
-        whole = path.read_bytes()
-        for position in range(41, len(whole) - 80, 41):
-            path.write_bytes(whole[:position] + bytes([whole[position] ^ 0x5A]) + whole[position + 1 :])
-            with open_archive(path) as archive, pytest.raises(InputError, match=r"header\.json: cannot be unpacked"):
-                member(archive, "header.json")
-        for length in range(0, len(whole), 37):
-            path.write_bytes(whole[:length])
-            with pytest.raises(InputError, match="is not a whole zip archive"):
-                open_archive(path)
-
-    def test_a_member_that_is_not_there(self, tmp_path):
-        write_archive(tmp_path / "zip", [("a", b"1")])
-        with (
-            open_archive(tmp_path / "zip") as archive,
-            pytest.raises(InputError, match="zip, b: is not in the archive"),
-        ):
-            member(archive, "b")
-
-    @pytest.mark.parametrize("method", METHODS)
-    def test_large_members_are_refused_by_the_size_that_they_state(self, tmp_path, method):
-        write_archive(tmp_path / "zip", [("a", bytes(101))], method)
-        with open_archive(tmp_path / "zip") as archive:
-            with pytest.raises(InputError, match="zip, a: would take 101 bytes; at most 100 are read"):
-                member(archive, "a", most=100)
-            assert len(member(archive, "a", most=101)) == 101
-
-    @pytest.mark.parametrize("method", [DEFLATED, ZSTANDARD])
-    def test_a_member_that_lies_about_its_size_is_refused(self, tmp_path, method):
-        path = tmp_path / "zip"
-        write_archive(path, [("a", bytes(100_000))], method)
-        for stated in (10, 99_999, 100_001):
-            path.write_bytes(path.read_bytes().replace(struct.pack("<I", 100_000), struct.pack("<I", stated)))
-            with open_archive(path) as archive, pytest.raises(InputError, match="cannot be unpacked"):
-                member(archive, "a")
-            write_archive(path, [("a", bytes(100_000))], method)
-
-    def test_zip_bombs_are_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(reading, "SMALL", 1000)
-        write_archive(tmp_path / "zip", [("a", bytes(10_000_000))], ZSTANDARD)
-        with open_archive(tmp_path / "zip") as archive, pytest.raises(InputError, match=r"zip, a: .* times its size"):
-            member(archive, "a")
-        monkeypatch.setattr(reading, "MOST_BYTES", 1000)
-        with pytest.raises(InputError, match=r"zip: would unpack to 10,000,000 bytes, .* times its size"):
-            open_archive(tmp_path / "zip")

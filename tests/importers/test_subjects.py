@@ -56,6 +56,29 @@ def test_a_model_that_is_nothing_but_its_step_keeps_its_name():
     assert (one.step, one.model) == (5, "checkpoint-5")
 
 
+@pytest.mark.parametrize(
+    "model", ["step3", "stepfun-ai/step3", "openrouter/stepfun-ai/Step-3", "stepfun-ai/Step3-VL-10B", "step-2-16k"]
+)
+def test_models_that_are_called_step(model):
+    sanitized = model.replace("/", "__")
+    one = entry([1], model=model, path=f"logs/{sanitized}/samples.jsonl")
+    assert (one.step, one.model) == (None, model)
+    one = entry([1], model=model, path=f"logs/step40/{sanitized}/samples.jsonl")
+    assert (one.step, one.model) == (40, model)
+    one = entry([1], model=model, subject={"revision": "step3"})
+    assert (one.step, one.model, one.own) == (3, model, {})
+    one = entry([1], model=f"{model}/checkpoint-3")
+    assert (one.step, one.model) == (3, model)
+
+
+@pytest.mark.parametrize(
+    ("model", "step"),
+    [("m/step3", 3), ("./step3", 3), ("runs/m/step3", 3), ("m-step3", 3), ("step30", 30), ("m/step0-unsharded", 0)],
+)
+def test_paths_and_names_that_end_in_a_step(model, step):
+    assert entry([1], model=model).step == step
+
+
 def test_the_rest_of_a_revision_tells_runs_apart():
     one = entry([1], subject={"revision": "stage2-step7-tokens1B"})
     assert (one.step, one.own) == (7, {"revision": "stage2"})
@@ -85,7 +108,7 @@ def test_steps_by_a_pattern_of_the_user():
     one = entry([1], model="m", subject={"revision": "seed1-it30k"}, step=5, pattern=pattern)
     assert (one.step, one.own) == (30, {"revision": "seed1"})
     assert entry([1], path="logs/it40k/a.json", pattern=pattern).step == 40
-    assert entry([1], model="step7", pattern=pattern).step == 7  # the usual words where the pattern finds nothing
+    assert entry([1], model="step70", pattern=pattern).step == 70  # the usual words where the pattern finds nothing
     assert entry([1], pattern=re.compile("x(y)?")).step is None
     assert entry([1], model="xab", pattern=re.compile("x(.*)")).step is None
     assert entry([1], model="s" + "1" * 50, pattern=re.compile(r"s(\d+)")).step is None

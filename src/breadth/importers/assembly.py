@@ -6,14 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import isnan
 from typing import Any, Literal
 
 import numpy as np
-import orjson
 import polars as pl
 
 from breadth.errors import InputError, listed
+from breadth.importers.collecting import Known
 from breadth.importers.logs import Log, Options
 from breadth.importers.scoring import Choice, choose_metrics, mean_notes
 from breadth.importers.subjects import LOG, Entry, name_subjects, split_by_settings
@@ -24,6 +25,9 @@ Keep = Literal["newest", "all"]
 
 #: Columns of items that hold lists.
 LISTS = ("options", "option_labels")
+
+#: Types of the answers of one log.
+ANSWERS = {"item": pl.UInt32, "correct": pl.Float64, "margin": pl.Float64, "answer": pl.String}
 
 #: Logs that a message names.
 SHOWN = 3
@@ -88,8 +92,10 @@ def _merged(group: Sequence[Entry], keep: Keep | None, left_out: dict[str, str],
     """The logs of one subject and test set, newest first, that are used.
 
     Logs that agree with the newest are merged with it. One that does not is merged with logs that an earlier import
-    kept, is refused or left out, or becomes a subject of its own.
+    kept, is refused or left out, or becomes a subject of its own. One that an earlier import left out, as the user
+    chose then, is left out again.
     """
+    replaced = {Known.of(*older) for entry in group for older in entry.older}
     used: list[Entry] = []
     merged: dict[str, _Merged] = {}
     for entry in sorted(group, key=lambda entry: LOG not in entry.own):  # what is kept already comes first
@@ -102,15 +108,17 @@ def _merged(group: Sequence[Entry], keep: Keep | None, left_out: dict[str, str],
         newest = merged.setdefault("", _Merged(entry)).newest
         agreeing = (label for label in ("", *merged) if not _differing(own, merged[label]))
         label = next(agreeing, None)
-        if label is None and keep is None:
+        if label is None and keep is None and Known.of(entry.log.path, entry.checksum) not in replaced:
             problems.append(
                 f"{entry.log.path} and {newest.log.path} hold different answers of {entry.model!r} to "
                 f"{count(_differing(own, merged['']), 'item')} of {entry.log.testset}; use --keep newest for the later "
                 "log, --keep all for both as subjects of their own"
             )
             continue
-        if label is None and keep == "newest":
+        if label is None and keep != "all":
             left_out[entry.log.path] = f"older than {newest.log.path}, which has the same subject and test set"
+            older = [(entry.log.path, entry.checksum), *entry.older]
+            newest.older += [one for one in older if one not in newest.older]
             continue
         if label is None:
             taken = {newest.log.stamp, *merged}
@@ -161,108 +169,153 @@ def _setting_notes(entries: Sequence[Entry]) -> list[str]:
     ]
 
 
-def _items(
-    entries: Sequence[Entry], before: Imported | None
-) -> tuple[dict[tuple[str, str], dict[str, Any]], list[str]]:
+@dataclass
+class _Items:
+    """All items: places by test set and name; questions; and where texts are, as columns with a row in them."""
+
+    places: dict[tuple[str, str], int] = field(default_factory=dict)
+    questions: list[str | None] = field(default_factory=list)
+    sources: list[tuple[Mapping[str, Sequence[Any]], int]] = field(default_factory=list)
+
+    def add(self, key: tuple[str, str], question: str | None, columns: Mapping[str, Sequence[Any]], row: int) -> int:
+        """Add an item; returns its place."""
+        place = self.places[key] = len(self.places)
+        self.questions.append(question)
+        self.sources.append((columns, row))
+        return place
+
+    def describe(self, place: int, question: str | None, columns: Mapping[str, Sequence[Any]], row: int) -> None:
+        """Give texts to an item that has none."""
+        known, known_row = self.sources[place]
+        if all(column[known_row] is None for column in known.values()):
+            self.questions[place], self.sources[place] = question, (columns, row)
+
+
+def _items(entries: Sequence[Entry], before: Imported | None) -> tuple[_Items, list[str]]:
     """Every item with its texts, and notes; entries learn the places of their items.
 
     Items of one name with different texts are different items: the later ones get a name of their own.
     """
-    texts: dict[tuple[str, str], dict[str, Any]] = {}
+    items = _Items()
     if before is not None:
-        described = before.items.select(pl.exclude("testset", "item"))
-        rows = before.items.select("testset", "item").iter_rows()
-        texts = dict(zip(rows, described.iter_rows(named=True), strict=True))
-    place = {key: k for k, key in enumerate(texts)}
+        columns = before.items.to_dict(as_series=False)
+        keys = zip(columns.pop("testset"), columns.pop("item"), strict=True)
+        known = columns.get("text", [None] * before.items.height)
+        for k, (key, question) in enumerate(zip(keys, known, strict=True)):
+            items.add(key, question, columns, k)
     apart: dict[str, int] = {}
     last: dict[str, tuple[Log, list[int]]] = {}  # most logs of a test set hold the same items in the same order
     for entry in entries:
-        log, column = entry.log, list[int]()
+        log, places = entry.log, list[int]()
         own = log.texts.get("text")
-        same, place_of_same = last.get(log.testset, (None, column))
+        same, places_of_same = last.get(log.testset, (None, places))
         if same is not None and same.items == log.items and own in (None, same.texts.get("text")):
-            entry.places = place_of_same
+            entry.places = places_of_same
             continue
-        last[log.testset] = log, column
-        for k, name in enumerate(log.items):
+        last[log.testset] = log, places
+        questions: Sequence[str | None] = [None] * len(log.items) if own is None else own
+        for k, (name, question) in enumerate(zip(log.items, questions, strict=True)):
             key = (log.testset, name)
-            known = texts.get(key, {}).get("text")
-            if own is not None and own[k] and known and _plain(own[k]) != _plain(known):
-                key = (log.testset, f"{name}~{hashlib.sha256(_plain(own[k]).encode()).hexdigest()[:6]}")
+            place = items.places.get(key)
+            if place is not None and question and _differ(question, items.questions[place]):
+                key = (log.testset, f"{name}~{hashlib.sha256(_plain(question).encode()).hexdigest()[:6]}")
                 apart[log.testset] = apart.get(log.testset, 0) + 1
-            if key not in place:
-                place[key] = len(place)
-            if not texts.get(key):
-                texts[key] = {column: values[k] for column, values in log.texts.items() if values[k] is not None}
-            column.append(place[key])
-        entry.places = column
+                place = items.places.get(key)
+            if place is None:
+                place = items.add(key, question, log.texts, k)
+            elif log.texts and not items.questions[place]:
+                items.describe(place, question, log.texts, k)
+            places.append(place)
+        entry.places = places
     notes = [
         f"{testset}: {count(number, 'answer')} to items of the same name but another text; these items are kept apart"
         for testset, number in apart.items()
     ]
-    return texts, notes
+    return items, notes
+
+
+def _differ(question: str, known: str | None) -> bool:
+    """Whether two questions differ, in more than spaces."""
+    return bool(known and question != known and _plain(question) != _plain(known))
 
 
 def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _tables(entries: Sequence[Entry], items: Mapping[tuple[str, str], Mapping[str, Any]]) -> Imported:
-    """The tables of an import; items that nobody answered are left out."""
+def _tables(entries: Sequence[Entry], items: _Items) -> Imported:
+    """The tables of an import; items that nobody answered are left out.
+
+    Polars gets lists: the first array that it gets loads numpy.ma, which takes longer than most logs.
+    """
     parts, logs = [], []
     for number, entry in enumerate(entries):
-        log = entry.log
-        rows = np.arange(len(log.items)) if entry.rows is None else np.array(entry.rows, dtype=np.intp)
-        values = log.scores(entry.metric)
-        rows = rows[~np.isnan(values[rows])]
-        margin = log.margins.get(entry.metric)
-        answers = log.answers or [None] * len(log.items)
-        parts.append(
-            pl.DataFrame(
-                {
-                    "log": np.full(len(rows), number),
-                    "item": np.array(entry.places, dtype=np.int64)[rows],
-                    "correct": values[rows],
-                    "margin": np.full(len(rows), np.nan) if margin is None else np.asarray(margin)[rows],
-                    "answer": [answers[k] for k in rows],
-                },
-                schema_overrides={"answer": pl.String},
-            )
-        )
+        log, values, margin = entry.log, entry.log.scores(entry.metric), entry.log.margins.get(entry.metric)
+        columns = {
+            "item": entry.places,
+            "correct": values.tolist(),
+            "margin": [None] * len(values) if margin is None else np.asarray(margin).tolist(),
+            "answer": log.answers or [None] * len(values),
+        }
+        part = pl.DataFrame(columns, schema=ANSWERS).with_columns(log=pl.lit(number, pl.UInt32))
+        used = part if entry.rows is None else part[list(entry.rows)]
+        parts.append(used.filter(pl.col("correct").is_not_nan()))
+        correct = parts[-1]["correct"].to_numpy()
         logs.append(
             {
                 "subject": entry.subject, "run": entry.run, "model": entry.model, "step": entry.step,
                 "testset": log.testset, "metric": entry.metric.name, "variant": entry.metric.variant,
-                "rows": entry.total or len(log.items), "answered": len(rows),
-                "mean": float(values[rows].mean()) if len(rows) else None,
+                "rows": entry.total or len(log.items), "answered": len(correct),
+                "mean": float(correct.mean()) if len(correct) else None,
                 "stated": log.stated.get(entry.metric), "tool": log.tool, "version": log.version, "path": log.path,
                 "checksum": entry.checksum, "stamp": log.stamp,
                 "identity": json.dumps(entry.own, sort_keys=True, default=str),
                 "attributes": json.dumps(entry.attributes, sort_keys=True, default=str),
                 "settings": json.dumps(dict(log.settings), sort_keys=True, default=str), "notes": entry.notes,
+                "texts": entry.texts, "older": json.dumps(entry.older),
             }
         )  # fmt: skip
     responses = imported_responses(pl.concat(parts))
-    answered = responses["item"].unique().sort().to_numpy()  # numpy's unique loads numpy.ma, which takes longer
-    renumbered = np.zeros(len(items), dtype=np.int64)
-    renumbered[answered] = np.arange(len(answered))
-    responses = responses.with_columns(item=pl.Series(renumbered[responses["item"].to_numpy()], dtype=pl.UInt32))
-    keys = list(items)
-    described = [items[keys[k]] for k in answered]
-    names = dict.fromkeys(name for row in described for name in row)
+    answered = responses["item"].unique().sort().to_list()
+    renumbered = [0] * len(items.places)
+    for k, place in enumerate(answered):
+        renumbered[place] = k
+    responses = responses.with_columns(item=pl.Series(renumbered, dtype=pl.UInt32)[responses["item"]])
+    keys = list(items.places)
+    sources = [items.sources[place] for place in answered]
+    distinct = {id(columns): columns for columns, _ in sources}
+    names = dict.fromkeys(name for columns in distinct.values() for name in columns)
+    described = {name: [columns[name][k] if name in columns else None for columns, k in sources] for name in names}
     frame = pl.DataFrame(
         {
             "testset": pl.Series([keys[k][0] for k in answered], dtype=pl.String),
             "item": pl.Series([keys[k][1] for k in answered], dtype=pl.String),
-            **{name: _text_series([row.get(name) for row in described], name in LISTS) for name in names},
+            **{
+                name: _list_series(values) if name in LISTS else _text_series(values)
+                for name, values in described.items()
+                if any(value is not None for value in values)
+            },
         }
     )
     return Imported(pl.DataFrame(logs, schema=LOGS), frame, responses)
 
 
-def _text_series(values: Sequence[Any], are_lists: bool) -> pl.Series:
-    """A column of texts, or of lists of texts, which polars takes ten times as fast as JSON."""
-    if not are_lists:
-        return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
-    lines = [None if value is None else orjson.dumps(list(map(str, value))).decode() for value in values]
-    return pl.Series(lines, dtype=pl.String).str.json_decode(pl.List(pl.String))
+def _text_series(values: Sequence[Any]) -> pl.Series:
+    """A column of texts."""
+    return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def _list_series(values: Sequence[Sequence[Any] | None]) -> pl.Series:
+    """A column of lists of texts; polars takes twenty times as long for a list of lists."""
+    lengths: dict[int | None, list[int]] = {}
+    for k, value in enumerate(values):
+        lengths.setdefault(None if value is None else len(value), []).append(k)
+    parts = []
+    for length, rows in lengths.items():
+        if length:
+            texts = map(str, chain.from_iterable(values[k] or () for k in rows))
+            parts.append(pl.Series(list(texts), dtype=pl.String).reshape((len(rows), length)).arr.to_list())
+        else:
+            parts.append(pl.Series([None if length is None else []] * len(rows), dtype=pl.List(pl.String)))
+    order = pl.Series([k for rows in lengths.values() for k in rows])
+    return pl.concat(parts)[order.arg_sort()]

@@ -100,7 +100,6 @@ class EvalPlus(Importer):
                     yield Log(
                         path=str(file.path),
                         tool=self.name,
-                        version=None,
                         testset=testset,
                         model=model,
                         items=list(outcomes),
@@ -220,7 +219,6 @@ class SweBench(Importer):
         yield Log(
             path=str(file.path),
             tool=self.name,
-            version=None,
             testset=f"swe-bench-{split}" if split else "swe-bench",
             model=model,
             items=list(outcomes),

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import xxhash
 
-from breadth.errors import InputError, did_you_mean, listed
-from breadth.importers.logs import BUILT_IN, Importer, LeftOut, Log, Options, Part, importers
+from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
+from breadth.importers.logs import BUILT_IN, Importer, LeftOut, Log, Options, Part, each_importer
 from breadth.importers.reading import LogFile
 from breadth.importers.workers import in_processes
 
@@ -75,12 +75,13 @@ def collect(
     ``known`` files are not read again; ``but`` is a directory to leave alone. All files that cannot be read are named
     in one message.
     """
-    chosen = _chosen(format)
+    _check_format(format)
     collected = Collected()
     work: list[tuple[Importer, LogFile]] = []
     for path in log_files(paths, but):
         file = LogFile.look(path)
-        importer, part = next(((one, part) for one in chosen if (part := one.part(file)) is not None), (None, None))
+        asked = (one for one in each_importer() if format in ("auto", one.name))
+        importer, part = next(((one, part) for one in asked if (part := one.part(file)) is not None), (None, None))
         if importer is not None and part is Part.ANSWERS:
             work.append((importer, file))
         elif part is Part.COMPANION:
@@ -91,7 +92,7 @@ def collect(
         else:
             collected.left_out[str(path)] = "not a log of a known format" if file.size else "empty"
     if not work:
-        raise InputError(nothing_found(paths, collected.left_out))
+        raise NothingFoundError(nothing_found(paths, collected.left_out))
     for read in _read_all(work, options, frozenset(known), progress):
         collected.read.append(read)
         if read.left_out:
@@ -102,13 +103,10 @@ def collect(
     return collected
 
 
-def _chosen(format: str) -> list[Importer]:
-    known = importers()
-    names = [importer.name for importer in known]
-    if format != "auto" and format not in names:
+def _check_format(format: str) -> None:
+    if format != "auto" and format not in (names := [importer.name for importer in each_importer()]):
         hint = did_you_mean([format], names)
         raise InputError(f"--format is {format!r}; choose auto, {listed(names, 30)}.{hint}")
-    return [importer for importer in known if format in ("auto", importer.name)]
 
 
 def log_files(paths: Sequence[Path], but: Path | None) -> Iterator[Path]:

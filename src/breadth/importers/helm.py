@@ -115,7 +115,6 @@ class Helm(Importer):
             yield Log(
                 path=str(file.path),
                 tool=self.name,
-                version=None,
                 testset=run.testset,
                 model=run.model,
                 items=items,

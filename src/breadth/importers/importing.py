@@ -6,19 +6,19 @@ import json
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, NothingFoundError, listed
 from breadth.importers.assembly import Assembly, Keep, assemble
 from breadth.importers.collecting import Collected, Known, Progress, collect, nothing_found, step_pattern
 from breadth.importers.logs import Epochs, Log, Metric, Options
 from breadth.importers.reading import garbage_kept
 from breadth.importers.subjects import Entry, make_entry
-from breadth.importers.summary import Import
 from breadth.records import (
     LOCK,
     Imported,
@@ -32,9 +32,13 @@ from breadth.records import (
     write_imported,
 )
 
+if TYPE_CHECKING:
+    from breadth.importers.summary import Import
+
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
+@garbage_kept()
 def read_logs(
     paths: Paths,
     *,
@@ -95,6 +99,7 @@ def read_logs(
     return imported_study(assembly.imported, where, notes=assembly.notes)
 
 
+@garbage_kept()
 def import_logs(
     paths: Paths,
     *,
@@ -183,38 +188,59 @@ def _assembled(
     names = {str(Path(path)): name for name, path in (subject or {}).items()}
     pattern = step_pattern(step_from)
     before = read_imported(folder) if folder is not None and is_imported(folder) else None
-    # One metric is kept of every log; to give another one, files must be read again.
+    stored = [] if before is None else _stored(before)
+    # One metric is kept of every log; to give another one, files must be read again. So must they for their texts.
     plain = options == Options(texts=options.texts) and not names and pattern is None
-    sources = before.logs.select("path", "checksum").iter_rows() if before is not None and plain else ()
-    known = {Known.of(*source) for source in sources}
-    with garbage_kept():
-        collected = collect(given, options, format, known, folder, progress)
+    whole = [entry for entry in stored if plain and (entry.texts or not options.texts)]
+    known = {_file(entry) for entry in whole}
+    collected = collect(given, options, format, known, folder, progress)
     new = [make_entry(log, read.checksum, names, pattern) for read in collected.read for log in read.logs]
-    entries = new if before is None else _joined(_stored(before), new, collected.left_out if plain else None)
+    for entry in new:
+        entry.texts = options.texts
+    entries = _joined(stored, new, collected.left_out if plain else None)
     unused = [path for path in names if not any(Path(entry.log.path).is_relative_to(path) for entry in entries)]
     if unused:
         raise InputError(f"--subject {names[unused[0]]}={unused[0]}: no log was read there")
     if not entries:
-        raise InputError(nothing_found(given, collected.left_out))
-    with garbage_kept():
-        assembly = assemble(entries, options, keep, before)
-    return ", ".join(map(str, given)), collected, assembly
+        raise NothingFoundError(nothing_found(given, collected.left_out))
+    return ", ".join(map(str, given)), collected, assemble(entries, options, keep, before)
 
 
 def _joined(stored: Sequence[Entry], new: Sequence[Entry], left_out: dict[str, str] | None) -> list[Entry]:
     """Logs of an earlier import and new ones, each once.
 
-    A copy of a file that was imported is left out. Without ``left_out``, files were read again on purpose: then they
-    take the place of what was imported.
+    A copy of a file that was imported is left out; it may bring texts that were not imported. Without ``left_out``,
+    files were read again on purpose: then they take the place of what was imported.
     """
-    files = {Known.of(entry.log.path, entry.checksum) for entry in new}
-    copies = {_source(entry) for entry in new} & {_source(entry) for entry in stored}
+    known = {_source(entry): entry for entry in stored}
+    copies = [(entry, known[_source(entry)]) for entry in new if _source(entry) in known]
     if left_out is None:
-        own = [entry for entry in stored if Known.of(entry.log.path, entry.checksum) not in files]
-        return [*(entry for entry in own if _source(entry) not in copies), *new]
-    paths = {_source(entry): entry.log.path for entry in stored}
-    left_out |= {entry.log.path: f"a copy of {paths[_source(entry)]}" for entry in new if _source(entry) in copies}
-    return [*stored, *(entry for entry in new if _source(entry) not in copies)]
+        for entry, copied in copies:
+            entry.older = copied.older
+        files = {_file(entry) for entry in new}
+        replaced = {id(copied) for _, copied in copies}
+        own = [entry for entry in stored if _file(entry) not in files and id(entry) not in replaced]
+        place = {_file(entry): k for k, entry in enumerate(stored)}
+        return sorted([*own, *new], key=lambda entry: place.get(_file(entry), len(stored)))
+    for entry, copied in copies:
+        if entry.texts and not copied.texts:
+            copied.log, copied.texts = _with_texts(copied.log, entry.log), True
+        else:
+            left_out[entry.log.path] = f"a copy of {copied.log.path}"
+    return [*stored, *(entry for entry in new if _source(entry) not in known)]
+
+
+def _with_texts(stored: Log, read: Log) -> Log:
+    """A log of an earlier import with the texts of its file, which was read again."""
+    rows = {item: k for k, item in enumerate(read.items)}
+    places = [rows.get(item) for item in stored.items]
+    columns = {name: list(column) for name, column in read.texts.items()}
+    texts = {name: [None if k is None else column[k] for k in places] for name, column in columns.items()}
+    return replace(stored, texts=texts)
+
+
+def _file(entry: Entry) -> Known:
+    return Known.of(entry.log.path, entry.checksum)
 
 
 def _source(entry: Entry) -> tuple[Hashable, ...]:
@@ -236,11 +262,18 @@ def _stored(before: Imported) -> list[Entry]:
             stated={} if row["stated"] is None else {metric: row["stated"]},
         )  # fmt: skip
         own = json.loads(row["identity"])
-        entries.append(Entry(log, row["checksum"], row["model"], row["step"], own, total=row["rows"]))
+        entries.append(
+            Entry(
+                log, row["checksum"], row["model"], row["step"], own, total=row["rows"], texts=row["texts"],
+                older=[(path, checksum) for path, checksum in json.loads(row["older"])],
+            )
+        )  # fmt: skip
     return entries
 
 
 def _summary(where: str, collected: Collected, assembly: Assembly, folder: Path | None, *, changed: bool) -> Import:
+    from breadth.importers.summary import Import  # loads rich, which takes as long as reading thousands of answers
+
     imported = assembly.imported
     study = imported_study(imported, where if folder is None else str(folder), folder, assembly.notes)
     testsets: list[dict[str, Any]] = []

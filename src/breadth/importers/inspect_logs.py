@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, ClassVar
 
 from breadth.errors import InputError, listed
+from breadth.importers.archives import Archive, open_archive
 from breadth.importers.inspect_samples import (
     Record,
     answer_of,
@@ -32,14 +32,15 @@ from breadth.importers.inspect_samples import (
     describe,
     group,
     identify,
-    mean_over,
+    means,
+    of_epoch,
     record,
     records,
     score_all,
     text_columns,
 )
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, blocks, garbage_kept, member, open_archive, parse
+from breadth.importers.reading import LogFile, blocks, garbage_kept, parse
 from breadth.importers.values import entries, mapping, number
 
 Object = Mapping[str, Any]
@@ -118,37 +119,37 @@ def _json_log(file: LogFile) -> tuple[Object, list[Record]]:
     return _object(parse(b"".join(header), str(file.path)), str(file.path)), rows
 
 
-def _archived(archive: zipfile.ZipFile) -> tuple[Object, list[Record]]:
+def _archived(archive: Archive) -> tuple[Object, list[Record]]:
     """The header of an archive and its samples; of a run that did not finish, what its journal and samples say."""
-    names = archive.NameToInfo
-    header = _object(_parsed(archive, HEADER if HEADER in names else START), f"{archive.filename}, {HEADER}")
+    names = archive.places
+    header = _object(_parsed(archive, HEADER if HEADER in names else START), f"{archive.path}, {HEADER}")
     if SUMMARIES in names:
-        return header, records(_parsed(archive, SUMMARIES), f"{archive.filename}, {SUMMARIES}")
+        return header, records(_parsed(archive, SUMMARIES), f"{archive.path}, {SUMMARIES}")
     journal = [name for name in names if re.fullmatch(r"_journal/summaries/[0-9]{1,9}\.json", name)]
     rows: dict[str, Record] = {}
     for name in sorted(journal, key=lambda name: int(name[19:-5])):  # a sample that was run again is listed again
-        rows |= {_member_of(row): row for row in records(_parsed(archive, name), f"{archive.filename}, {name}")}
+        rows |= {_member_of(row): row for row in records(_parsed(archive, name), f"{archive.path}, {name}")}
     for name in names:
         if name.startswith("samples/") and name.endswith(".json") and name not in rows:
-            rows[name] = record(_parsed(archive, name), f"{archive.filename}, {name}")
+            rows[name] = record(_parsed(archive, name), f"{archive.path}, {name}")
     return {"status": "started", **header}, list(rows.values())
 
 
-def _parsed(archive: zipfile.ZipFile, name: str) -> Any:
-    return parse(member(archive, name), f"{archive.filename}, {name}")
+def _parsed(archive: Archive, name: str) -> Any:
+    return parse(archive.read(name), f"{archive.path}, {name}")
 
 
 def _member_of(row: Record) -> str:
     return f"samples/{row.id}_epoch_{row.epoch}.json"
 
 
-def _whole(archive: zipfile.ZipFile, row: Record) -> Record:
+def _whole(archive: Archive, row: Record) -> Record:
     """The sample of a summary, where the archive has it."""
     name = _member_of(row)
-    if name not in archive.NameToInfo:
+    if name not in archive.places:
         return row
-    sample = record(_parsed(archive, name), f"{archive.filename}, {name}")
-    overwritten = len(archive.NameToInfo) < len(archive.filelist)  # of two samples with one id, the last is found
+    sample = record(_parsed(archive, name), f"{archive.path}, {name}")
+    overwritten = len(archive.places) < archive.count  # of two samples with one id, the last is found
     return row if overwritten and not row.cut and sample.text != row.text else sample
 
 
@@ -181,12 +182,13 @@ def _logs(
     notes = [*_notes(header, spec, results, rows), *_missing(rows, scored.others, failed_count)]
     epochs = sorted({row.epoch for row in rows})
     for epoch in epochs if options.epochs == "each" else [None]:
-        chosen = [k for k, sample in enumerate(samples) if epoch is None or epoch in sample.epochs]
-        columns = {metric: [mean_over(scored.values[metric].get(k, {}), epoch) for k in chosen] for metric in metrics}
+        chosen = [k for k, sample in enumerate(samples) if of_epoch(sample, epoch)]
+        all_means = {metric: means(scored.values[metric], len(samples), epoch) for metric in metrics}
+        columns = {metric: [column[k] for k in chosen] for metric, column in all_means.items()}
         stated: dict[Metric, float] = {}
         unchecked: list[str] = []
         if epoch is None or len(epochs) == 1:
-            distinct = len({sample.id for sample in samples})
+            distinct = len({sample[0].id for sample in samples})
             stated, unchecked = _stated(results, config, columns, rows, same_ids=len(samples) - distinct)
         yield Log(
             path=path,
@@ -197,7 +199,7 @@ def _logs(
             items=[items[k] for k in chosen],
             values=columns,
             prefer=list(dict.fromkeys(metric.name for metric in metrics)),
-            answers=[answer_of(samples[k].of(epoch), scorers) for k in chosen],
+            answers=[answer_of(of_epoch(samples[k], epoch), scorers) for k in chosen],
             texts=text_columns([described[k] for k in chosen]) if options.texts else {},
             subject=subject if epoch is None else {**subject, "epoch": epoch},
             settings=settings,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from breadth.errors import InputError
@@ -28,27 +29,24 @@ ATTACHED = "attachment://"
 _DATA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,[\w+/=-]+", re.ASCII)
 
 
-class Score(NamedTuple):
-    """What a scorer made of an answer."""
-
-    value: Any
-    answer: str | None
+#: What a scorer made of an answer: its value, and what it took as the answer.
+Score = tuple[Any, str | None]
 
 
 class Record(NamedTuple):
     """A sample in one epoch, as the sample itself or its summary says.
 
     ``text`` is the input as it is shown; ``asked`` a hash of all of it, images too, where the id is a number.
-    ``choices`` are None where nothing is said of them. The oldest logs have one score without the name of its scorer,
-    which is None. ``failed`` samples ended in an error, ``void`` ones were marked as invalid, and ``cut`` ones lack
-    part of the input or the target.
+    ``choices`` are None where nothing is said of them, else values of any type that are shown as text. The oldest logs
+    have one score without the name of its scorer, which is None. ``failed`` samples ended in an error, ``void`` ones
+    were marked as invalid, and ``cut`` ones lack part of the input or the target.
     """
 
     id: str | int
     epoch: int
     text: str
     asked: str
-    choices: tuple[str, ...] | None
+    choices: list[Any] | None
     target: str | None
     scores: Mapping[str | None, Score]
     failed: bool
@@ -68,26 +66,28 @@ def record(sample: Any, where: str, k: int = 1) -> Record:
     id = sample.get("id") if isinstance(sample, dict) else None
     if type(id) is not str and type(id) is not int:
         raise InputError(f"{where}, sample {k}: has no id; the file is damaged, or not a log of Inspect")
-    epoch, choices, target = sample.get("epoch"), sample.get("choices"), sample.get("target")
-    text, whole = _input(sample.get("input"), sample.get("attachments"))
-    scores: Any = sample.get("scores") or {None: sample.get("score")}
+    get = sample.get
+    epoch, asked, choices, target = get("epoch"), get("input"), get("choices"), get("target")
+    read_input = _piece if isinstance(asked, str) else _messages
+    text, whole = read_input(asked, get("attachments"))
+    scores: dict[str | None, Score] = {}
+    told = get("scores") or {None: get("score")}
+    for name, score in told.items() if isinstance(told, dict) else ():
+        if isinstance(score, dict):
+            answer = score.get("answer")
+            scores[name] = score.get("value"), answer if isinstance(answer, str) else None
     return Record(
         id,
         epoch if type(epoch) is int else 1,
         text,
         text_item(whole) if type(id) is int else "",
-        tuple(map(str, choices)) if isinstance(choices, list) else None,
+        choices if isinstance(choices, list) else None,
         " | ".join(map(str, target)) if isinstance(target, list) else words(target),
-        {name: _score(score) for name, score in mapping(scores).items() if isinstance(score, dict)},
-        bool(sample.get("error")),
-        bool(sample.get("invalidation")),
-        _is_cut(sample.get("input")) or _is_cut(target),
+        scores,
+        bool(get("error")),
+        bool(get("invalidation")),
+        _is_cut(asked) or _is_cut(target),
     )
-
-
-def _score(score: Mapping[str, Any]) -> Score:
-    answer = score.get("answer")
-    return Score(score.get("value"), answer if isinstance(answer, str) else None)
 
 
 def _is_cut(value: Any) -> bool:
@@ -99,10 +99,8 @@ def _is_cut(value: Any) -> bool:
     return isinstance(value, dict) and (_is_cut(value.get("content")) or _is_cut(value.get("text")))
 
 
-def _input(value: Any, attachments: Any) -> tuple[str, str]:
-    """The input as it is shown, with ``[image]`` for an image, and as it identifies an item, with the image itself."""
-    if isinstance(value, str):
-        return _piece(value, attachments)
+def _messages(value: Any, attachments: Any) -> tuple[str, str]:
+    """Messages as they are shown, with ``[image]`` for an image, and as they identify an item, with the image."""
     messages = [message for message in entries(value) if isinstance(message, dict)]
     shown: list[str] = []
     whole: list[str] = []
@@ -130,43 +128,32 @@ def _piece(part: Any, attachments: Any) -> tuple[str, str]:
     return shown if kind == "text" else f"[{kind}]", whole
 
 
-class Sample(NamedTuple):
-    """A sample of the data set, with its records by epoch."""
-
-    id: str | int
-    epochs: dict[int, list[Record]]
-
-    def of(self, epoch: int | None) -> list[Record]:
-        """The records of one epoch, or of all."""
-        if epoch is not None:
-            return self.epochs.get(epoch, [])
-        return [row for rows in self.epochs.values() for row in rows]
+#: A sample of the data set: its records in all epochs.
+Sample = list[Record]
 
 
 def group(rows: Iterable[Record]) -> list[Sample]:
     """Group records into samples, in the order of numbered ids; an id with two texts in one epoch is two samples."""
-    by_id: dict[str | int, list[Record]] = {}
+    by_id: dict[str | int, Sample] = {}
     for row in rows:
         by_id.setdefault(row.id, []).append(row)
-    samples = [Sample(id, _by_epoch(some)) for id, same in by_id.items() for some in _by_text(same)]
-    return sorted(samples, key=lambda sample: sample.id if isinstance(sample.id, int) else 0)
+    samples = [sample for same in by_id.values() for sample in (_by_text(same) if len(same) > 1 else (same,))]
+    return sorted(samples, key=lambda sample: place if isinstance(place := sample[0].id, int) else 0)
 
 
-def _by_text(rows: list[Record]) -> Iterable[list[Record]]:
+def _by_text(rows: list[Record]) -> Iterable[Sample]:
     """Records of one id as one sample, or as one for each text if there are several in one epoch."""
-    if len(rows) == 1 or len({row.epoch for row in rows}) == len({(row.epoch, row.text) for row in rows}):
+    if len({row.epoch for row in rows}) == len({(row.epoch, row.text) for row in rows}):
         return [rows]
-    by_text: dict[str, list[Record]] = {}
+    by_text: dict[str, Sample] = {}
     for row in rows:
         by_text.setdefault(row.text, []).append(row)
     return by_text.values()
 
 
-def _by_epoch(rows: list[Record]) -> dict[int, list[Record]]:
-    epochs: dict[int, list[Record]] = {}
-    for row in rows:
-        epochs.setdefault(row.epoch, []).append(row)
-    return epochs
+def of_epoch(sample: Sample, epoch: int | None) -> Sample:
+    """The records of one epoch, or of all."""
+    return sample if epoch is None else [row for row in sample if row.epoch == epoch]
 
 
 def choices_told(version: str | None) -> bool:
@@ -180,8 +167,8 @@ def describe(sample: Sample, whole: Callable[[Record], Record], texts: bool, tol
 
     ``told`` says whether a record without choices is known to have none.
     """
-    row = next(iter(sample.epochs.values()))[0]
-    if not texts and isinstance(sample.id, str):
+    row = sample[0]
+    if not texts and isinstance(row.id, str):
         return row
     return whole(row) if row.cut or (row.choices is None and not told) else row
 
@@ -189,49 +176,61 @@ def describe(sample: Sample, whole: Callable[[Record], Record], texts: bool, tol
 def identify(samples: Sequence[Sample], described: Sequence[Record]) -> list[str]:
     """A name per sample that it has in other logs, too: its id if that is text, else a hash of what it asks."""
     return numbered(
-        sample.id if isinstance(sample.id, str) else text_item(row.asked, *sorted(row.choices or ()))
+        name if isinstance(name := sample[0].id, str) else text_item(row.asked, *sorted(map(str, row.choices or ())))
         for sample, row in zip(samples, described, strict=True)
     )
 
 
 def text_columns(rows: Sequence[Record]) -> dict[str, list[Any]]:
     """What is asked, as columns; a target that is the letter of a choice is the label."""
-    columns: dict[str, list[Any]] = {"text": [], "options": [], "option_labels": [], "label": [], "target": []}
-    for row in rows:
-        labels = [chr(65 + k) if k < 26 else str(k - 25) for k in range(len(row.choices or ()))]
-        columns["text"].append(row.text)
-        columns["options"].append(list(row.choices) if row.choices else None)
-        columns["option_labels"].append(labels or None)
-        columns["label"].append(row.target if row.target in labels else None)
-        columns["target"].append(None if row.target in labels else row.target)
+    options = [list(map(str, row.choices)) if row.choices else None for row in rows]
+    labels = [_labels(len(choices)) if choices else None for choices in options]
+    chosen = [own is not None and row.target in own for row, own in zip(rows, labels, strict=True)]
+    columns: dict[str, list[Any]] = {
+        "text": [row.text for row in rows],
+        "options": options,
+        "option_labels": labels,
+        "label": [row.target if is_label else None for row, is_label in zip(rows, chosen, strict=True)],
+        "target": [None if is_label else row.target for row, is_label in zip(rows, chosen, strict=True)],
+    }
     return {name: column for name, column in columns.items() if any(column)}
 
 
-class Scores(NamedTuple):
-    """The numbers of every metric by sample and epoch, and how many values of a metric are not numbers."""
+@cache
+def _labels(count: int) -> list[str]:
+    return [chr(65 + k) if k < 26 else str(k - 25) for k in range(count)]
 
-    values: dict[Metric, dict[int, dict[int, list[float]]]]
+
+#: A score as a number, after the place of its sample and the epoch.
+Number = tuple[int, int, float]
+
+
+class Scores(NamedTuple):
+    """The numbers of every metric, and how many values of a metric are not numbers."""
+
+    values: dict[Metric, list[Number]]
     others: dict[Metric, int]
 
 
 def score_all(samples: Sequence[Sample], scorers: Sequence[str], failed_count: bool) -> Scores:
     """Collect the numbers of all metrics. Samples marked as invalid have none, nor have failed ones by default."""
-    values: dict[Metric, dict[int, dict[int, list[float]]]] = {}
+    values: dict[tuple[str, str], list[Number]] = {}
     others: dict[Metric, int] = {}
+    unnamed = (*scorers, "score")[0]
     for k, sample in enumerate(samples):
-        for row in sample.of(None):
+        for row in sample:
             if row.void or (row.failed and not failed_count):
                 continue
             for name, (value, _) in row.scores.items():
-                scorer = name if name is not None else (*scorers, "score")[0]
+                scorer = unnamed if name is None else name
                 for key, single in value.items() if isinstance(value, dict) else ((scorer, value),):
-                    metric, converted = Metric(key, scorer), to_number(single)
+                    converted = to_number(single)
                     if converted is not None:
-                        of_sample = values.setdefault(metric, {}).setdefault(k, {})
-                        of_sample.setdefault(row.epoch, []).append(converted)
+                        values.setdefault((key, scorer), []).append((k, row.epoch, converted))
                     elif isinstance(single, str | list | dict):
+                        metric = Metric(key, scorer)
                         others[metric] = others.get(metric, 0) + 1
-    return Scores(values, others)
+    return Scores({Metric(*key): numbers for key, numbers in values.items()}, others)
 
 
 def to_number(value: Any) -> float | None:
@@ -247,20 +246,24 @@ def to_number(value: Any) -> float | None:
     return counted
 
 
-def mean_over(epochs: Mapping[int, Sequence[float]], epoch: int | None) -> float | None:
-    """The mean over all epochs that are scored, or the score in one."""
-    numbers = [one for k, some in epochs.items() if epoch in (None, k) for one in some]
-    return sum(numbers) / len(numbers) if numbers else None
+def means(numbers: Iterable[Number], samples: int, epoch: int | None) -> list[float | None]:
+    """The mean of every sample over all epochs that are scored, or its score in one."""
+    sums, counts = [0.0] * samples, [0] * samples
+    for place, own, value in numbers:
+        if epoch is None or epoch == own:
+            sums[place] += value
+            counts[place] += 1
+    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
 
 
 def answer_of(rows: Sequence[Record], scorers: Sequence[str]) -> str | None:
     """What the first scorer that says so took as the answer; None where epochs differ."""
-    answers = {_answer(row.scores, scorers) for row in rows}
-    return answers.pop() if len(answers) == 1 else None
+    answer = _answer(rows[0].scores, scorers)
+    return answer if all(_answer(row.scores, scorers) == answer for row in rows[1:]) else None
 
 
 def _answer(scores: Mapping[str | None, Score], scorers: Sequence[str]) -> str | None:
-    for name in (*scorers, *scores):
-        if name in scores and scores[name].answer is not None:
-            return scores[name].answer
+    for name in (*scorers, *scores) if len(scores) > 1 else scores:
+        if name in scores and (answer := scores[name][1]) is not None:
+            return answer
     return None

@@ -70,7 +70,6 @@ class AlpacaEval(Importer):
             yield Log(
                 path=str(file.path),
                 tool=self.name,
-                version=None,
                 testset=f"alpaca_eval:annotator={annotator},baseline={baseline}",
                 model=model,
                 items=numbered(text_item(row["instruction"], *filter(None, [words(row.get("input"))])) for row in rows),
@@ -161,7 +160,6 @@ class OpenAIEvals(Importer):
             yield Log(
                 path=str(file.path),
                 tool=self.name,
-                version=None,
                 testset=task,
                 model=model,
                 items=list(samples),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
+from itertools import chain, starmap
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -79,11 +80,11 @@ class Log:
 
     path: str
     tool: str
-    version: str | None
     testset: str
     model: str
     items: Sequence[str]
     values: Mapping[Metric, Sequence[float | None] | npt.NDArray[np.float64]]
+    version: str | None = None
     prefer: Sequence[str] = ()
     margins: Mapping[Metric, Sequence[float | None] | npt.NDArray[np.float64]] = field(default_factory=dict)
     answers: Sequence[str | None] | None = None
@@ -163,15 +164,22 @@ def unregister_importer(name: str) -> None:
 
 def importers() -> list[Importer]:
     """Every importer: registered ones, then those of other packages, then the built-in ones."""
-    known: dict[str, Importer] = {}
-    for importer in (*_REGISTERED, *_from_entry_points(), *_built_in()):
-        known.setdefault(importer.name, importer)
-    return list(known.values())
+    return list(each_importer())
+
+
+def each_importer() -> Iterator[Importer]:
+    """Every importer in this order; a built-in one is loaded when it is reached."""
+    known: set[str] = set()
+    for importer in chain(_REGISTERED, _from_entry_points(), starmap(_built_in, BUILT_IN)):
+        if importer.name not in known:
+            known.add(importer.name)
+            yield importer
 
 
 @cache
-def _built_in() -> tuple[Importer, ...]:
-    return tuple(getattr(import_module(f"breadth.importers.{module}"), name)() for module, name in BUILT_IN)
+def _built_in(module: str, name: str) -> Importer:
+    importer: Importer = getattr(import_module(f"breadth.importers.{module}"), name)()
+    return importer
 
 
 @cache

@@ -192,7 +192,6 @@ def _logs(path: Path, name: str, study: Study, frame: pl.DataFrame | None, optio
             yield Log(
                 path=str(path),
                 tool=Matrix.name,
-                version=None,
                 testset=name if study.testsets == [UNNAMED] else testset,
                 model=model,
                 items=items,

@@ -118,7 +118,6 @@ class Olmes(Importer):
         yield Log(
             path=str(file.path),
             tool=self.name,
-            version=None,
             testset=run.testset,
             model=run.model,
             items=numbered(row["item"] for row in rows),
@@ -172,7 +171,8 @@ def _old_run(path: Path) -> Run:
     if not found:
         run.notes.append(f"{stem}{METRICS} is missing beside it; the model is taken from the directory's name")
     run.subject = {key: plain(config.get(key)) for key in MODEL_DETAILS if config.get(key) != model}
-    run.step = step_in(words(config.get("model_path")) or "").step
+    path_of_model = words(config.get("model_path")) or ""
+    run.step = step_in(path_of_model, path_of_model).step
     if primary := words(task.get("primary_metric")):
         run.primary = Metric(primary)
     regime = (words(mapping(task.get("metadata")).get("alias")) or "").partition("::")[2]
@@ -198,7 +198,8 @@ def _new_run(path: Path) -> Run:
     provider = mapping(config.get("provider")) or config
     if model := words(provider.get("model")):
         run.model = model
-        run.step = step_in(words(provider.get("model_path")) or model).step
+        path_of_model = words(provider.get("model_path")) or model
+        run.step = step_in(path_of_model, path_of_model).step
     elif not found:
         run.notes.append("metrics.json is missing above it; model and task are taken from file names")
     run.subject = {key: plain(provider.get(key)) for key in MODEL_DETAILS if provider.get(key) != "auto"}

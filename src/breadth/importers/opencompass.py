@@ -79,7 +79,6 @@ class OpenCompass(Importer):
         yield Log(
             path=str(file.path),
             tool=self.name,
-            version=None,
             testset=file.path.stem,
             model=file.path.parent.name,
             items=numbered(

@@ -1,19 +1,13 @@
 """Files of logs: what they are by their first bytes, and how to read them without trusting them.
 
-JSON is read by orjson; what it refuses but Python's json reads (NaN, Infinity) is read by that. Members of zip archives
-are decompressed up to a limit, nothing is unpacked to disk, and nothing is unpickled.
+JSON is read by orjson; what it refuses but Python's json reads (NaN, Infinity) is read by that. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
 import gc
-import io
 import json
-import lzma
 import re
-import struct
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +16,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
-import zstandard
 
 from breadth.errors import InputError
 
@@ -40,18 +33,6 @@ MOST_VALUES = 20_000_000
 
 #: What has fewer bytes than this is read without asking how much it was compressed or how many values it has.
 SMALL = 1 << 26
-
-#: What unpacks to more than this many times its size is refused. Logs shrink 5 to 100 times, a zip bomb 100,000 times.
-MOST_RATIO = 1000
-
-#: Zstandard in zip archives; Python before 3.14 does not know it.
-ZSTANDARD = 93
-
-#: What ``zipfile`` raises on damaged archives.
-BAD_ARCHIVE = (
-    *(zipfile.BadZipFile, OSError, EOFError, ValueError, OverflowError, RuntimeError, struct.error),
-    *(zlib.error, lzma.LZMAError, zstandard.ZstdError),
-)
 
 # A string may be cut off by the end of the head. Possessive, or a cut string with many quotes takes minutes.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]:]', re.DOTALL)
@@ -111,11 +92,9 @@ class LogFile:
         """Names in a zip archive; empty for other files."""
         if not self.head.startswith(b"PK"):
             return frozenset()
-        try:
-            with zipfile.ZipFile(self.path) as archive:
-                return frozenset(archive.namelist())
-        except BAD_ARCHIVE:
-            return frozenset()
+        from breadth.importers.archives import member_names  # which takes its limits from here
+
+        return member_names(self.path)
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -263,57 +242,3 @@ def beside(path: Path) -> Any:
 @lru_cache(maxsize=32)
 def _companion(path: Path, _changed: int, _size: int) -> Any:
     return LogFile.look(path).json()
-
-
-def open_archive(path: Path) -> zipfile.ZipFile:
-    """Open a zip archive, unless it is damaged or a zip bomb."""
-    try:
-        archive = zipfile.ZipFile(path)
-    except BAD_ARCHIVE as error:
-        raise InputError(f"{path}: is not a whole zip archive ({error}); it is damaged or truncated") from None
-    members = archive.infolist()
-    unpacked, packed = sum(info.file_size for info in members), sum(info.compress_size for info in members)
-    if unpacked > max(MOST_BYTES, MOST_RATIO * min(packed, path.stat().st_size)):
-        archive.close()
-        raise InputError(f"{path}: would unpack to {unpacked:,} bytes, {unpacked // max(packed, 1):,} times its size")
-    return archive
-
-
-def member(archive: zipfile.ZipFile, name: str, most: int = MOST_BYTES) -> bytes:
-    """One member of a zip archive, decompressed up to a limit; knows zstandard, in several frames, too."""
-    where = f"{archive.filename}, {name}"
-    try:
-        info = archive.getinfo(name)
-    except KeyError:
-        raise InputError(f"{where}: is not in the archive") from None
-    if (size := max(info.file_size, info.compress_size)) > most:
-        raise InputError(f"{where}: would take {size:,} bytes; at most {most:,} are read")
-    if info.file_size > max(SMALL, MOST_RATIO * info.compress_size):
-        ratio = info.file_size // max(info.compress_size, 1)
-        raise InputError(f"{where}: would unpack to {ratio:,} times its size; at most {MOST_RATIO:,} times are read")
-    try:
-        if info.compress_type == ZSTANDARD:
-            with zstandard.ZstdDecompressor().stream_reader(_stored(archive, info), read_across_frames=True) as stream:
-                content = stream.read(info.file_size + 1)
-        else:
-            with archive.open(info) as file:
-                content = file.read(info.file_size + 1)
-        if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-            raise zipfile.BadZipFile("checksum or size differs")
-    except (*BAD_ARCHIVE, MemoryError) as error:
-        raise InputError(f"{where}: cannot be unpacked ({error}); the file is damaged") from error
-    return content
-
-
-def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> io.BytesIO:
-    """The compressed bytes of a member, found by its local header."""
-    file = archive.fp
-    if file is None:
-        raise zipfile.BadZipFile("closed")
-    file.seek(info.header_offset)
-    header = file.read(30)
-    if header[:4] != b"PK\x03\x04":
-        raise zipfile.BadZipFile("bad local header")
-    name, extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
-    file.seek(info.header_offset + 30 + name + extra)
-    return io.BytesIO(file.read(info.compress_size))

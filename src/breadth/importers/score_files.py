@@ -190,7 +190,7 @@ def _checkpoint(
     rest, branch = model, revision
     # The file's own name holds the step only in old versions; new ones write a date there.
     for text in (revision, model, file.path.parent.as_posix(), file.path.stem):
-        place = _step(text, pattern)
+        place = _step(text, pattern, "" if text == revision else model)
         if place.step is not None:
             step, rest = place.step, place.rest if text == model else model
             branch = place.rest if text == revision else revision
@@ -205,10 +205,10 @@ def _checkpoint(
     return Run(f"{rest or model}{at}", tuple(attributes), rest or model), step
 
 
-def _step(text: str, pattern: re.Pattern[str] | None) -> Step:
+def _step(text: str, pattern: re.Pattern[str] | None, model: str) -> Step:
     """The step in a text, by the user's pattern if there is one, and the text without it."""
     if pattern is None:
-        return step_in(text)
+        return step_in(text, model)
     match = pattern.search(text)
     if match is None or not match[1] or not match[1].isdecimal() or len(match[1]) > 15:
         return Step(None, text)

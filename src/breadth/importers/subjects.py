@@ -20,6 +20,10 @@ STEP = re.compile(
     re.IGNORECASE,
 )
 
+#: How a model may be called itself: step3, Step3-VL-10B, step-2-16k. Step is a family of models, of StepFun.
+NAMED_STEP = re.compile(r"step[-_]?[1-9](?!\d)(.*)", re.IGNORECASE)
+STEPFUN = "stepfun"
+
 #: Digits of a training step; longer numbers are something else.
 MOST_DIGITS = 15
 
@@ -37,13 +41,30 @@ class Step(NamedTuple):
     rest: str
 
 
-def step_in(name: str) -> Step:
-    """Find the training step that a revision, a model's name or a path says; the last one counts."""
-    matches = [match for match in STEP.finditer(name) if len(match[1]) <= MOST_DIGITS]
+def step_in(name: str, model: str = "") -> Step:
+    """Find the training step that a revision, a model's name or a path says; the last one counts.
+
+    What the ``model`` itself is called is not a step: neither in its name nor in a path that is named after it.
+    """
+    own = _called_step(model)
+    searched = name.replace(own, "-" * len(own)) if own else name
+    matches = [match for match in STEP.finditer(searched) if len(match[1]) <= MOST_DIGITS]
     if not matches:
         return Step(None, name)
     last = matches[-1]
     return Step(int(last[1]), (name[: last.start()].rstrip("/-_.@") + name[last.end() :]).strip("/"))
+
+
+def _called_step(model: str) -> str:
+    """The end of a model's name if it looks like a step but is what the model is called.
+
+    ``m/step3`` is a step of m, and so is what follows a directory; ``step3`` alone is a model, ``stepfun-ai/step3`` one
+    of that family, and ``lab/Step3-VL-10B`` is more than a step.
+    """
+    *before, name = model.split("/")
+    match = NAMED_STEP.fullmatch(name)
+    follows = before and not before[-1].lower().startswith(STEPFUN)
+    return "" if match is None or (follows and not match[1]) else name
 
 
 @dataclass(eq=False)
@@ -53,7 +74,8 @@ class Entry:
     ``attributes`` tell subjects of one ``model`` apart, besides the ``step``: ``own`` ones of the subject, and settings
     where one model has several. ``places`` are the places of its items among all items. ``rows`` are the rows of the
     log that are used, all by default; ``total`` is their number in a log of an earlier import, of which only the
-    answered ones were kept.
+    answered ones were kept. ``texts`` says whether it was read with its texts. ``older`` are logs that it replaced by
+    the user's choice, each as path and checksum.
     """
 
     log: Log
@@ -69,6 +91,8 @@ class Entry:
     rows: Sequence[int] | None = None
     total: int | None = None
     notes: list[str] = field(default_factory=list)
+    texts: bool = True
+    older: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Begin with the subject's own attributes."""
@@ -109,10 +133,10 @@ def make_entry(log: Log, checksum: str, names: Mapping[str, str], pattern: re.Pa
             attributes |= {"revision": without[1]} if "revision" in attributes else {}
     if step is None:
         folder = str(PurePath(log.path).parent)
-        found = (step_in(text).step for text in (revision, log.model, folder))
-        step = next((one for one in found if one is not None), _trainer_step(log.model))
+        found = (step_in(revision), step_in(log.model, log.model), step_in(folder, log.model))
+        step = next((one.step for one in found if one.step is not None), _trainer_step(log.model))
     if step is not None:
-        model = _without(model, step) or model
+        model = _without(model, step, model) or model
         if "revision" in attributes:
             attributes["revision"] = _without(str(attributes["revision"]), step)
     return Entry(log, checksum, model, step, {key: value for key, value in attributes.items() if value != ""})
@@ -124,9 +148,9 @@ def _without_match(name: str, pattern: re.Pattern[str]) -> str:
     return name if match is None else (name[: match.start()].rstrip("/-_.@") + name[match.end() :]).strip("/")
 
 
-def _without(name: str, step: int) -> str:
+def _without(name: str, step: int, model: str = "") -> str:
     """A name without its step."""
-    found = step_in(name)
+    found = step_in(name, model)
     return found.rest if found.step == step else name
 
 

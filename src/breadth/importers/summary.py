@@ -50,7 +50,7 @@ class Import(Result):
             "testsets": self.testsets, "subjects": self.subjects, "logs": self.logs, "left_out": self.left_out,
         }  # fmt: skip
 
-    def summary(self) -> str:
+    def details(self) -> str:
         """How many subjects, test sets and answers there are, from which tools, and what was left out."""
         logs = self.logs.group_by("tool", maintain_order=True).len().iter_rows()
         tools = [f"{count(number, 'log')} of {tool}" for tool, number in logs]

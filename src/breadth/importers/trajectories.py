@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from breadth.errors import InputError, did_you_mean, listed
+from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
 from breadth.importers.collecting import log_files, step_pattern
 from breadth.importers.reading import LogFile
 from breadth.importers.score_files import (
@@ -156,7 +156,7 @@ def import_trajectories(
     if not values.sources:
         shown = f" {_count(len(others), 'other file')}, such as {others[0].name}." if others else ""
         names = ", ".join(known.name for known in SCORE_FORMATS)
-        raise InputError(f"{where}: no scores of checkpoints.{shown} Looked for {names}")
+        raise NothingFoundError(f"{where}: no scores of checkpoints.{shown} Looked for {names}")
     if others:
         names = listed(sorted({path.name for path in others}), 3)
         values.left_out[_count(len(others), "other file")] = f"without scores of checkpoints: {names}"

@@ -48,9 +48,13 @@ def text_item(*texts: str) -> str:
 
 def numbered(items: Iterable[str]) -> list[str]:
     """Items that are listed more than once told apart by how often they were before: a, b, a#2."""
+    listed = list(items)
+    names: dict[str, None] = dict.fromkeys(listed)
+    if len(names) == len(listed):
+        return listed
     seen: Counter[str] = Counter()
-    names: dict[str, None] = {}
-    for item in items:
+    names = {}
+    for item in listed:
         seen[item] += 1
         name = item if seen[item] == 1 else f"{item}#{seen[item]}"
         while name in names:  # an item may itself be called a#2

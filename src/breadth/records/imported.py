@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MANIFEST = "import.json"
 
 #: Number of the layout; a directory of another one is refused.
-LAYOUT = 1
+LAYOUT = 2
 
 #: What a log is: where its answers came from, how they were scored, and which subject gave them.
 LOGS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -37,7 +37,7 @@ LOGS: dict[str, pl.DataType | type[pl.DataType]] = {
     "metric": pl.String, "variant": pl.String, "rows": pl.Int64, "answered": pl.Int64, "mean": pl.Float64,
     "stated": pl.Float64, "tool": pl.String, "version": pl.String, "path": pl.String, "checksum": pl.String,
     "stamp": pl.String, "identity": pl.String, "attributes": pl.String, "settings": pl.String,
-    "notes": pl.List(pl.String),
+    "notes": pl.List(pl.String), "texts": pl.Boolean, "older": pl.String,
 }  # fmt: skip
 
 RESPONSES = pl.Schema(
