@@ -1,4 +1,4 @@
-"""`breadth ls`, `breadth get` and `breadth validate`."""
+"""`breadth init`, `breadth show`, `breadth validate`, `breadth get` and `breadth ls`."""
 
 import os
 import subprocess
@@ -80,7 +80,7 @@ def test_all_problems_at_once(breadth, tmp_path):
     assert [line.split(":")[0] for line in rest] == ["  line 1, evaluate", "  line 2, models", "  line 3, recipe.lr"]
 
 
-def test_own_files_are_counted_and_many_models_are_cut_short(breadth, tmp_path):
+def test_own_files_are_counted_and_models_that_are_alike_share_a_row(breadth, tmp_path):
     (tmp_path / "mine.csv").write_text("claim,label\nx [bold],1\ny,0\nz,0\n")
     models = ", ".join(f"owner/model-{k}" for k in range(40))
     (tmp_path / "s.yaml").write_text(
@@ -88,5 +88,63 @@ def test_own_files_are_counted_and_many_models_are_cut_short(breadth, tmp_path):
         "sets: {mine: {file: mine.csv, pattern: '{claim}', answers: {1: ' Yes', 0: ' No'}}}\n"
     )
     out = breadth("validate", tmp_path / "s.yaml")
-    assert "the first 30 rows" in out.stdout
+    assert "owner/model-0 and 39 more" in out.stdout
     assert "40 runs with 40 checkpoints in all, each evaluated on 1 test set: 3 items" in out.stdout
+
+
+def test_a_file_to_start_from(breadth, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = breadth("init")
+    assert out.stdout.splitlines() == [
+        "wrote study.yaml",
+        "Next:",
+        "  breadth validate study.yaml",
+        "  breadth run study.yaml --dry-run",
+    ]
+    assert "2 runs with 26 checkpoints" in breadth("validate", "study.yaml").stdout
+    again = breadth("init", ok=False)
+    assert again.returncode == 2
+    assert again.stderr.count("\n") == 1
+    assert "is not overwritten" in again.stderr
+    out = breadth("init", "--from", "level-transfer", "--out", "my levels.yaml")
+    assert "gsm8k-calibration.parquet does not exist yet" in out.stderr
+    assert "  breadth validate 'my levels.yaml'" in out.stdout.splitlines()
+
+
+def test_showing_a_study(breadth, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = breadth("show", "generalisation")
+    about, _, file = out.stdout.partition("\n\n")
+    assert max(map(len, about.splitlines())) <= 100
+    assert "48 (8 models x 2 training sets x 3 sizes)" in about
+    assert file.startswith("# Do generalisation results generalise?")
+    assert "weight_decay" not in file
+    resolved = breadth("show", "generalisation", "--resolved").stdout.partition("\n\n")[2]
+    assert "weight_decay: 0.0" in resolved
+
+
+def test_text_of_a_study_is_not_markup(breadth, tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "name: s\ndescription: '[red]a[/red] [/b]'\nmodels: a/b\nrecipe: {method: zero-shot}\nevaluate: {on: plain}\n"
+    )
+    assert "s: [red]a[/red] [/b]" in breadth("show", tmp_path / "s.yaml").stdout
+
+
+def test_keys_of_other_tools(breadth, tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "name: s\nmodel_name: smollm2-135m\ntrain: {set: plain, num_examples: 32}\n"
+        "recipe:\n  learning_rate: 1e-3\n  num_train_epochs: 3\n  warmup_steps: 5\nevaluate: {tasks: plain}\n"
+    )
+    out = breadth("validate", path, ok=False)
+    assert out.returncode == 2
+    assert out.stderr.splitlines() == [
+        f"breadth: {path}: 6 problems",
+        "  line 2, model_name: unknown key. Did you mean models?",
+        "  line 3, train.num_examples: unknown key. Did you mean examples?",
+        "  line 5, recipe.learning_rate: unknown key. Did you mean lr?",
+        "  line 6, recipe.num_train_epochs: unknown key. Did you mean epochs?",
+        "  line 7, recipe.warmup_steps: unknown key. Did you mean warmup? Give a share of the steps: warmup_steps "
+        "divided by all steps",
+        "  line 8, evaluate.tasks: unknown key. Did you mean on?",
+    ]

@@ -5,7 +5,6 @@ import pty
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -48,14 +47,14 @@ def own(text, more="label: label"):
 
 
 def test_plain_lines_without_a_screen(done):
-    _, out = done
-    assert out.stdout.splitlines()[-1].endswith("runs: 2 done now.")
+    folder, out = done
+    assert out.stdout.splitlines()[-3:] == [f"{folder}: runs: 2 done now.", "Next:", f"  breadth report {folder}"]
+    assert out.stdout.count(f"breadth view {folder}") == 1
     assert "\x1b" not in out.stdout + out.stderr
     assert "(resumed)" not in out.stderr  # step 0 of the second run is the first one's
     lines = [line for line in out.stderr.splitlines() if line.startswith("  step ")]
     assert len(lines) == 5
-    assert all(re.search(r"\(about \d+ s left\)$", line) for line in lines[1:-1])
-    assert lines[0].endswith("(measuring)")
+    assert all(re.search(r"\(about \d+ s left\)$", line) for line in lines[:-1])
     assert lines[-1].endswith("(done)")
 
 
@@ -98,25 +97,41 @@ def test_bad_input_is_one_message(breadth, tiny, done, tmp_path, change, csv, sa
     assert files(finished) == before
 
 
-@pytest.mark.parametrize(
-    "change", [("models: ", "models: nowhere/model #"), ("negation]", "mnli]")], ids=["model", "set"]
-)
-def test_the_hub_out_of_reach(breadth, tiny, done, tmp_path, monkeypatch, change):
+@pytest.fixture
+def unreachable(tmp_path, monkeypatch):
+    """The Hub is out of reach, and nothing is in its cache."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens there; read when the library is loaded
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("BREADTH_DATA", raising=False)
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_a_data_set_out_of_reach(breadth, tiny, done, tmp_path):
     finished, _ = done
     before = files(finished)
     path = tmp_path / "study.yaml"
-    path.write_text(STUDY.format(model=tiny).replace(*change))
-    started = time.monotonic()
-    out = breadth("run", path, "--into", tmp_path / "new", ok=False, fresh=True)
-    assert out.returncode == 2, out.stderr
-    assert "Traceback" not in out.stderr
-    assert re.match(r"breadth: (nowhere/model|mnli): ", out.stderr.splitlines()[-1])
-    assert time.monotonic() - started < 60
-    assert breadth("run", path, "--into", finished, ok=False, fresh=True).returncode == 2
+    path.write_text(STUDY.format(model=tiny).replace("negation]", "mnli]"))
+    for into in (tmp_path / "new", finished):
+        out = breadth("run", path, "--into", into, ok=False, fresh=True)
+        assert out.returncode == 2, out.stderr
+        assert "Traceback" not in out.stderr
     assert files(finished) == before
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_a_run_that_fails_is_named_and_the_others_run(breadth, tiny, tmp_path):
+    path, into = tmp_path / "study.yaml", tmp_path / "new"
+    path.write_text(STUDY.format(model=f"[nowhere/model, {tiny}]"))
+    out = breadth("run", path, "--into", into, ok=False, fresh=True)
+    assert out.returncode == 1, out.stderr
+    assert "Traceback" not in out.stderr
+    assert f"{into}: runs: 2 done now, 2 failed." in out.stdout
+    assert "Next:" not in out.stdout
+    assert re.search(r"^failed: nowhere-model-plain-8-s0-\w+: nowhere/model: ", out.stderr, re.MULTILINE)
+    last = out.stderr.splitlines()[-1]
+    assert re.match(r"breadth: nowhere-model-plain-8-s0-\w+, nowhere-model-plain-8-s1-\w+: nowhere/model: ", last)
+    assert "not timed (on the Hugging Face Hub): nowhere/model" in out.stderr
+    assert "for 1 of 2 models" in out.stdout
 
 
 def test_wrong_places(breadth, done, tiny, tmp_path):
@@ -145,7 +160,8 @@ def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
     path.write_text(STUDY.format(model=tiny))
     out = breadth("run", path, "--into", tmp_path / "new", "--dry-run")
     assert "120 responses and 8 training" in " ".join(out.stdout.split())  # the second run takes step 0 from the first
-    assert "Estimated duration" in out.stdout
+    assert "It should take about" in out.stdout
+    assert "breadth view" not in out.stdout
     assert [entry.name for entry in tmp_path.iterdir()] == ["study.yaml"]
     # Not even what is damaged is moved.
     finished, _ = done
@@ -157,6 +173,19 @@ def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
     assert "Checkpoints: 6, 5 of them done" in out.stdout
     assert files(finished) == before
     part.write_bytes(content)
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_dry_runs_of_many_models_fit_on_a_screen(breadth, tiny, tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.format(model=f"[{', '.join(f'owner/model-{k}' for k in range(48))}]"))
+    out = breadth("run", path, "--into", tmp_path / "new", "--dry-run")
+    lines = (out.stdout + out.stderr).splitlines()
+    assert len(lines) < 20
+    assert len(set(lines)) > len(lines) - 3  # blank lines
+    assert "owner/model-0 and 47 more" in out.stdout
+    assert "not timed (on the Hugging Face Hub): owner/model-0, owner/model-1, ... (48 in all)" in out.stderr
+    assert "How long it takes is not known" in out.stdout
 
 
 def test_answers_that_begin_alike_are_said(breadth, tiny, tmp_path):

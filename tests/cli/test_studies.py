@@ -1,5 +1,8 @@
 """The verbs on a study's directory, as a user calls them."""
 
+import subprocess
+import sys
+
 import polars as pl
 import pytest
 
@@ -68,3 +71,26 @@ def test_a_directory_that_is_not_a_study(breadth, tmp_path):
     assert out.returncode == 2
     assert "runs/ and items/" in out.stderr
     assert len(out.stderr.splitlines()) == 1
+
+
+def test_view_waits_for_a_study(tmp_path):
+    command = [sys.executable, "-m", "breadth", "view", str(tmp_path / "later"), "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout.readline().startswith("http://127.0.0.1:")
+        assert server.stdout.readline() == (
+            f"Waiting: {tmp_path / 'later'} does not exist yet. Start one with: "
+            f"breadth run STUDY --into {tmp_path / 'later'}\n"
+        )
+        assert server.poll() is None
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def test_view_of_a_file_is_one_line(breadth, tmp_path):
+    (tmp_path / "scores.csv").touch()
+    out = breadth("view", tmp_path / "scores.csv", ok=False)
+    assert out.returncode == 2
+    assert out.stderr.count("\n") == 1
+    assert "is not a directory" in out.stderr

@@ -1,24 +1,20 @@
-from breadth.execute import Pace, estimated_seconds, plan_study
+from breadth.execute import Events, estimate, measurable, measure_pace, plan_study
 from breadth.study import read_study_file
 
-from .conftest import LORA, START
+from .conftest import LORA
 
 
-def estimate(path, folder, **pace):
-    plan = plan_study(read_study_file(path), folder)
-    zero = {"load": 0, "trunk": 0, "answers": 0, "step": 0, "example": 0}
-    return estimated_seconds(plan, {plan.units[0].run.model: Pace(**zero | pace)})
+def test_a_model_is_timed_on_the_studys_own_items(study, tmp_path):
+    plan = plan_study(read_study_file(study(LORA)), tmp_path / "s")
+    pace = measure_pace(plan.units[0], plan.study_data, Events())
+    assert all(seconds > 0 for seconds in vars(pace).values())
+    assert not (tmp_path / "s").exists()
 
 
-def test_a_start_counts_once_per_model(study, tmp_path):
-    assert estimate(study(START), tmp_path / "s", step=1) == 2 * 4 + 6
-
-
-def test_step_0_that_is_copied_costs_nothing(study, tmp_path):
-    assert estimate(study(LORA), tmp_path / "s", answers=1) == 5 + 4
-    assert estimate(study(LORA), tmp_path / "s", trunk=1, load=10) == 1 + 2 * 10
-    assert estimate(study(LORA), tmp_path / "s", example=1) == 2 * 16
-
-
-def test_no_model_was_timed(study, tmp_path):
-    assert estimated_seconds(plan_study(read_study_file(study()), tmp_path / "s"), {}) is None
+def test_why_a_model_is_not_timed(tiny, tmp_path, monkeypatch):
+    assert measurable(str(tiny)) is None
+    assert measurable("owner/model") == "on the Hugging Face Hub"
+    monkeypatch.setenv("BREADTH_CACHE", str(tmp_path))
+    assert measurable("smollm2-135m") == "not fetched yet"
+    monkeypatch.setattr(estimate, "LARGE", 0)
+    assert measurable(str(tiny)) == "too large to load for an estimate"

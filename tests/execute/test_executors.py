@@ -1,17 +1,29 @@
 """The seam between plans and executors."""
 
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from breadth.errors import InputError
-from breadth.execute import EXECUTORS, Events, Executor, Status, UnitResult, execute_unit, plan_study, run
+from breadth.execute import (
+    EXECUTORS,
+    Events,
+    Executor,
+    Outcome,
+    Status,
+    UnitResult,
+    execute_plan,
+    execute_unit,
+    plan_study,
+    run,
+)
 from breadth.execute.session import remaining_work
 from breadth.records import StudyStore
 from breadth.study import read_study_file
 
-from .conftest import parts
+from .conftest import LORA, parts
 
 
 class Backwards(Executor):
@@ -74,10 +86,35 @@ def test_nothing_needs_torch_before_a_unit_runs():
 
 
 def test_outcomes_name_every_status(tmp_path):
-    from breadth.execute import Outcome
-
     outcome = Outcome(tmp_path)
     for status in Status:
-        outcome.add(UnitResult(f"run {status}", status, (f"warning {status}",)))
-    assert (outcome.complete, outcome.done_before, outcome.elsewhere) == tuple([f"run {status}"] for status in Status)
-    assert len(outcome.warnings) == 3
+        outcome.add(UnitResult(f"run {status}", status, (f"warning {status}",), "reason"))
+    *others, _ = Status
+    assert (outcome.complete, outcome.done_before, outcome.elsewhere) == tuple([f"run {status}"] for status in others)
+    assert outcome.failed == {"run failed": "reason"}
+    assert len(outcome.warnings) == 4
+
+
+def test_a_run_that_fails_leaves_the_others_to_run(study, tiny, tmp_path):
+    shutil.copytree(tiny, tmp_path / "wild")
+    wild = f"[{{name: {tmp_path / 'wild'}, recipe: {{lr: 1.0e+30}}}}, {tiny}]"
+    path = study(LORA, [(f"models: {tiny}", f"models: {wild}"), ("seeds: [0, 1]", "seeds: 0")])
+    failures = []
+
+    class Watch(Events):
+        def failed(self, run, reason):
+            failures.append((run.name, reason))
+
+    plan = plan_study(read_study_file(path), tmp_path / "s")
+    first, second = (unit.run.name for unit in plan.units)
+    outcome = execute_plan(plan, events=Watch())
+    assert (list(outcome.failed), outcome.complete) == ([first], [second])
+    assert failures == list(outcome.failed.items())
+    assert "the loss is" in failures[0][1]
+    with pytest.raises(InputError, match=f"^{first}: step .*the loss is"):
+        run(path, into=tmp_path / "s")
+
+
+def test_equal_failures_are_told_once(tmp_path):
+    outcome = Outcome(tmp_path, failed={"a": "no space", "b": "no space", "c": "the loss is nan"})
+    assert outcome.failures() == ["a, b: no space", "c: the loss is nan"]

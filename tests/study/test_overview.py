@@ -1,4 +1,4 @@
-from breadth.study import describe_studies, expected_items, key_tables, shipped_studies, summarise
+from breadth.study import describe_studies, expand, expected_items, key_tables, run_rows, shipped_studies, summarise
 from breadth.study.schema import StudySpec
 from breadth.study.sections import sections
 
@@ -40,6 +40,18 @@ def test_totals(study):
         sized.text
         == "1 run with 1 checkpoint in all, each evaluated on 2 test sets: 80 items per checkpoint, 80 responses."
     )
+
+
+def test_runs_that_are_alike_share_a_row(study):
+    text = "name: s\nmodels: [{models}]\nrecipe: {{method: zero-shot}}\nevaluate: {{on: plain}}\n"
+    few, many = (study(text.format(models=", ".join(f"owner/m{k}" for k in range(n)))) for n in (12, 13))
+    assert [row[0] for row in run_rows(expand(few))] == [f"owner/m{k}" for k in range(12)]
+    assert run_rows(expand(many)) == [("owner/m0 and 12 more", "-", "13", "0", "1")]
+    mixed = study(
+        "name: s\nmodels: [a/b, {name: c/d, recipe: {steps: 9}}]\ntrain: {set: [plain, chat], seeds: [0, 1]}\n"
+        "recipe: {steps: 4}\nevaluate: {on: [plain, chat]}\n"
+    )
+    assert run_rows(expand(mixed)) == [("a/b", "plain, chat", "4", "4", "2"), ("c/d", "plain, chat", "4", "9", "2")]
 
 
 def test_expected_items(study, tmp_path):

@@ -244,11 +244,27 @@ def test_everything_at_once(problems):
         "sets:\n  snli: {kind: choice, pattern: '{q}'}\n"
     )
     assert [line.split(":")[0] for line in lines] == [
-        "line 1, name", "line 1, models.name", "line 1, models.nam", "line 1, models", "line 3, train.set",
+        "line 1, name", "line 1, models.nam", "line 1, models", "line 3, train.set",
         "line 3, train.set", "line 4, train.levels", "line 7, recipe.lr", "line 8, recipe.epochs",
         "line 9, recipe.micro_batch", "line 11, evaluate.on", "line 13, sets.snli.file", "line 13, sets.snli",
         "line 13, sets.snli.options",
     ]  # fmt: skip
+
+
+def test_a_key_under_another_name_is_one_problem(problems):
+    """That the key it was meant for is missing follows from it, wherever that key is."""
+    assert problems(f"name: s\nmodel_name_or_path: a/b\n{TRAIN}{EVALUATE}recipe: {{num_train_epochs: 1}}\n") == [
+        "line 2, model_name_or_path: unknown key. Did you mean models?",
+        "line 5, recipe.num_train_epochs: unknown key. Did you mean epochs?",
+    ]
+    assert problems(f"{HEAD}{TRAIN}{EVALUATE}recipe: {{}}\nmax_steps: 100\n") == [
+        "line 6, max_steps: unknown key. Did you mean recipe.steps?"
+    ]
+    # A key that is there under its own name too can have problems of its own.
+    assert problems(f"{HEAD}{TRAIN}{EVALUATE}recipe: {{epoch: 1, epochs: -1}}\n") == [
+        "line 5, recipe.epochs: -1 is too small; it must be above 0",
+        "line 5, recipe.epoch: unknown key. Did you mean epochs?",
+    ]
 
 
 def test_a_wrong_value_is_not_reported_again_as_missing(problems):

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from breadth.study.schema import Recipe, StudySpec
-from breadth.study.sections import plain_problems, sections
+from breadth.study.sections import field_at, plain_problems, sections
 
 
 def test_sections_follow_the_schema():
@@ -20,3 +20,18 @@ def test_a_place_inside_another_file():
         (("models", 1, "recipe", "lr"), "'fast' is not a number"),
         (("models", 1, "recipe", "epoch"), "unknown key. Did you mean epochs?"),
     ]
+
+
+def test_values_of_other_tools():
+    with pytest.raises(ValidationError) as caught:
+        Recipe.model_validate({"dtype": "fp16", "schedule": "constant_with_warmup", "method": "QLoRA"})
+    hints = [problem.message.partition(". ")[2] for problem in plain_problems(caught.value, Recipe)]
+    assert hints == ["Did you mean lora?", "Did you mean constant?", "Did you mean float16?"]
+
+
+def test_the_field_of_a_place():
+    assert "learning rate" in field_at(StudySpec, ("recipe", "lr")).description
+    assert "levels" in field_at(StudySpec, ("train", "levels")).description
+    assert field_at(StudySpec, ("models", 0, "recipe", "lr")) is None
+    assert field_at(StudySpec, ("sets", "mine")) is None
+    assert "table of test items" in field_at(StudySpec, ("sets", "mine", "file")).description

@@ -1,4 +1,4 @@
-"""``breadth ls``, ``breadth get`` and ``breadth validate``."""
+"""``breadth init``, ``breadth show``, ``breadth validate``, ``breadth get`` and ``breadth ls``."""
 
 from __future__ import annotations
 
@@ -111,6 +111,65 @@ def get_command(
         folder = fetch_model(model, progress=progress, warn=lambda text: print_warnings([text]))
     size = sum(path.stat().st_size for path in folder.iterdir())
     print_line(f"{model} {state}: {folder} ({size / 1e6:,.0f} MB, licence: {licence})")
+
+
+def init_command(
+    source: Annotated[
+        str, typer.Option("--from", metavar="STUDY", help="Study to start from, one of `breadth ls studies`.")
+    ] = "small",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")] = Path("study.yaml"),
+) -> None:
+    """Write a study file to start from, in which every key has a comment. It can be run as it is.
+
+    Keys that the study does not set are there with their defaults, behind a #. A file that exists is not overwritten.
+
+    Examples:
+
+    * `breadth init`
+
+    * `breadth init --from mnli-small --out my-study.yaml`
+    """
+    from breadth.cli.run import command, print_next
+    from breadth.cli.terminal import print_warnings, print_written
+    from breadth.study import init_study
+
+    file = init_study(out, source)
+    print_warnings(file.warnings)
+    print_written(out)
+    print_next(command("validate", out), command("run", out, "--dry-run"))
+
+
+def show_command(
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", help="A study that comes with breadth, a study file, or a directory.", show_default=False
+        ),
+    ],
+    resolved: Annotated[bool, typer.Option("--resolved", help="Fill in every default.")] = False,
+) -> None:
+    """Show a study: what it trains and evaluates, how much work that is, and its file.
+
+    Examples:
+
+    * `breadth show small`
+
+    * `breadth show my-study.yaml --resolved`
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from breadth.cli.terminal import console, print_line, print_notes, print_text
+    from breadth.study import show_study
+
+    shown = show_study(study, resolved)
+    print_text(shown.title)
+    table = Table.grid(padding=(0, 2))
+    for word, fact in shown.facts:
+        table.add_row(Text(f"  {word}"), Text(fact))
+    console.print(table)
+    print_line(f"\n{shown.text.strip()}")
+    print_notes(*shown.notes)
 
 
 def validate_command(

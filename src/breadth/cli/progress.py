@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from breadth.cli.terminal import errors, print_line, print_notes, print_warnings
-from breadth.execute import Events, Work
+from breadth.execute import Events, TimeLeft, Work
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from breadth.execute import Plan
+    from breadth.execute import Pace, Plan
     from breadth.study import RunSpec
 
 
@@ -37,13 +37,10 @@ def duration(seconds: float) -> str:
 class TerminalEvents(Events):
     """Shows the progress of a study."""
 
-    def __init__(self, plan: Plan) -> None:
-        #: Steps and answers that each run still needs.
-        self.left = {each.run.name: (each.steps_left, each.to_evaluate * plan.items) for each in plan.units}
-        self.run, self.work = "", Work(0, 0)
-        self.step_seconds = self.answer_seconds = 0.0
-        self.steps = self.answers = 0
-        self.waiting, self.loading = set(self.left), float("inf")
+    def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
+        self.rest = TimeLeft(plan, paces)
+        self.work = Work(0, 0)
+        self.answers, self.answer_seconds = 0, 0.0
         self.last = time.perf_counter()
         self.noted: set[str] = set()
         more = TextColumn("{task.fields[more]}")
@@ -70,19 +67,13 @@ class TerminalEvents(Events):
             self.live.stop()
 
     def time_left(self) -> str:
-        """Time left for the whole study, estimated from steps and answers so far."""
-        if not self.answers:
-            return "measuring"
-        per_step = self.step_seconds / self.steps if self.steps else 0.0
-        steps, answers = (sum(each[k] for each in self.left.values()) for k in (0, 1))
-        if not steps and not answers:
+        """Time left for the whole study; at least, if there are models that could not be timed."""
+        if self.rest.done:
             return "done"
-        if steps and not self.steps:
-            return "measuring"  # the first checkpoint comes before the first step
-        seconds = steps * per_step + answers * self.answer_seconds / self.answers
-        if self.waiting and math.isfinite(self.loading):
-            seconds += len(self.waiting) * self.loading
-        return f"about {duration(seconds)} left"
+        seconds = self.rest.seconds()
+        if seconds is None:
+            return "measuring"
+        return f"{'at least' if self.rest.unknown else 'about'} {duration(seconds)} left"
 
     def fetching(self, stage: str, done: int, total: int) -> None:
         """Show what is fetched, once per stage."""
@@ -100,17 +91,14 @@ class TerminalEvents(Events):
 
     def passed(self, run: RunSpec) -> None:
         """Remove a run from what is left."""
-        self.left.pop(run.name, None)
-        self.waiting.discard(run.name)
+        self.rest.passed(run.name)
 
     def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
         """Set up the bars for a run."""
-        self.run = run.name
-        self.waiting.discard(run.name)
-        self.left[run.name] = (work.steps - work.steps_done, work.items - work.items_done)
+        self.rest.begun(run.name, work.steps - work.steps_done, work.items - work.items_done)
         self.work = work
         self._show_training()
-        self.bars.update(self.evaluation, total=work.items, completed=work.items_done)
+        self.bars.update(self.evaluation, total=work.items, completed=work.items_done, more="")
         title = f"run {number} of {runs}: {run.name}{' (resumed)' if work.resumed else ''}"
         self.title.plain = title
         if not self.live:
@@ -125,10 +113,13 @@ class TerminalEvents(Events):
     def ready(self, run: RunSpec) -> None:
         """Exclude loading, the frozen layers and the start from the measured speed."""
         self._show_training()
+        self.rest.ready(self._lap())
+
+    def _lap(self) -> float:
+        """Seconds since the last event."""
         now = time.perf_counter()
-        # Only the first run of a model passes the frozen layers, so the others take as long as the fastest so far.
-        self.loading = min(self.loading, now - self.last)
-        self.last = now
+        seconds, self.last = now - self.last, now
+        return seconds
 
     def _show_training(self) -> None:
         steps, done = self.work.steps, self.work.steps_done
@@ -136,29 +127,21 @@ class TerminalEvents(Events):
 
     def trained(self, step: int, loss: float) -> None:
         """Count a step."""
-        now = time.perf_counter()
-        self.step_seconds += now - self.last
-        self.last = now
-        self.steps += 1
-        self._did(1, 0)
+        self.rest.trained(self._lap())
         self.bars.update(self.training, completed=step, more=f"loss {loss:.2f}")
 
     def answered(self, items: int) -> None:
         """Count answers."""
-        now = time.perf_counter()
-        self.answer_seconds += now - self.last
-        self.last = now
+        seconds = self._lap()
+        self.rest.answered(items, seconds)
         self.answers += items
-        self._did(0, items)
+        self.answer_seconds += seconds
         rate = self.answers / max(self.answer_seconds, 1e-9)
         self.bars.update(self.evaluation, advance=items, more=f"{rate:,.0f}/s, {self.time_left()}")
 
-    def _did(self, steps: int, answers: int) -> None:
-        before = self.left.get(self.run, (0, 0))
-        self.left[self.run] = (max(before[0] - steps, 0), max(before[1] - answers, 0))
-
     def checkpoint(self, run: RunSpec, step: int, answers: pl.DataFrame) -> None:
         """Show the accuracies at a checkpoint."""
+        self.rest.checkpoint()
         shares = accuracies(answers)
         line = f"step {step}: " + "  ".join(f"{name} {share:.2f}" for name, share in shares.items())
         self.scores.plain = line
@@ -167,8 +150,14 @@ class TerminalEvents(Events):
 
     def ended(self, run: RunSpec) -> None:
         """Keep the last accuracies of a run on the screen."""
+        self.rest.passed(run.name)
         if self.live:
             print_line(f"{run.name}: {self.scores.plain}", target=errors)
+
+    def failed(self, run: RunSpec, reason: str) -> None:
+        """Say at once that a run failed."""
+        self.rest.passed(run.name)
+        print_line(f"failed: {run.name}: {reason}", target=errors)
 
 
 def accuracies(answers: pl.DataFrame) -> dict[str, float]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from breadth.errors import InputError, listed
+
 if TYPE_CHECKING:
-    from breadth.execute import Plan
+    from breadth.execute import Pace, Plan
 
 
 def run_command(
@@ -26,7 +28,7 @@ def run_command(
     """Run a study: train every model, evaluate it on every test set throughout training, and keep every response.
 
     STUDY is a study file, or the name of one that comes with breadth (`breadth ls studies`). You can stop it at any
-    time: the same command resumes where it stopped. Then use `breadth correlate DIR`, `breadth calibrate DIR`.
+    time: the same command resumes where it stopped. If a run fails, the others still run, and the exit code is 1.
 
     Examples:
 
@@ -46,7 +48,7 @@ def run_command(
 
 
 def _run(study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool) -> None:
-    from breadth.cli.terminal import print_line, print_warnings
+    from breadth.cli.terminal import errors, print_line, print_warnings
     from breadth.lm import require_lm
     from breadth.study import read_study_file
 
@@ -63,72 +65,109 @@ def _run(study: str, into: Path | None, data: Path | None, shard: str | None, th
         torch.set_num_threads(threads)
     plan = plan_study(file, folder, data=data, shard=shard, dry=dry)
     print_plan(plan)
-    if plan.checkpoints_left:
-        print_estimate(plan, fetch=not dry)
+    paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left else {}
+    print_estimate(plan, paces)
     if dry:
         print_line("Nothing was run (--dry-run).")
         return
-    with TerminalEvents(plan) as events:
+    if plan.checkpoints_left:
+        print_line(f"To follow it in a browser: {command('view', folder)}")
+    with TerminalEvents(plan, paces) as events:
         outcome = execute_plan(plan, events=events)
     counts = {
         "done now": len(outcome.complete),
         "done before": len(outcome.done_before),
         "running in another process": len(outcome.elsewhere),
+        "failed": len(outcome.failed),
     }
     print_line(f"{folder}: runs: {', '.join(f'{n} {what}' for what, n in counts.items() if n) or 'nothing to do'}.")
+    if outcome.failed:
+        for failure in outcome.failures():
+            print_line(f"breadth: {failure}", target=errors)
+        raise typer.Exit(1)
+    if outcome.elsewhere:
+        print_next(command("view", folder))
+    else:
+        print_next(command("report", folder))
+
+
+def command(verb: str, *arguments: object) -> str:
+    """A command to type."""
+    return shlex.join(["breadth", verb, *map(str, arguments)])
+
+
+def print_next(*commands: str) -> None:
+    """Print what to type next."""
+    from breadth.cli.terminal import print_line
+
+    print_line("Next:")
+    for each in commands:
+        print_line(f"  {each}")
 
 
 def print_plan(plan: Plan) -> None:
     """Print what will be done."""
     from breadth.cli.terminal import print_notes, print_runs, print_text
+    from breadth.study import run_rows
 
-    methods = {unit.run.method for unit in plan.units}
-    groups = Counter(
-        (
-            f"{unit.run.model}{'' if len(methods) == 1 else ', ' + unit.run.method}",
-            unit.run.train_set or "-",
-            f"{unit.run.total_steps():,}",
-            f"{unit.checkpoints:,}",
-        )
-        for unit in plan.units
-    )
-    rows = [(model, train_set, f"{n:,}", steps, points) for (model, train_set, steps, points), n in groups.items()]
-    print_runs(f"Study {plan.file.name} ({', '.join(sorted(methods))}), in {plan.folder}", rows)
+    runs = [unit.run for unit in plan.units]
+    methods = sorted({run.method for run in runs})
+    print_runs(f"Study {plan.file.name} ({', '.join(methods)}), in {plan.folder}", run_rows(runs))
     done = sum(unit.done for unit in plan.units)
     points = sum(unit.checkpoints for unit in plan.units)
     unknown = [name for name, size in plan.sizes.items() if size is None]
-    more = f" plus those of {', '.join(unknown)}" if unknown else ""
+    items = f"{plan.items:,} items" if plan.items else ""
+    items += f"{' plus ' if items else ''}those of {', '.join(unknown)}, which are not counted" if unknown else ""
+    responses = f"{plan.answers_left:,} responses and " if plan.items else ""
     print_text(
-        f"Runs: {len(plan.units):,}. Checkpoints: {points:,}, {done:,} of them done. Test sets: {len(plan.sizes)} with "
-        f"{plan.items:,} items{more}. To do: {plan.answers_left:,} responses and {plan.steps_left:,} training steps."
+        f"Runs: {len(runs):,}. Checkpoints: {points:,}, {done:,} of them done. Test sets: {len(plan.sizes)} with "
+        f"{items}. To do: {responses}{plan.steps_left:,} training steps."
     )
     print_notes(*plan.notes)
 
 
-def print_estimate(plan: Plan, fetch: bool) -> None:
-    """Time a few batches of each model that is available (or may be fetched), and estimate how long all will take."""
-    from breadth.cli.progress import duration
-    from breadth.cli.terminal import print_notes, print_text, print_warnings, stage_progress
-    from breadth.execute import Events, Pace, estimated_seconds, measurable, measure_pace
+def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
+    """Time a few batches of each model that is available (or may be fetched); notes say which were not timed."""
+    from breadth.cli.terminal import print_notes, print_warnings, stage_progress
+    from breadth.execute import Events, measurable, measure_pace
     from breadth.lm import BUILT_IN, fetch_model
 
     paces: dict[str, Pace] = {}
+    reasons: dict[str, list[str]] = {}
     for unit in plan.units:
         model = unit.run.model
-        if model in paces or unit.done == unit.checkpoints or plan.study_data is None:
+        seen = model in paces or any(model in models for models in reasons.values())
+        if plan.study_data is None or not unit.missing or seen:
             continue
         if fetch and model in BUILT_IN:
             with stage_progress() as progress:
                 fetch_model(model, progress=progress, warn=lambda text: print_warnings([text]))
         reason = measurable(model)
-        if reason is None:
+        if reason is not None:
+            reasons.setdefault(reason, []).append(model)
+            continue
+        print_notes(f"timing a few batches of {model} ...")
+        try:
             paces[model] = measure_pace(unit, plan.study_data, Events())
-        else:
-            print_notes(reason)
-    seconds = estimated_seconds(plan, paces)
-    left = {unit.run.model for unit in plan.units if unit.done < unit.checkpoints}
+        except InputError as error:
+            raise InputError(f"{unit.run.name}: {error}") from error
+    for reason, models in reasons.items():
+        print_notes(f"not timed ({reason}): {listed(models, most=2)}")
+    return paces
+
+
+def print_estimate(plan: Plan, paces: dict[str, Pace]) -> None:
+    """Say how long all will take."""
+    from breadth.cli.progress import duration
+    from breadth.cli.terminal import print_text
+    from breadth.execute import TimeLeft
+
+    rest = TimeLeft(plan, paces)
+    seconds = rest.seconds()
+    if rest.done:
+        return
     if seconds is None:
-        print_text("The duration was not estimated, because no model of the study is available yet.")
-    else:
-        rest = "" if left <= set(paces) else f" for {len(paces)} of {len(left)} models"
-        print_text(f"Estimated duration, from a few batches: {duration(seconds)}{rest}.")
+        print_text("How long it takes is not known: no model of the study could be timed.")
+        return
+    models = f" for {len(rest.known)} of {len(rest.known | rest.unknown)} models" if rest.unknown else ""
+    print_text(f"It should take about {duration(seconds)}{models}, measured on this machine with a few batches.")

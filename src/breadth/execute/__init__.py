@@ -1,7 +1,7 @@
 """Running a study: its data, the plan of what is left, what that costs, and the executors that carry it out.
 
 ``plan`` derives what is left from the files that exist, ``executors`` carries it out, ``session`` is one run on one
-machine. Nothing here imports torch before a model is needed.
+machine, ``pace`` tells how long the rest takes. Nothing here imports torch before a model is needed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,11 @@ from breadth.execute.executors import (
     execute_unit,
     run,
 )
+from breadth.execute.pace import Pace, TimeLeft
 from breadth.execute.plan import Plan, Unit, plan_study
 
 if TYPE_CHECKING:
-    from breadth.execute.estimate import Pace, estimated_seconds, measurable, measure_pace
+    from breadth.execute.estimate import measurable, measure_pace
 
 __all__ = [
     "EXECUTORS",
@@ -35,10 +36,10 @@ __all__ = [
     "Plan",
     "Status",
     "StudyData",
+    "TimeLeft",
     "Unit",
     "UnitResult",
     "Work",
-    "estimated_seconds",
     "execute_plan",
     "execute_unit",
     "measurable",

@@ -1,10 +1,10 @@
-"""How long a study should take, measured on a few batches of each model before it starts."""
+"""The pace of a study's models, measured on a few batches of each before it starts. Needs torch."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 from breadth.datasets import Loaded
 from breadth.execute.data import StudyData
 from breadth.execute.executors import Events
-from breadth.execute.plan import Plan, Unit
+from breadth.execute.pace import Pace
+from breadth.execute.plan import Unit
 from breadth.execute.session import fewshot_prefix, load_adapted, trunk_fits
 from breadth.lm import (
     BUILT_IN,
@@ -39,18 +40,6 @@ QUICK = 20.0
 LARGE = 4 * 2**30
 
 
-@dataclass(frozen=True)
-class Pace:
-    """Measured seconds: to load a model; for all items to pass the frozen layers, and to be evaluated; per training
-    step; and per training example that passes the frozen layers."""
-
-    load: float
-    trunk: float
-    answers: float
-    step: float
-    example: float
-
-
 def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
     """Load a run's model, time whole batches of its test sets and a training step, and scale by tokens."""
     run = unit.run
@@ -69,34 +58,15 @@ def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
     return Pace(load, trunk * tokens, answers * tokens + generated, step, example)
 
 
-def estimated_seconds(plan: Plan, paces: dict[str, Pace]) -> float | None:
-    """Seconds that the rest of a plan should take; None if no model was measured."""
-    total, measured = 0.0, False
-    seen: set[str] = set()
-    for unit in plan.units:
-        run, pace = unit.run, paces.get(unit.run.model)
-        if pace is None or not unit.missing:
-            continue
-        measured = True
-        total += pace.load + unit.to_evaluate * pace.answers + unit.steps_left * pace.step
-        total += (run.examples or 0) * pace.example
-        if run.model not in seen:
-            total += pace.trunk + run.start_steps() * pace.step
-            total += (run.start.examples if run.start else 0) * pace.example
-        seen.add(run.model)
-    return total if measured else None
-
-
 def measurable(model: str) -> str | None:
-    """Why a model cannot be timed for an estimate; None if it can be."""
-    source, where = locate(model)
+    """Why a model cannot be timed before a study; None if it can be."""
+    source, _ = locate(model)
     if model in BUILT_IN:
-        fault = fault_of(Path(source))
-        return None if fault is None else f"{model}: not fetched yet, so it was not timed (breadth get {model})"
+        return None if fault_of(Path(source)) is None else "not fetched yet"
     if not Path(source).is_dir():
-        return f"{where}, so it was not timed"
+        return "on the Hugging Face Hub"
     size = sum(path.stat().st_size for path in Path(source).glob("*.safetensors"))
-    return f"{model}: too large to load for an estimate" if size > LARGE else None
+    return "too large to load for an estimate" if size > LARGE else None
 
 
 def _encoded_testsets(
@@ -137,8 +107,8 @@ def _per_token(model: SplitModel, testsets: list[EncodedTestSet], cached: bool) 
 
     model.model.eval()
     trunk = answers = 0.0
-    with torch.inference_mode():
-        score(*chosen[0])  # the very first call is slower
+    with torch.inference_mode(), model.packed.enabled():
+        score(*chosen[0])  # the very first call is slower, and packs the weights
         for testset, batch in chosen:
             if cached:
                 batch.states, seconds = _timed(partial(model.frozen_states, batch))

@@ -81,6 +81,9 @@ class Events:
     def ended(self, run: RunSpec) -> None:
         """A run is complete."""
 
+    def failed(self, run: RunSpec, reason: str) -> None:
+        """A run ended with an error; the other runs go on."""
+
 
 class Status(StrEnum):
     """What became of a unit."""
@@ -88,30 +91,43 @@ class Status(StrEnum):
     COMPLETE = "complete"
     DONE_BEFORE = "done before"
     ELSEWHERE = "running in another process"
+    FAILED = "failed"
 
 
 class UnitResult(NamedTuple):
-    """What became of one run, and warnings about its files."""
+    """What became of one run, warnings about its files, and why it failed if it did."""
 
     run: str
     status: Status
     warnings: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass
 class Outcome:
-    """What became of the runs of a study."""
+    """What became of the runs of a study; ``failed`` says why."""
 
     folder: Path
     complete: list[str] = field(default_factory=list)
     done_before: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def add(self, result: UnitResult) -> None:
         """Count a result."""
-        getattr(self, result.status.name.lower()).append(result.run)
+        if result.status is Status.FAILED:
+            self.failed[result.run] = result.reason
+        else:
+            getattr(self, result.status.name.lower()).append(result.run)
         self.warnings += result.warnings
+
+    def failures(self) -> list[str]:
+        """Why runs failed, each reason once, with the runs it is about."""
+        runs: dict[str, list[str]] = {}
+        for run, reason in self.failed.items():
+            runs.setdefault(reason, []).append(run)
+        return [f"{listed(names, most=3)}: {reason}" for reason, names in runs.items()]
 
 
 class Executor(ABC):
@@ -153,6 +169,8 @@ def run(
 ) -> Outcome:
     """Run what is left of a study; the same call again resumes where it stopped.
 
+    If a run fails, the others still run; then the reasons are raised as one ``InputError``.
+
     Parameters
     ----------
     study
@@ -179,11 +197,14 @@ def run(
     require_lm("torch", "transformers", "peft", "accelerate")
     folder = Path(into) if into is not None else Path(file.name)
     plan = plan_study(file, folder, data=None if data is None else Path(data), shard=shard, dry=False)
-    return execute_plan(plan, events=events, on=on)
+    outcome = execute_plan(plan, events=events, on=on)
+    if outcome.failed:
+        raise InputError("\n".join(outcome.failures()))
+    return outcome
 
 
 def execute_plan(plan: Plan, *, events: Events | None = None, on: str = "local") -> Outcome:
-    """Write the study's items, then have an executor carry out the plan."""
+    """Write the study's items, then have an executor carry out the plan; failed runs are in the outcome."""
     if on not in EXECUTORS:
         raise InputError(f"unknown executor {on!r}; choose one of {listed(EXECUTORS)}")
     if plan.study_data is None:
@@ -226,11 +247,18 @@ def execute_unit(
             return UnitResult(run.name, Status.DONE_BEFORE, warnings)
         write_environment(own)
         events.begun(run, remaining_work(run, study_data, missing, own, resumed), unit.number, unit.total)
+        status, reason = Status.COMPLETE, ""
         try:
             finish_run(run, study_data, own, missing, cache or ModelCache(), events)
+        except InputError as error:
+            status, reason = Status.FAILED, str(error)
+            events.failed(run, reason)
+        except Exception as error:
+            error.add_note(f"This happened in the run {run.name}.")
+            raise
         finally:
             warnings += _report(own.warnings, events)
-    return UnitResult(run.name, Status.COMPLETE, warnings)
+    return UnitResult(run.name, status, warnings, reason)
 
 
 def _copy_step0(own: RunStore, siblings: tuple[str, ...], store: StudyStore) -> None:

@@ -90,7 +90,8 @@ def open_session(run: RunSpec, study_data: StudyData, cache: ModelCache, events:
     notes = list(loaded.notes)
     key = f"{start_key(run)} {model.top} {prefix}"
     if cache.key != key:
-        cache.testsets = []  # free the states of the last model before new ones are made
+        # Free the states of the last model before new ones are made; if that fails, the cache holds nothing.
+        cache.key, cache.testsets = "", []
         testsets = [study_data.testsets[name] for name in run.evaluate.on]
         cache.testsets = [
             encode_testset(loaded, testset, context=recipe.context, before=prefix) for testset in testsets

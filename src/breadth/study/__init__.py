@@ -1,20 +1,24 @@
 """The study file: its schema, its checks (all problems at once, with line numbers), and the runs it describes.
 
-``read`` reads a file and ``expansion`` turns it into runs. ``files/`` holds the studies that come with breadth.
+``read`` reads a file and ``expansion`` turns it into runs; ``template`` writes one to start from, ``showing`` describes
+one. ``files/`` holds the studies that come with breadth.
 """
 
 from breadth.study.document import differences, resolved_study, resolved_yaml
 from breadth.study.expansion import RunSpec, checkpoints, expand, start_key, total_steps
-from breadth.study.overview import Summary, describe_studies, expected_items, key_tables, summarise
+from breadth.study.overview import Summary, describe_studies, expected_items, key_tables, run_rows, summarise
 from breadth.study.own_sets import OwnSet, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
 from breadth.study.schema import Evaluate, Recipe, StudySpec, Train
+from breadth.study.showing import Shown, show_study
+from breadth.study.template import init_study
 
 __all__ = [
     "Evaluate",
     "OwnSet",
     "Recipe",
     "RunSpec",
+    "Shown",
     "StudyFile",
     "StudySpec",
     "Summary",
@@ -24,13 +28,16 @@ __all__ = [
     "differences",
     "expand",
     "expected_items",
+    "init_study",
     "key_tables",
     "parse_study",
     "read_study_file",
     "resolve_task",
     "resolved_study",
     "resolved_yaml",
+    "run_rows",
     "shipped_studies",
+    "show_study",
     "start_key",
     "summarise",
     "total_steps",

@@ -35,13 +35,14 @@ class Problem(NamedTuple):
     """An error (or a warning) and its place.
 
     ``needs`` are other places it depends on: if one of them is wrong already, this problem is not reported.
-    ``line`` is set where the place alone does not determine it.
+    ``line`` is set where the place alone does not determine it; ``meant`` is where a wrong key belongs.
     """
 
     place: Place
     message: str
     needs: tuple[Place, ...] = ()
     line: int | None = None
+    meant: Place = ()
 
     def follows_from(self, broken: Iterable[Place]) -> bool:
         """Whether the problem is inside a broken place, or depends on one that is broken or contains one."""
@@ -234,6 +235,17 @@ def resolved_yaml(study: BaseModel) -> str:
     return yaml.dump(
         values, Dumper=StudyDumper, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
     )
+
+
+def flow_yaml(value: Any) -> str:
+    """A value as one line of YAML.
+
+    >>> flow_yaml([0.9, None]), flow_yaml("Yes")
+    ('[0.9, null]', "'Yes'")
+    """
+    plain = list(value) if isinstance(value, tuple) else value
+    text = yaml.dump(plain, Dumper=StudyDumper, default_flow_style=True, allow_unicode=True, width=float("inf"))
+    return text.removesuffix("...\n").strip()
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import typing
-from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.fields import FieldInfo
 
 from breadth.datasets import REGISTRY
 from breadth.records import read_table
-from breadth.study.expansion import expand
+from breadth.study.expansion import RunSpec, expand
 from breadth.study.read import StudyFile, read_study_file, shipped_studies
 from breadth.study.schema import StudySpec
 from breadth.study.sections import sections
@@ -20,29 +20,52 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Summary(NamedTuple):
-    """Rows of model, training set, runs, steps and checkpoints; and a sentence with the totals."""
+#: Rows of models that a table shows one by one.
+MOST_ROWS = 12
 
-    rows: list[tuple[str, str, str, str, str]]
+#: Model, training sets, runs, steps, checkpoints.
+RunRow = tuple[str, str, str, str, str]
+
+
+class Summary(NamedTuple):
+    """Rows of model, training sets, runs, steps and checkpoints; and a sentence with the totals."""
+
+    rows: list[RunRow]
     text: str
 
 
 def summarise(file: StudyFile) -> Summary:
     """Count a study's runs, checkpoints and responses without running anything."""
     runs = expand(file)
-    groups = Counter((run.model, run.train_set or "-", run.total_steps(), len(run.checkpoints())) for run in runs)
-    rows = [
-        (model, train_set, f"{count:,}", f"{steps:,}", f"{points:,}")
-        for (model, train_set, steps, points), count in groups.items()
-    ]
     points = sum(len(run.checkpoints()) for run in runs)
     sizes = [expected_items(file, name) for name in file.study.evaluate.on]
-    text = f"{_count(len(runs), 'run')} with {_count(points, 'checkpoint')} in all, each evaluated on "
-    text += _count(len(sizes), "test set")
+    text = f"{count_of(len(runs), 'run')} with {count_of(points, 'checkpoint')} in all, each evaluated on "
+    text += count_of(len(sizes), "test set")
     if None in sizes:
-        return Summary(rows, f"{text}. The number of items depends on data that is not read here.")
+        return Summary(run_rows(runs), f"{text}. The number of items depends on data that is not read here.")
     items = sum(size or 0 for size in sizes)
-    return Summary(rows, f"{text}: {items:,} items per checkpoint, {items * points:,} responses.")
+    return Summary(run_rows(runs), f"{text}: {items:,} items per checkpoint, {items * points:,} responses.")
+
+
+def run_rows(runs: Sequence[RunSpec]) -> list[RunRow]:
+    """Models with their training sets, and how many runs, steps and checkpoints those have.
+
+    Runs of a model that are equally long share a row; so do models, if there would be more than ``MOST_ROWS`` rows.
+    """
+    methods = {run.method for run in runs}
+    groups: dict[tuple[str, int, int], list[str]] = {}
+    for run in runs:
+        model = run.model if len(methods) == 1 else f"{run.model}, {run.method}"
+        groups.setdefault((model, run.total_steps(), len(run.checkpoints())), []).append(run.train_set or "-")
+    alike: dict[tuple[str, str, int, int, int], list[str]] = {}
+    for (model, steps, points), train_sets in groups.items():
+        own = model if len(groups) <= MOST_ROWS else ""
+        alike.setdefault((own, ", ".join(dict.fromkeys(train_sets)), len(train_sets), steps, points), []).append(model)
+    rows = []
+    for (_, names, count, steps, points), models in alike.items():
+        more = f" and {len(models) - 1} more" if len(models) > 1 else ""
+        rows.append((models[0] + more, names, f"{count * len(models):,}", f"{steps:,}", f"{points:,}"))
+    return rows
 
 
 def expected_items(file: StudyFile, name: str) -> int | None:
@@ -59,7 +82,8 @@ def expected_items(file: StudyFile, name: str) -> int | None:
     return wanted if size is None else size if wanted is None else min(size, wanted)
 
 
-def _count(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
+    """A number and what it counts, in the plural if it is not 1."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -104,9 +128,15 @@ def _default(field: FieldInfo) -> str:
 
 
 def _meaning(field: FieldInfo) -> str:
-    choices = list(dict.fromkeys(_choices(field.annotation)))
-    listed = f"; one of {', '.join(f'`{choice}`' for choice in choices)}" if len(choices) > 1 else ""
-    return f"{field.description}{listed}".replace("|", "\\|")
+    return meaning(field, "`").replace("|", "\\|")
+
+
+def meaning(field: FieldInfo, mark: str = "") -> str:
+    """What a key means and which words it takes, each between two of ``mark``."""
+    choices, text = list(dict.fromkeys(_choices(field.annotation))), str(field.description)
+    if len(choices) < 2 or all(choice in text for choice in choices):
+        return text
+    return f"{text}; one of {', '.join(f'{mark}{choice}{mark}' for choice in choices)}"
 
 
 def _choices(annotation: Any) -> list[str]:

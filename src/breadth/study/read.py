@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from breadth.errors import InputError, listed
 from breadth.study.checks import study_problems, study_warnings
-from breadth.study.document import PLACEHOLDER, Place, Problem, did_you_mean, read_document
+from breadth.study.document import PLACEHOLDER, Document, Place, Problem, did_you_mean, read_document
 from breadth.study.schema import StudySpec
 from breadth.study.sections import plain_problems
 
@@ -83,7 +83,7 @@ def parse_study(text: str, path: Path, base: Path) -> StudyFile:
     if not isinstance(document.value, dict):
         raise InputError(f"{path}: is not a study file; it needs keys such as name:, models:, recipe: and evaluate:")
     problems = list(document.problems)
-    study, broken = _validate(document.value, problems)
+    study, broken = _validate(document, problems)
     if study is not None:
         problems += [each for each in study_problems(study, base) if not each.follows_from(broken)]
     if problems or study is None:
@@ -111,14 +111,16 @@ def _find(source: str | os.PathLike[str]) -> Path:
     )
 
 
-def _validate(value: dict[str, Any], problems: list[Problem]) -> tuple[StudySpec | None, list[Place]]:
+def _validate(document: Document, problems: list[Problem]) -> tuple[StudySpec | None, list[Place]]:
     """The study, with placeholders where it is wrong, and the places where it is; adds to ``problems``."""
     try:
-        return StudySpec.model_validate(value), []
+        return StudySpec.model_validate(document.value), []
     except ValidationError as error:
-        problems += plain_problems(error, StudySpec)
-        broken: list[Place] = []
-        filled = copy.deepcopy(value)
+        wrong = plain_problems(error, StudySpec)
+        # A key under another name is one problem: that its own name is missing only follows from it.
+        broken: list[Place] = [each.meant for each in wrong if each.meant and each.meant not in document.lines]
+        problems += [each for each in wrong if each.place not in broken]
+        filled = copy.deepcopy(document.value)
         # A placeholder can uncover another error in its section; a few rounds are enough, or the rest is not checked.
         for _ in range(4):
             places: list[Place] = [each["loc"] for each in error.errors()]

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -13,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from breadth.errors import InputError, listed
 from breadth.study.document import Place, Problem, did_you_mean
+from breadth.study.other_names import VALUES, other_name
 
 _NUMBERS = {
     "greater_than": "is too small; it must be above {gt:g}",
@@ -66,7 +68,7 @@ def sections(section: type[Section], prefix: str = "") -> Iterator[tuple[str, ty
     """A section and all below it, each with what precedes its keys, such as ``train.difficulty.``."""
     yield prefix, section
     for name, field in section.all_fields().items():
-        inner = _inner(field.annotation)
+        inner = inner_section(field.annotation)
         if inner is not None:
             items = {list: "[]", dict: ".NAME"}.get(_container(field), "")
             yield from sections(inner, f"{prefix}{name}{items}.")
@@ -74,16 +76,27 @@ def sections(section: type[Section], prefix: str = "") -> Iterator[tuple[str, ty
 
 def plain_problems(error: ValidationError, root: type[Section], around: Place = ()) -> list[Problem]:
     """Every error about a section ``root`` that begins at ``around``, once, as a problem."""
-    return [
-        Problem((*around, *each["loc"]), _message(each["type"], root, each["loc"], each)) for each in error.errors()
-    ]
+    problems = []
+    for each in error.errors():
+        place: Place = each["loc"]
+        if each["type"] == "extra_forbidden":
+            message, meant = _unknown_key(root, place)
+            problems.append(Problem((*around, *place), message, meant=(*around, *meant) if meant else ()))
+        else:
+            problems.append(Problem((*around, *place), _message(each["type"], root, place, each)))
+    return problems
+
+
+def field_at(root: type[Section], place: Place) -> FieldInfo | None:
+    """The field of the schema for the key at a place; None where keys are free or unknown."""
+    section = _section_of(root, place)
+    return section.all_fields().get(str(place[-1])) if section else None
 
 
 def _message(kind: str, root: type[Section], place: Place, error: Mapping[str, Any]) -> str:
     value, context = error["input"], error.get("ctx", {})
     messages = {
         "missing": lambda: f"is missing{_description(root, place)}",
-        "extra_forbidden": lambda: _unknown_key(root, place),
         "literal_error": lambda: _not_a_choice(value, str(context["expected"])),
         "too_short": lambda: f"is empty{_description(root, place)}" if not value else f"{value!r} is too short",
         "string_too_short": lambda: f"is empty{_description(root, place)}",
@@ -111,18 +124,18 @@ def _section_of(root: type[Section], place: Place) -> type[Section] | None:
             free = False
             continue
         field = section.all_fields().get(part)
-        inner = None if field is None else _inner(field.annotation)
+        inner = None if field is None else inner_section(field.annotation)
         if field is None or inner is None:
             return None
         section, free = inner, _container(field) is dict
     return None if free else section
 
 
-def _inner(annotation: Any) -> type[Section] | None:
+def inner_section(annotation: Any) -> type[Section] | None:
     """The section that a field holds, also in a list, a dictionary or as an option."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
-    return next((inner for part in get_args(annotation) if (inner := _inner(part)) is not None), None)
+    return next((inner for part in get_args(annotation) if (inner := inner_section(part)) is not None), None)
 
 
 def _container(field: FieldInfo) -> Any:
@@ -144,24 +157,34 @@ def _not_a_section(root: type[Section], place: Place, value: Any) -> str:
 
 def _not_a_choice(value: Any, expected: str) -> str:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    return f"{value!r} is not one of {', '.join(choices)}.{did_you_mean(str(value), choices)}"
+    other = VALUES.get(str(value).lower().replace("-", "_"))
+    hint = f" Did you mean {other}?" if other in choices else did_you_mean(str(value), choices)
+    return f"{value!r} is not one of {', '.join(choices)}.{hint}"
 
 
 def _description(root: type[Section], place: Place) -> str:
-    section = _section_of(root, place)
-    field = section.all_fields().get(str(place[-1])) if section else None
+    field = field_at(root, place)
     return f" ({field.description})" if field is not None and field.description else ""
 
 
-def _unknown_key(root: type[Section], place: Place) -> str:
+def _unknown_key(root: type[Section], place: Place) -> tuple[str, Place]:
+    """The message about an unknown key, and the place it was meant for; empty if that cannot be told."""
     key, section = str(place[-1]), _section_of(root, place)
-    keys = list(section.all_fields()) if section else []
+    keys: Collection[str] = list(section.all_fields()) if section else []
+    other = other_name(key, keys)
+    if other is not None and not other.key:
+        return f"unknown key. {other.note}", ()
     # `model` is nearer to `models` than to anything else; `epochs` at the top was meant for another section.
-    hint = did_you_mean(key, keys)
-    if not hint:
-        homes = sorted(
-            (prefix[:-1] for prefix, each in sections(root) if prefix and key in each.all_fields()),
-            key=lambda home: home.count("."),
-        )
-        hint = f" It belongs under {homes[0]}." if homes else f" Keys here: {listed(keys, most=30)}"
-    return f"unknown key.{hint}"
+    near = None if other else next(iter(get_close_matches(key.lower(), keys, n=1)), None)
+    if other is not None or near is not None:
+        meant = other.key if other else str(near)
+        note = f" {other.note}" if other and other.note else ""
+        around = place[:-1] if meant in keys else ()
+        return f"unknown key. Did you mean {meant}?{note}", (*around, *meant.split("."))
+    homes = sorted(
+        (prefix[:-1] for prefix, each in sections(root) if prefix and key in each.all_fields()),
+        key=lambda home: home.count("."),
+    )
+    if homes:
+        return f"unknown key. It belongs under {homes[0]}.", (*homes[0].split("."), key)
+    return f"unknown key. Keys here: {listed(keys, most=30)}", ()

@@ -1,0 +1,145 @@
+"""A study file to start from: one that comes with breadth, with a comment for every key.
+
+The comments are the schema's own descriptions, and keys that the study does not set are there with their defaults,
+behind a ``#``: neither can go stale.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from breadth.errors import InputError, listed
+from breadth.study.document import Document, Place, did_you_mean, flow_yaml, read_document
+from breadth.study.overview import meaning
+from breadth.study.read import StudyFile, parse_study, shipped_studies
+from breadth.study.schema import StudySpec
+from breadth.study.sections import Section, field_at, inner_section
+
+#: Where comments begin, and the widest line.
+COLUMN, WIDTH = 31, 120
+
+_COMMENT = re.compile(r"^(?P<body>.*?\S)(?: +# (?P<comment>.*))?$")
+
+
+def init_study(out: Path, source: str) -> StudyFile:
+    """Write a commented study file, and read it again; a file that exists is not overwritten."""
+    shipped = shipped_studies()
+    if source not in shipped:
+        hint = did_you_mean(source, shipped)
+        raise InputError(f"--from {source}: is not a study that comes with breadth.{hint} Studies: {listed(shipped)}")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", out.stem).strip("-._") or "study"
+    text = commented_study(shipped[source].read_text(encoding="utf-8"), source, name, out.name)
+    file = parse_study(text, out, out.parent)
+    try:
+        with out.open("x", encoding="utf-8") as target:
+            target.write(text)
+    except FileExistsError as error:
+        raise InputError(f"{out}: exists already and is not overwritten; choose another file with --out") from error
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror}); choose another file with --out") from error
+    return file
+
+
+def commented_study(text: str, source: str, name: str, file: str) -> str:
+    """The text of the study ``source`` under another name, for a file, with all keys and what they mean."""
+    document = read_document(text, source)
+    lines, keys, ends = text.splitlines(), _keys_by_line(text, document), _ends(document)
+    about = (
+        f"A study file for breadth, made from the study {source}. A key behind a # has its default: remove the # to "
+        f"change it. `breadth validate {file}` checks this file; `breadth run {file} --dry-run` says what it would do."
+    )
+    written = [*_wrapped(about, WIDTH), ""]
+    for number, line in enumerate(lines, 1):
+        if number in keys:
+            body, own = _split(line)
+            field = field_at(StudySpec, keys[number])
+            words = [meaning(field)] if field is not None else []
+            body = f"name: {name}" if keys[number] == ("name",) else body
+            written += _with_comments(body, *words, *own)
+        else:
+            # Commands in the comments of a study name that study, not this one.
+            own_run = re.sub(rf"\bbreadth run {source}\b", f"breadth run {file}", line)
+            written.append(re.sub(rf"\b(breadth \w+) {source}\b", rf"\1 {name}", own_run))
+        for place in ends.get(number, ()):
+            section, given = _section(place), _given(document.value, place)
+            written += _defaults(section, given, "  " * len(place) + "# ")
+    return "\n".join([*written, "", *_defaults(StudySpec, document.value, "# ")]) + "\n"
+
+
+def _keys_by_line(text: str, document: Document) -> dict[int, Place]:
+    """The key that each line begins with; keys inside braces are left out."""
+    lines, keys = text.splitlines(), dict[int, Place]()
+    for place, number in document.lines.items():
+        if place and re.match(rf"\s*(- )?{re.escape(str(place[-1]))}:", lines[number - 1]):
+            keys.setdefault(number, place)
+    return keys
+
+
+def _ends(document: Document) -> dict[int, list[Place]]:
+    """Sections by the last line of each, inner ones first."""
+    ends: dict[int, list[Place]] = {}
+    for place in sorted(document.lines, key=len, reverse=True):
+        if place and all(isinstance(part, str) for part in place) and isinstance(_given(document.value, place), dict):
+            field = field_at(StudySpec, place)
+            if field is not None and inner_section(field.annotation) is not None:
+                last = max(line for each, line in document.lines.items() if each[: len(place)] == place)
+                ends.setdefault(last, []).append(place)
+    return ends
+
+
+def _given(value: Any, place: Place) -> Any:
+    for part in place:
+        value = value[part]
+    return value
+
+
+def _section(place: Place) -> type[Section]:
+    field = field_at(StudySpec, place)
+    section = None if field is None else inner_section(field.annotation)
+    assert section is not None
+    return section
+
+
+def _defaults(section: type[Section], given: Collection[str], start: str) -> Iterator[str]:
+    """The keys of a section that are not given, with their defaults; three dots stand for a value that it needs."""
+    for key, field in section.all_fields().items():
+        inner = inner_section(field.annotation)
+        if key in given:
+            continue
+        if inner is None:
+            value = "..." if field.is_required() else flow_yaml(field.get_default(call_default_factory=True))
+            yield from _with_comments(f"{start}{key}: {value}", meaning(field))
+            continue
+        yield from _with_comments(f"{start}{key}:", meaning(field))
+        below = f"{start}  "
+        if isinstance(field.get_default(call_default_factory=True), dict):
+            yield from _with_comments(f"{below}NAME:", "a name of your choice")
+            below += "  "
+        yield from _defaults(inner, (), below)
+
+
+def _split(line: str) -> tuple[str, list[str]]:
+    match = _COMMENT.match(line)
+    assert match is not None
+    return match["body"], [] if match["comment"] is None else [match["comment"]]
+
+
+def _with_comments(body: str, *comments: str) -> list[str]:
+    """A line with its comments behind it, one below the other; above it if the line is too long for that."""
+    column = max(COLUMN, len(body) + 2)
+    if not comments:
+        return [body]
+    if column > WIDTH // 2:
+        indent = body[: len(body) - len(body.lstrip(" "))]
+        above = [line for text in comments for line in _wrapped(text, WIDTH - len(indent))]
+        return [*(f"{indent}{line}" for line in above), body]
+    first, *others = [line for text in comments for line in _wrapped(text, WIDTH - column)]
+    return [f"{body:{column}}{first}", *(f"{'':{column}}{line}" for line in others)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
