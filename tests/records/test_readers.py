@@ -73,8 +73,37 @@ def test_a_turned_npz_is_turned_back(tmp_path):
 
 
 def test_items_that_look_like_models_are_warned_about():
-    frame = pl.DataFrame({"question": ["q1", "q2"], "meta-llama/Llama-3-8B": [1, 0], "Qwen/Qwen2-7B": [0, 1]})
+    frame = pl.DataFrame({"prompt": ["q1", "q2"], "meta-llama/Llama-3-8B": [1, 0], "Qwen/Qwen2-7B": [0, 1]})
     assert "look like models" in open_study(frame).warnings[0]
+
+
+def test_a_table_with_a_row_per_question_is_turned():
+    frame = pl.DataFrame({"question": ["q1", "q2", "q3"], "gpt-x": [1, 0, 1], "gpt-y": [0, 1, None]})
+    study = open_study(frame)
+    assert study.subject_names == ("gpt-x", "gpt-y")
+    assert study.item_names == ("q1", "q2", "q3")
+    assert study.matrix.tolist() == [[1, 0, 1], [0, 1, -1]]
+    assert study.understood == ("2 subjects (model) x 3 items, transposed",)
+
+
+def test_names_of_other_tools():
+    other = LONG.rename({"subject": "model_name", "item": "question_id", "correct": "is_correct"})
+    study = open_study(other.with_columns(pl.col("is_correct").cast(pl.Boolean), task=pl.lit("nli")))
+    assert study.subject_names == ("m1", "m2")
+    assert study.testsets == ["nli"]
+    assert study.matrix.tolist() == R.tolist()
+    assert study.understood == (
+        "2 models (model_name) x 3 items (question_id) of 1 test set (task); right or wrong: is_correct",
+        "wrong? rename columns to model, step, testset, item, correct",
+    )
+    assert open_study(LONG).understood == (), "nothing was guessed"
+
+
+def test_checkpoints_of_a_wide_table_are_subjects():
+    frame = pl.DataFrame({"model": ["m", "m", "n"], "step": [0, 10, 0], "a": [1, 0, 1], "b": [0, 1, 1]})
+    assert open_study(frame).subject_names == ("m / 0", "m / 10", "n / 0")
+    with pytest.raises(InputError, match="looks like scores of checkpoints"):
+        open_study(frame.with_columns(a=pl.Series([0.3, 0.4, 0.5])))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +221,8 @@ def test_matrices_that_name_no_subjects_or_their_own_test_sets(tmp_path):
         ("more.csv", "model,z\nm7,1\nm8,0\n", r"no subject of more \(m7, m8\) occurs in another file"),
         ("more.csv", "z\n1\n0\n", "because more does not name the subjects; add a column subject"),
         ("snli.tsv", "model\tz\nm1\t1\n", "two files hold the test set 'snli'; keep one"),
-        ("more.csv", "model,size\nm1,7\nm2,13\n", r"more.csv: subject 'm1' \(row 1\), item 'size': 7"),
+        ("more.csv", "model,points\nm1,7\nm2,13\n", r"more.csv: subject 'm1' \(row 1\), item 'points': 7"),
+        ("more.csv", "model,size\nm1,7\nm2,13\n", "more.csv: no column holds answers"),
         ("more.csv", "model,z\nm1,1\nm1,0\n", "more.csv: subject 'm1' occurs more than once"),
         ("more.csv", "", "more.csv: is empty"),
     ],
@@ -204,9 +234,10 @@ def test_bad_directories_of_matrices(tmp_path, name, content, message):
         open_study(folder)
 
 
-def test_long_tables_in_a_directory_go_before_matrices(tmp_path):
+@pytest.mark.parametrize("names", [{}, {"item": "doc_id", "correct": "is_correct"}])
+def test_long_tables_in_a_directory_go_before_matrices(tmp_path, names):
     folder = write_matrices(tmp_path / "sets")
-    LONG.write_csv(folder / "long.csv")
+    LONG.rename(names).write_csv(folder / "long.csv")
     assert open_study(folder).matrix.tolist() == R.tolist()
 
 

@@ -7,7 +7,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from breadth.errors import InputError
-from breadth.records import read_table, write_table
+from breadth.records import latex_table, markdown_table, read_table, write_table
 
 FRAME = pl.DataFrame({"run": ["a", "b", "c"], "x": [0.1, None, 0.3], "n": [1, 2, 3]})
 
@@ -17,6 +17,12 @@ def test_round_trip(tmp_path, ending):
     path = write_table(FRAME, tmp_path / f"t{ending}")
     assert_frame_equal(read_table(path).frame, FRAME)
     assert [p.name for p in tmp_path.iterdir()] == [f"t{ending}"], "no temporary file is left"
+
+
+def test_tables_for_readers(tmp_path):
+    assert write_table(FRAME, tmp_path / "t.md").read_text() == markdown_table(FRAME) + "\n"
+    assert write_table(FRAME, tmp_path / "t.tex").read_text() == latex_table(FRAME) + "\n"
+    assert len(list(tmp_path.iterdir())) == 2, "no temporary file is left"
 
 
 def test_gzipped_csv(tmp_path):
@@ -50,6 +56,66 @@ def test_blank_markers_are_missing(tmp_path):
     assert read_table(path).numbers("x").to_list() == [0.1, None, None, None, None, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["84.3%", "**81**", "7e-1"], [84.3, 81.0, 0.7]),
+        (["84.3 ± 0.4", "81.2 (0.3)", "0.7 [0.6, 0.8]"], [84.3, 81.2, 0.7]),
+        (["84.3*", ".5†", "—"], [84.3, 0.5, None]),
+        (["84,3", "0,75", "-1,5"], [84.3, 0.75, -1.5]),
+        (["12,345", "1,234,567", "999"], [12345.0, 1234567.0, 999.0]),
+        (["True", "FALSE", ""], [1.0, 0.0, None]),
+        (["C", "I", "P"], [1.0, 0.0, 0.5]),
+        (["correct", "incorrect", "correct"], [1.0, 0.0, 1.0]),
+        (["resolved", "unresolved", "n/a"], [1.0, 0.0, None]),
+    ],
+)
+def test_numbers_in_text(cells, numbers):
+    assert read_table(pl.DataFrame({"x": cells})).numbers("x").to_list() == numbers
+
+
+@pytest.mark.parametrize("cells", [["1", "wrong"], ["0.7 or so", "0.5"], ["yes", "true"], ["1.0.2", "0.3"]])
+def test_what_is_not_a_number_is_named(cells):
+    with pytest.raises(InputError, match="is not a number"):
+        read_table(pl.DataFrame({"x": cells})).numbers("x")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("semicolons.csv", "run;x;n\na;0,1;1\nb;;2\nc;0,3;3\n"),
+        ("tabs.csv", "run\tx\tn\na\t0.1\t1\nb\t\t2\nc\t0.3\t3\n"),
+        ("mark.csv", "\ufeffrun,x,n\na,0.1,1\nb,,2\nc,0.3,3\n"),
+        ("rows.json", '[{"run": "a", "x": 0.1, "n": 1}, {"run": "b", "n": 2}, {"run": "c", "x": 0.3, "n": 3}]'),
+        ("columns.json", '{"run": ["a", "b", "c"], "x": [0.1, null, 0.3], "n": [1, 2, 3]}'),
+        (
+            "pandas.json",
+            '{"run": {"0": "a", "1": "b", "2": "c"}, "x": {"0": 0.1, "1": null, "2": 0.3},'
+            ' "n": {"0": 1, "1": 2, "2": 3}}',
+        ),
+        (
+            "split.json",
+            '{"columns": ["run", "x", "n"], "index": [0, 1, 2],'
+            ' "data": [["a", 0.1, 1], ["b", null, 2], ["c", 0.3, 3]]}',
+        ),
+        (
+            "table.md",
+            "Results\n\n| run | x | n |\n|:---|---:|---:|\n| a | 0.1 | 1 |\n| b | | 2 |\n| c | 0.3 | 3 |\n\nThe end.\n",
+        ),
+    ],
+)
+def test_ways_to_write_a_table(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    assert_frame_equal(read_table(path).frame, FRAME, check_dtypes=name != "table.md")
+
+
+def test_row_names_of_r(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('"run","x"\n"1","a",0.1\n"2","b",0.2\n')
+    assert read_table(path).frame.to_dict(as_series=False) == {"": [1, 2], "run": ["a", "b"], "x": [0.1, 0.2]}
+
+
 def test_infinite_numbers_are_refused():
     with pytest.raises(InputError, match=r"row 2, column 'x'.*not a finite number"):
         read_table(pl.DataFrame({"x": [1.0, float("inf")]})).numbers("x")
@@ -72,6 +138,11 @@ def test_other_types_are_refused():
         ("bad.parquet", b"PAR1 not really", "cannot be read as PARQUET"),
         ("bad.npz", b"PK\x03\x04 cut off", "cannot be read as NPZ"),
         ("bad.jsonl", b'{"a": 1}\n{"a": ', "cannot be read as JSONL"),
+        ("bad.json", b'[{"a": 1}, {"a": ', "cannot be read as JSON"),
+        ("log.json", b'{"results": {"arc": {"acc": 0.3}}, "config": 3}', "is not a table.*`breadth import`"),
+        ("empty.json", b"[]", "is not a table"),
+        ("text.md", b"# No table\n", "holds no tables; keep one"),
+        ("two.md", b"|a|\n|--|\n|1|\n\n|b|\n|--|\n|1|\n", "holds 2 tables that differ"),
         ("table.xlsx", b"x", r"cannot tell the format from '\.xlsx'"),
     ],
 )
@@ -103,7 +174,8 @@ def test_writing_where_one_cannot(tmp_path):
     (tmp_path / "d.csv").mkdir()
     with pytest.raises(InputError, match="cannot be written there"):
         write_table(FRAME, tmp_path / "d.csv")
-    with pytest.raises(InputError, match=r"cannot tell the format from '\.doc'"):
+    endings = r"\.csv, \.tsv, \.parquet, \.jsonl, \.json, \.md, \.tex"
+    with pytest.raises(InputError, match=rf"cannot tell the format from '\.doc'; use {endings}$"):
         write_table(FRAME, tmp_path / "t.doc")
 
 

@@ -85,7 +85,7 @@ def test_wildcards():
         ({"control": "mnli", "testsets": "hans,mnli"}, "both control and test set"),
         ({"control": "mnli", "testsets": "hans"}, "correlate: hans; a correlation needs at least 2"),
         ({"control": "step", "by": "run", "order": "step"}, "used for --by or --order and as a score"),
-        ({"control": "mnli", "order": "step"}, "column run tells them apart. Add --by run"),
+        ({"control": "mnli", "order": "step", "by": ()}, "column run tells them apart. Add --by run"),
     ],
 )
 def test_bad_columns(options, message):
@@ -97,8 +97,9 @@ def test_duplicate_checkpoints():
     doubled = pl.concat([WIDE, WIDE.head(1)])
     with pytest.raises(InputError, match=r"run=b, step=1 occurs 2 times"):
         settle_trajectories(doubled, "mnli", by="run", order="step")
-    with pytest.raises(InputError, match=r"run=b, step=1, seed=0 occurs 2 times"):
+    with pytest.raises(InputError, match=r"run=b, step=1 occurs 2 times"):
         settle_trajectories(doubled, "mnli")
+    assert settle_trajectories(doubled, "mnli", by="none", order="none").frame.height == 5, "rows are independent then"
     with pytest.raises(InputError, match=r"testset=mnli occurs 2 times"):
         settle_trajectories(pl.concat([LONG, LONG.head(1)]), "mnli", by="run", order="step")
 
@@ -115,6 +116,15 @@ def test_an_order_needs_a_place_for_every_row():
         settle_trajectories(WIDE.with_columns(step=pl.Series([1, None, 1, 0])), "mnli", by="run", order="step")
 
 
+def test_a_missing_place_is_named_by_its_own_row():
+    blank = WIDE.with_columns(
+        pl.when(pl.col("seed") == 0).then(None).otherwise(pl.col(name)).alias(name) for name in ("mnli", "hans", "rte")
+    )
+    frame = pl.concat([blank.head(2), WIDE]).with_columns(step=pl.Series([5, 6, 1, 0, None, 0]))
+    with pytest.raises(InputError, match=r"row 5, column 'step': is empty"):
+        settle_trajectories(frame)
+
+
 def test_order_written_as_text_is_sorted_as_numbers():
     frame = pl.DataFrame({"step": ["10", "9"], "m": [1.0, 2.0], "x": [1.0, 2.0], "y": [0.0, 1.0]})
     assert settle_trajectories(frame, "m", order="step").frame["step"].to_list() == [9.0, 10.0]
@@ -128,9 +138,47 @@ def test_mixed_scales_are_warned_about():
     assert not [w for w in settle_trajectories(percent, "mnli", by="run", order="step").warnings if "mixed" in w]
 
 
-def test_unordered_checkpoints_are_warned_about():
-    frame = pl.DataFrame({"run": ["a"] * 5, "step": range(5), "m": range(5), "x": range(5), "y": range(5)})
-    assert "--order step --by run" in " ".join(settle_trajectories(frame, "m").warnings)
+def test_checkpoints_are_recognised_and_said():
+    known = settle_trajectories(WIDE)
+    given = settle_trajectories(WIDE, "mnli", by="run", order="step")
+    assert known.frame.equals(given.frame)
+    assert (known.by, known.order, known.controls) == (given.by, given.order, given.controls)
+    assert known.understood == (
+        "2 runs (run) x 2 steps (step); in-domain: mnli; test sets: 2 (hans, rte)",
+        "wrong? --by, --order, --control, --testsets",
+    )
+    assert given.understood == (), "nothing was guessed"
+
+
+def test_none_means_none():
+    rows = settle_trajectories(WIDE, (), by="none", order="none")
+    assert (rows.by, rows.order, rows.controls) == ((), None, ())
+    assert rows.testsets == ("mnli", "hans", "rte")
+
+
+def test_losses_count_where_they_are_named():
+    frame = WIDE.with_columns(wiki_loss=1 / pl.col("hans"))
+    assert settle_trajectories(frame).testsets == ("hans", "rte")
+    assert settle_trajectories(frame, also="wiki*").testsets == ("hans", "rte", "wiki_loss")
+    assert settle_trajectories(frame, "wiki_loss").testsets == ("mnli", "hans", "rte")
+
+
+def test_an_answers_table_says_both_what_was_read_and_what_is_correlated():
+    answers = pl.DataFrame(
+        [
+            {"model": model, "task": task, "doc_id": f"{task}{k}", "acc": (k + len(model) + ord(task[0])) % 2}
+            for model in ("a", "bb", "ccc")
+            for task in ("mnli", "hans", "anli")
+            for k in range(4)
+        ]
+    )
+    trajectories = settle_trajectories(answers)
+    assert trajectories.controls == ("mnli",)
+    assert trajectories.understood == (
+        "3 models (model) x 12 items (doc_id) of 3 test sets (task); right or wrong: acc",
+        "3 models (model); in-domain: mnli; test sets: 2 (hans, anli)",
+    )
+    assert settle_trajectories(answers, by="model").by == ("model",)
 
 
 def test_answers_outside_0_and_1(tmp_path):

@@ -16,6 +16,7 @@ from breadth.records.imported import (
     read_imported,
     write_imported,
 )
+from breadth.records.markup import cell_text, latex_table, markdown_table, plain_markdown
 from breadth.records.readers import open_study, read_answers
 from breadth.records.runs import RunRecord
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
@@ -23,7 +24,8 @@ from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of
 from breadth.records.store import RunStore, StudyStore, is_study
 from breadth.records.study import Study
 from breadth.records.tables import Table, check_target, read_table, write_table
-from breadth.records.trajectories import Trajectories, settle_trajectories
+from breadth.records.trajectories import Trajectories, open_any, settle_trajectories
+from breadth.records.understanding import Kind, Understanding, understand
 
 __all__ = [
     "BIAS",
@@ -36,6 +38,7 @@ __all__ = [
     "SUBJECTS",
     "Imported",
     "InputError",
+    "Kind",
     "LocalStore",
     "Measure",
     "RunRecord",
@@ -47,8 +50,10 @@ __all__ = [
     "StudyStore",
     "Table",
     "Trajectories",
+    "Understanding",
     "answers_of",
     "atomic_write",
+    "cell_text",
     "check_target",
     "checksum",
     "conform",
@@ -58,12 +63,17 @@ __all__ = [
     "is_imported",
     "is_study",
     "item_values",
+    "latex_table",
+    "markdown_table",
+    "open_any",
     "open_study",
+    "plain_markdown",
     "read_answers",
     "read_imported",
     "read_table",
     "score_intervals",
     "settle_trajectories",
+    "understand",
     "write_imported",
     "write_table",
 ]

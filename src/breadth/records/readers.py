@@ -6,7 +6,6 @@ Logs of other tools come in through ``breadth.importers``, which writes a direct
 from __future__ import annotations
 
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,20 +19,16 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
+from breadth.records.arranging import MODEL_NAME, are_answers
 from breadth.records.matrices import MISSING, read_arrays
-from breadth.records.schemas import KEY_COLUMNS, NO_SCORES, NOT_KEYS
+from breadth.records.schemas import KEY_COLUMNS, NOT_KEYS
 from breadth.records.store import is_study
 from breadth.records.study import Study, compact, read_study_directory, side_by_side
 from breadth.records.tables import Table, read_table
+from breadth.records.understanding import Understanding, understand_answers
 
 #: Test set of answers that name none.
 UNNAMED = "answers"
-
-#: Columns of a wide table that may name the subject, in order of preference.
-SUBJECT_COLUMNS = ("subject", "model", "models", "run", "name")
-
-#: Columns that a long table of answers has.
-ANSWER_COLUMNS = frozenset({"item", "correct"})
 
 #: Tables that a directory of answers may hold, and how to look at their columns without reading them.
 SCANNERS: dict[str, Callable[..., pl.LazyFrame]] = {
@@ -42,12 +37,6 @@ SCANNERS: dict[str, Callable[..., pl.LazyFrame]] = {
     ".jsonl": pl.scan_ndjson,
     ".tsv": partial(pl.scan_csv, separator="\t"),
 }
-
-#: What the names of language models look like: an owner and a slash, a size, or a well-known family.
-MODEL_NAME = re.compile(
-    r"^[\w.-]+/[\w.-]+$|\b\d+(\.\d+)?[bBmM]\b|llama|qwen|mistral|mixtral|gemma|gpt|pythia|falcon|claude|bert|phi-\d|opt-\d|olmo",
-    re.IGNORECASE,
-)
 
 
 class Reader(ABC):
@@ -73,19 +62,20 @@ def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
     """Open answers as a :class:`Study`, whatever they are in.
 
     ``source`` is the directory of a study; an NPZ matrix (``R`` with -1 for missing, ``models``, ``items``); a long
-    table (``subject, item, correct``) or a directory of them; a wide table with a row per subject and a column per
-    item; a directory with one matrix (NPZ or wide table) per test set; a polars or pandas frame; an array of subjects x
-    items; or a Study. Every answer must lie in [0, 1] or be missing. Nothing is changed or moved.
+    table (``subject, item, correct``, or the names that other tools use) or a directory of them; a wide table with a
+    row per subject and a column per item; a directory with one matrix (NPZ or wide table) per test set; a polars or
+    pandas frame; an array of subjects x items; or a Study. Every answer must lie in [0, 1] or be missing; words for
+    right and wrong are read as 1 and 0. Nothing is changed or moved.
     """
     if isinstance(source, Study):
         return source
-    reader = next(reader for reader in READERS if reader.recognises(source))
+    reader = reader_of(source)
     study = reader.read(source, keys)
     if isinstance(reader, StudyDirectory):
         return study
     _refuse_bad_values(study)
     _refuse_repeated_names(study)
-    return replace(study, warnings=(*study.warnings, *_direction_warnings(study)))
+    return study
 
 
 class StudyDirectory(Reader):
@@ -163,13 +153,10 @@ class Tables(Reader):
     types = (object,)
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
+        if isinstance(source, Understanding):
+            return _from_table(source, keys)
         table = read_answers(source)
-        columns = table.frame.columns
-        if "correct" not in columns:
-            return _from_wide(table)
-        if "item" not in columns:
-            raise unknown_column("item", columns, table.name, "which item a row is about")
-        return _from_long(table, keys)
+        return _from_table(understand_answers(table), keys)
 
 
 class Matrices(Reader):
@@ -188,14 +175,14 @@ class Matrices(Reader):
             heads = [SCANNERS[path.suffix](path).collect_schema() for path in paths if path.suffix in SCANNERS]
         except pl.exceptions.PolarsError:
             return False
-        return bool(paths) and not any(head.keys() >= ANSWER_COLUMNS for head in heads)
+        return bool(paths) and not any(map(are_answers, heads))
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         parts: dict[str, Study] = {}
         for path in sorted(path for path in Path(source).iterdir() if path.suffix in (*SCANNERS, ".npz")):
             if path.stem in parts:
                 raise InputError(f"{source}: two files hold the test set {path.stem!r}; keep one")
-            parts[path.stem] = Npz().read(path) if path.suffix == ".npz" else _from_wide(read_table(path))
+            parts[path.stem] = Npz().read(path) if path.suffix == ".npz" else Tables().read(path)
             _refuse_bad_values(parts[path.stem])
             _refuse_repeated_names(parts[path.stem])
         named = {
@@ -211,13 +198,18 @@ class Matrices(Reader):
 READERS: list[Reader] = [StudyDirectory(), Array(), Npz(), Matrices(), Tables()]
 
 
+def reader_of(source: Any) -> Reader:
+    """The reader of the first format that recognises ``source``."""
+    return next(reader for reader in READERS if reader.recognises(source))
+
+
 def read_answers(source: Any) -> Table:
     """Read a table, or put together every long table of answers in a directory."""
     if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
         return read_table(source)
     folder = Path(source)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix in SCANNERS]
-    frames = [table.frame for table in map(read_table, paths) if set(table.frame.columns) >= ANSWER_COLUMNS]
+    frames = [table.frame for table in map(read_table, paths) if are_answers(table.frame.columns)]
     if not frames:
         raise InputError(
             f"{folder}: is not the directory of a study (no runs/ and items/) and holds no table of answers (columns "
@@ -240,7 +232,7 @@ def _matrix_study(
         pl.DataFrame({"subject": list(subjects)}, schema={"subject": pl.String}),
         pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)),
         compact(matrix),
-        warnings=warnings,
+        warnings=(*warnings, *_direction_warnings(name, subjects, items)),
     )
 
 
@@ -329,26 +321,14 @@ def _constant_columns(
     return {name: one for name, one in values.items() if one.gather(group).eq_missing(frame[name]).all()}
 
 
-def _from_wide(table: Table) -> Study:
-    frame = table.frame
-    text = [name for name in frame.columns if frame[name].dtype == pl.String and not _answers_like(frame[name])]
-    subject = next((name for name in SUBJECT_COLUMNS if name in frame.columns), text[0] if text else None)
-    keys = NO_SCORES | set(text) | ({subject} if subject else set())
-    items = [name for name in frame.columns if name not in keys]
-    if not items:
-        raise InputError(f"{table.name}: no column holds answers. Columns: {listed(frame.columns, 40)}")
-    if subject and "step" in frame.columns and frame[subject].is_duplicated().any():
-        raise InputError(
-            f"{table.name}: has several rows per {subject}, so it looks like scores of checkpoints; answers have a row "
-            "per subject and a column per item, or columns subject, item, correct. `breadth correlate` reads scores"
-        )
+def _from_table(understood: Understanding, keys: Sequence[str]) -> Study:
+    table, lines = understood.table, understood.lines()
+    if "correct" in table.frame.columns:
+        return replace(_from_long(table, [understood.renamed.get(key, key) for key in keys]), understood=lines)
+    items = table.frame.columns[1:]
     matrix = np.column_stack([table.numbers(name).to_numpy() for name in items]).astype(np.float64)
-    subjects = frame[subject].cast(pl.String).fill_null("") if subject else map(str, range(frame.height))
-    return _matrix_study(table.name, matrix, list(subjects), items)
-
-
-def _answers_like(values: pl.Series) -> bool:
-    return values.str.strip_chars().cast(pl.Float64, strict=False).is_not_null().any()
+    study = _matrix_study(table.name, matrix, table.frame["subject"].to_list(), items, warnings=table.warnings)
+    return replace(study, understood=lines)
 
 
 def _refuse_bad_values(study: Study) -> None:
@@ -373,15 +353,12 @@ def _refuse_repeated_names(study: Study) -> None:
             raise InputError(f"{study.name}: {kind} {again!r} occurs more than once; give every {kind} its own name")
 
 
-def _direction_warnings(study: Study) -> list[str]:
+def _direction_warnings(name: str, subjects: Sequence[str], items: Sequence[str]) -> list[str]:
     """Warn when the items have the names of models and the subjects do not."""
-    share = [
-        np.mean([bool(MODEL_NAME.search(name)) for name in names[:500]])
-        for names in (study.subject_names, study.item_names)
-    ]
+    share = [np.mean([bool(MODEL_NAME.search(one)) for one in names[:500]]) for names in (subjects, items)]
     if share[1] > 0.5 and share[0] < 0.2:
         return [
-            f"{study.name}: the items look like models ({listed(study.item_names, 3)}); if rows and columns are "
-            "swapped, transpose the matrix: a row is a subject"
+            f"{name}: the items look like models ({listed(items, 3)}); if rows and columns are swapped, transpose the "
+            "matrix: a row is a subject"
         ]
     return []

@@ -35,7 +35,8 @@ class Study:
     ``matrix`` is int8 with -1 for a missing answer or, where answers are shares in [0, 1], float64 with NaN; ``margin``
     is the log-odds of the right answer, if known. ``subjects`` has a row per row of the matrix (a subject is a model at
     a checkpoint), ``items`` a row per column. ``runs`` holds what determines each run of a study's directory.
-    ``warnings`` name damaged files, which are left out and left where they are.
+    ``warnings`` name damaged files, which are left out and left where they are; ``understood`` says what the columns of
+    a table were taken for, where that was not given.
 
     The rest follows from these: ``answered`` marks the cells that hold an answer; ``subject_names`` and ``item_names``
     name rows and columns (items with their test set where two sets share a name); ``testsets`` are in the order of the
@@ -51,6 +52,7 @@ class Study:
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     folder: Path | None = None
     warnings: tuple[str, ...] = ()
+    understood: tuple[str, ...] = ()
     _parts: tuple[tuple[str, Path], ...] = field(default=(), repr=False)
     answered: npt.NDArray[np.bool_] = field(init=False, repr=False)
     subject_names: tuple[str, ...] = field(init=False, repr=False)

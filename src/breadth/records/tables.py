@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +16,34 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 from breadth.records.files import atomic_write
+from breadth.records.markup import latex_table, markdown_table
 from breadth.records.matrices import read_npz
 
 #: How a cell may say that nothing was measured.
-BLANKS = ("", "na", "n/a", "nan", "null", "none", "-")
+BLANKS = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "–", "—")
+
+#: How a cell may say right or wrong, by the words that go together; the third kind is that of Inspect.
+TRUTH = (
+    {"true": 1.0, "false": 0.0},
+    {"t": 1.0, "f": 0.0},
+    {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0},
+    {"y": 1.0, "n": 0.0},
+    {"yes": 1.0, "no": 0.0},
+    {"correct": 1.0, "incorrect": 0.0, "wrong": 0.0},
+    {"right": 1.0, "wrong": 0.0},
+    {"pass": 1.0, "fail": 0.0},
+    {"passed": 1.0, "failed": 0.0},
+    {"resolved": 1.0, "unresolved": 0.0},
+)
+
+#: A number in text: perhaps bold, as a percentage, with its error or interval, or with a mark of a footnote.
+NUMBER = (
+    r"^\*{0,2}([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*%?\*{0,2}"
+    r"(?:\s*(?:±|\+/-|\(|\[)[\d., ±+/%-]*[)\]]?)?[*†‡§]*$"
+)
+
+#: What separates the cells of a file of text.
+SEPARATORS = (",", "\t", ";", "|")
 
 
 @dataclass(frozen=True)
@@ -41,9 +67,7 @@ class Table:
         if values.dtype == pl.Boolean or values.dtype.is_numeric() or values.dtype == pl.Null:
             numbers = values.cast(pl.Float64)
         elif values.dtype == pl.String:
-            stripped = values.str.strip_chars()
-            numbers = stripped.cast(pl.Float64, strict=False)
-            text = numbers.is_null() & values.is_not_null() & ~stripped.str.to_lowercase().is_in(BLANKS)
+            numbers, text = numbers_in(values)
             wrong["is not a number. Leave the cell empty where nothing was measured"] = text
         else:
             raise InputError(f"{self.name}, column {column!r}: holds {values.dtype}, not numbers")
@@ -57,8 +81,28 @@ class Table:
         return numbers
 
 
+def numbers_in(values: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """The numbers in a column of text, and which cells hold something else; words for right and wrong are 1 and 0."""
+    cells = values.str.strip_chars()
+    numbers = cells.cast(pl.Float64, strict=False)
+    lowered = cells.str.to_lowercase()
+    text = numbers.is_null() & values.is_not_null() & ~lowered.is_in(BLANKS)
+    if text.any():
+        words = set(lowered.filter(text).unique().head(9))
+        if truth := next((one for one in TRUTH if words <= one.keys()), None):
+            if not numbers.is_not_null().any():
+                return lowered.replace_strict(truth, default=None, return_dtype=pl.Float64), text & False
+        else:
+            # 0,84 has a decimal comma, 12,345 one of thousands.
+            thousands = cells.filter(text).str.contains(r"^[1-9]\d{0,2}(,\d{3})+$").all()
+            cells = cells.str.replace_all(",", "") if thousands else cells.str.replace(r"^([-+]?\d+),(\d+)", "$1.$2")
+            marked = cells.str.extract(NUMBER).cast(pl.Float64, strict=False)
+            numbers, text = numbers.zip_with(~text, marked), text & marked.is_null()
+    return numbers, text
+
+
 def read_table(source: Any) -> Table:
-    """Read a table from a path (CSV, TSV, Parquet, JSON lines, NPZ) or take a polars or pandas frame."""
+    """Read a table from a path (CSV, TSV, Parquet, JSON, JSON lines, NPZ, Markdown), or take a frame."""
     if isinstance(source, Table):
         return source
     if isinstance(source, pl.LazyFrame):
@@ -77,7 +121,10 @@ def read_table(source: Any) -> Table:
 
 
 def write_table(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Write ``frame`` whole or not at all; the ending of ``path`` chooses the format."""
+    """Write ``frame`` whole or not at all; the ending of ``path`` chooses the format.
+
+    Markdown and LaTeX are for readers: numbers have three decimals there.
+    """
     target = check_target(path, _WRITERS)
     writer = _WRITERS[target.suffix.lower()]
     atomic_write(target, lambda temporary: writer(frame, temporary))
@@ -105,6 +152,8 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".parquet": lambda frame, path: frame.write_parquet(path),
     ".jsonl": lambda frame, path: frame.write_ndjson(path),
     ".json": lambda frame, path: frame.write_json(path),
+    ".md": lambda frame, path: path.write_text(markdown_table(frame) + "\n", encoding="utf-8"),
+    ".tex": lambda frame, path: path.write_text(latex_table(frame) + "\n", encoding="utf-8"),
 }
 
 
@@ -133,21 +182,103 @@ def _read_file(path: Path) -> Table:
 
 
 def _read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
-    frame = pl.read_csv(path, separator=separator, infer_schema_length=None)
+    with _opened(path) as file:
+        head = [line for line, _ in zip(filter(str.strip, file), range(20), strict=False)]
+    # The header says what separates cells: commas of numbers are in the rows below it.
+    counts = {sign: len(_split(head[0], sign)) for sign in (separator, *SEPARATORS)} if head else {separator: 1}
+    separator = max(counts, key=lambda sign: counts[sign])
+    rows = [_split(line, separator) for line in head]
+    cells = [cell.strip() for row in rows[1:] for cell in row]
+    comma = separator != "," and any(re.fullmatch(r"-?\d+,\d+%?", cell) for cell in cells)
+    comma = comma and not any(re.fullmatch(r"-?\d+\.\d+%?", cell) for cell in cells)
+    options: dict[str, Any] = {"separator": separator, "decimal_comma": comma, "infer_schema_length": None}
+    if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # R leaves out the name of the column of row names
+        options |= {"has_header": False, "skip_rows": 1, "new_columns": ["", *rows[0]]}
+    frame = pl.read_csv(path, **options)
     if frame.height and frame[-1, -1] is None:
         _refuse_short_last_line(path, separator, frame.width)
     return frame
+
+
+def _split(line: str, separator: str) -> list[str]:
+    """The cells of a line; a cell that is longer than Python reads is one."""
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return [line]
 
 
 def _read_tsv(path: Path) -> pl.DataFrame:
     return _read_csv(path, separator="\t")
 
 
+def _opened(path: Path) -> Any:
+    opener = gzip.open if path.suffix == ".gz" else open
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _read_json(path: Path) -> pl.DataFrame:
+    """Rows as objects, columns as lists, what pandas writes, or the ``log_history`` of a Hugging Face trainer."""
+    with _opened(path) as file:
+        try:
+            content = json.load(file)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}: cannot be read as JSON; it is truncated or damaged ({error})") from error
+    if isinstance(content, dict):
+        content = content.get("log_history", content)
+    if isinstance(content, dict) and {"columns", "data"} <= content.keys():
+        content = [dict(zip(content["columns"], row, strict=False)) for row in content["data"]]
+    elif isinstance(content, dict) and all(isinstance(column, dict) for column in content.values()):
+        content = {name: list(column.values()) for name, column in content.items()}
+    rows = isinstance(content, list) and content and all(isinstance(row, dict) for row in content)
+    columns = isinstance(content, dict) and all(isinstance(column, list) for column in content.values())
+    if not rows and not (columns and len({len(column) for column in content.values()}) == 1):
+        raise InputError(
+            f"{path}: is not a table (a list of objects, or an object of columns); `breadth import` reads the logs of "
+            "other tools"
+        )
+    return pl.DataFrame(content, infer_schema_length=None, strict=False)
+
+
+def _read_markdown(path: Path) -> pl.DataFrame:
+    """The table of a Markdown file; of several with one header, as lm-evaluation-harness prints them, all rows.
+
+    The line above such a table names the model. Its table of groups repeats what the tasks say and is left out.
+    """
+    with _opened(path) as file:
+        lines = [line.strip() for line in file]
+    tables: list[tuple[list[str], list[dict[str, str | None]]]] = []
+    model: dict[str, str | None] = {}
+    for number, line in enumerate(lines):
+        if match := re.search(r"\bpretrained=([^,)]+)", line):
+            model = {"model": match[1]}
+        if "|" not in line:
+            continue
+        cells = [cell.rstrip() for cell in re.split(r"(?<!\\)\|", line.removeprefix("|").removesuffix("|"))]
+        if number + 1 < len(lines) and re.fullmatch(r"[|:\s-]*--[|:\s-]*", lines[number + 1]):
+            names: list[str] = []
+            for cell in map(str.strip, cells):  # headers of arrows and plus-minus signs are empty
+                names.append(cell if cell and cell not in names else " " * (len(names) + 1))
+            tables.append((names, []))
+        elif tables and number and "|" in lines[number - 1] and not re.fullmatch(r"[|:\s-]+", line):
+            # Indented names are parts of the group above them.
+            cells = [cell if cell.lstrip().startswith("- ") else cell.strip() for cell in cells]
+            tables[-1][1].append(model | dict(zip(tables[-1][0], (cell or None for cell in cells), strict=False)))
+    tables = [table for table in tables if table[0][0] != "Groups" and table[1]]
+    if not tables or any(table[0] != tables[0][0] for table in tables):
+        raise InputError(f"{path}: holds {len(tables) or 'no'} tables{' that differ' * bool(tables)}; keep one")
+    frame = pl.DataFrame([row for _, rows in tables for row in rows], infer_schema_length=None)
+    for name in frame.columns:
+        numbers = frame[name].cast(pl.Float64, strict=False)
+        if numbers.is_not_null().sum() == frame[name].is_not_null().sum():
+            frame = frame.with_columns(numbers)
+    return frame
+
+
 def _refuse_short_last_line(path: Path, separator: str, width: int) -> None:
     """A last line with too few fields means that the file was cut off while it was written."""
     last: list[str] = []
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8", newline="") as file:
+    with _opened(path) as file:
         number = 0
         for row in csv.reader(file, delimiter=separator):
             if row:
@@ -162,6 +293,8 @@ _READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
     ".parquet": pl.read_parquet,
     ".jsonl": lambda path: pl.read_ndjson(path, infer_schema_length=None),
     ".ndjson": lambda path: pl.read_ndjson(path, infer_schema_length=None),
+    ".json": _read_json,
+    ".md": _read_markdown,
     ".npz": read_npz,
 }
 
