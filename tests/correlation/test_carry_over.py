@@ -1,13 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 
 import breadth
 from breadth.correlation import carry_over, pool
-from breadth.correlation.carry_over import COLUMNS
-from breadth.datasets import simulate_study
+from breadth.correlation.carry_over import COLUMNS, _contradictions
+from breadth.datasets import simulate_scores, simulate_study
 from breadth.inference import benjamini_hochberg
-from breadth.records import StudyStore, open_study
+from breadth.records import StudyStore, open_study, settle_trajectories
 from breadth.results import as_chart
 
 NAMES = ("plain", "chat", "science", "negation", "numbers")
@@ -54,7 +56,10 @@ def test_tables_are_those_of_the_command(two, shared, write_study, tmp_path):
     result = breadth.correlate(study.folder, windows=2)
     for name in ("pairs", "heterogeneity", "similarity", "windows"):
         assert carried.tables[name].equals(result.table(name)), name
-    assert carried.paragraphs == tuple(result.summary().split("\n\n"))
+    assert carried.verdict == result.verdict()
+    assert carried.finding == str(result.verdict())
+    details = result.details().split("\n\n")
+    assert list(carried.paragraphs[: len(details)]) == details
 
 
 def test_training_sets_have_controls_of_their_own(two):
@@ -65,10 +70,11 @@ def test_training_sets_have_controls_of_their_own(two):
     chat = pairs.filter(pl.col("train_set") == "chat")
     assert "chat" not in {*chat["a"], *chat["b"]}
     assert "plain" in {*chat["a"], *chat["b"]}
-    assert [text.split(":")[0] for text in carried.paragraphs] == ["Trained on chat", "Trained on plain"]
-    q = benjamini_hochberg(pairs["p"].to_numpy())
+    assert [text.split(":")[0] for text in carried.paragraphs[:2]] == ["Trained on chat", "Trained on plain"]
     runs = correlations.filter((pl.col("kind") == "partial") & pl.col("run").is_not_null())
-    assert runs["q"].to_list() == pytest.approx(q.tolist())
+    both = runs.join(pairs, on=["run", "a", "b"])
+    assert both.height == pairs.height
+    assert both["q"].to_list() == pytest.approx(both["q_right"].to_list())
     assert carried.reasons == ()
     assert set(correlations["kind"]) == {"partial", "raw", "corrected"}
     assert correlations["panel"].str.contains(" · ").all()
@@ -91,21 +97,103 @@ def test_a_single_run_keeps_its_own_intervals(tmp_path):
     carried = carry_over(open_study(study.folder))
     correlations, pairs = carried.tables["correlations"], carried.tables["pairs"]
     assert list(correlations.columns) == list(COLUMNS)
-    means = correlations.filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
-    assert means["ci_low"].to_list() == pairs["ci_low"].to_list()
+    means = correlations.filter(pl.col("run").is_null() & pl.col("model").is_not_null(), kind="partial")
+    assert sorted(means["ci_low"]) == sorted(pairs["ci_low"])
     assert correlations["panel"].str.contains(" · ").sum() == 0
     assert "windows" not in carried.tables
     assert "at least 20 checkpoints" in carried.reasons[-1]
 
 
-def test_the_finding_counts_means_and_names_contradictions(two):
+def test_pooled_rows_are_the_means_over_all_runs(two):
     carried = carry_over(two)
-    means = carried.tables["correlations"].filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
-    positive = (means["ci_low"] > 0).sum()
-    assert f"{positive} of {means['ci_low'].count()} correlations between test sets" in carried.finding
-    split = means.group_by("train_set", "a", "b").agg((pl.col("ci_low") > 0).any() & (pl.col("ci_high") < 0).any())
-    words = "contradict each other on" if split["ci_low"].any() else "No two models contradict each other"
-    assert words in carried.finding
+    correlations, heterogeneity = carried.tables["correlations"], carried.tables["heterogeneity"]
+    pooled = correlations.filter(pl.col("model").is_null() & (pl.col("kind") == "partial"))
+    assert pooled["panel"].unique(maintain_order=True).to_list() == ["all models · chat", "all models · plain"]
+    for ours, theirs in (("r", "r_mean"), ("ci_low", "ci_low"), ("p", "p"), ("q", "q"), ("k", "k")):
+        assert pooled[ours].to_list() == pytest.approx(heterogeneity[theirs].to_list(), abs=1e-12)
+    assert correlations["panel"][0].startswith("all models"), "the mean is the first panel"
+
+
+def test_q_is_over_all_pairs_of_a_level(two):
+    correlations = carry_over(two).tables["correlations"]
+    level = [pl.col(name).is_null().alias(f"no_{name}") for name in ("model", "run")]
+    for (kind, _, _), rows in correlations.group_by("kind", *level):
+        expected = benjamini_hochberg(rows["p"].fill_null(float("nan")).to_numpy())
+        assert rows["q"].fill_null(float("nan")).to_numpy() == pytest.approx(expected, nan_ok=True), kind
+    known = correlations.drop_nulls("ci_low")
+    excludes = (known["ci_low"] > 0) | (known["ci_high"] < 0)
+    assert (known["p"] < 0.05).to_list() == excludes.to_list()
+
+
+def test_training_sets_share_one_false_discovery_rate(two):
+    result = breadth.correlate(two)
+    assert list(result.parts) == ["chat", "plain"]
+    for table in ("pairs", "heterogeneity"):
+        whole = result.table(table)
+        for name, part in result.parts.items():
+            assert whole.filter(train_set=name)["q"].to_list() == part.table(table)["q"].to_list()
+        expected = benjamini_hochberg(whole["p"].fill_null(float("nan")).to_numpy())
+        assert whole["q"].to_numpy() == pytest.approx(expected)
+    assert "after controlling for the in-domain set of every run (chat and plain)" in result.verdict().reason
+
+
+def test_contradictions_of_models_are_findings():
+    rows = [("m", 0.5, 0.01), ("n", -0.5, 0.01), ("m", 0.5, 0.01), ("n", -0.5, 0.2)]
+    frame = pl.DataFrame(rows, schema=["model", "r", "q"], orient="row").with_columns(
+        a=pl.Series(["x", "x", "y", "y"]), b=pl.lit("z"), train_set=pl.lit("t"), kind=pl.lit("partial"),
+        run=pl.lit(None, dtype=pl.String),
+    )  # fmt: skip
+    assert _contradictions(frame) == "Models' means are findings of opposite signs on 1 pair (x and z)."
+    assert _contradictions(frame.tail(2)).startswith("No two models' means")
+
+
+def test_a_table_of_scores():
+    scores = simulate_scores(runs=3, steps=24)
+    source = settle_trajectories(scores, "in_domain", by="run", order="step")
+    carried = carry_over(source)
+    assert carried.verdict == breadth.correlate(scores, control="in_domain", by="run", order="step").verdict()
+    assert [figure.key for figure in carried.figures] == ["correlations", "agreement", "similarity", "windows"]
+    assert carried.figures[1].title == "Do runs agree, after controlling for in_domain?"
+    alone = carry_over(settle_trajectories(scores.filter(run="run-00").drop("in_domain"), None, order="step"))
+    assert alone.verdict.reason.startswith("without a control")
+    assert [figure.key for figure in alone.figures] == ["correlations", "windows"], "nobody to agree with"
+    assert "name it with --control" in alone.reasons[0]
+    assert alone.tables["correlations"]["kind"].unique().to_list() == ["raw"]
+    assert alone.tables["correlations"]["panel"].unique().to_list() == ["all rows"]
+
+
+def test_answers_without_runs(tmp_path):
+    """Subjects that were evaluated once are correlated over subjects; the set marked in-domain is the control."""
+    generator = np.random.default_rng(0)
+    rows = [
+        {"subject": f"m{i}", "testset": name, "item": f"{name}{j}", "correct": int(generator.random() < 0.3 + 0.02 * i)}
+        for i in range(20) for name in NAMES[:4] for j in range(20)
+    ]  # fmt: skip
+    study = open_study(pl.DataFrame(rows))
+    carried = carry_over(study)
+    assert carried.verdict.computed
+    assert "without a control" in carried.verdict.reason
+    marked = replace(study, items=study.items.with_columns(
+        shift=pl.when(pl.col("testset") == "plain").then(pl.lit("in-domain"))
+    ))  # fmt: skip
+    assert "after controlling for plain" in carry_over(marked).verdict.reason
+
+
+def test_many_runs_are_not_compared_with_each_other():
+    carried = carry_over(settle_trajectories(simulate_scores(runs=41, steps=12), "in_domain", by="run", order="step"))
+    assert "similarity" not in carried.tables
+    assert "how alike every two of 41 runs are" in " ".join(carried.reasons)
+    first, second = carried.figures
+    assert (first.key, second.key) == ("correlations", "agreement")
+    assert "Shown: 11 of 41 runs, those with the strongest correlations." in first.caption
+    assert len(dict(first.controls[-1].options)) == 42, "every run can be chosen"
+    assert "strong dots on both sides of 0" in second.caption
+
+
+def test_losses_are_turned_as_the_command_does():
+    scores = simulate_scores(runs=2).rename({"science": "science_loss"})
+    carried = carry_over(settle_trajectories(scores, "in_domain", by="run", order="step"))
+    assert carried.tables["pairs"].equals(breadth.correlate(scores, control="in_domain", by="run", order="step").pairs)
 
 
 def test_every_figure_can_be_drawn(two):
@@ -120,11 +208,12 @@ def test_every_figure_can_be_drawn(two):
 def test_reasons_are_given(tmp_path, write_study):
     study = simulate_study(tmp_path / "s", runs=1, checkpoints=12, testsets=("plain", "chat"), items=20)
     carried = carry_over(open_study(study.folder))
-    assert carried.finding.startswith("Undecided")
+    assert carried.finding == "Not enough data: no correlation between test sets could be computed."
     assert carried.tables == {}
     assert len(carried.reasons) == 1
     assert "at least 2 columns of scores besides the control" in carried.reasons[0]
     assert str(tmp_path) not in carried.reasons[0]
     few = carry_over(open_study(write_study(tmp_path / "few", [{"model": "m"}], steps=4)))
     assert few.tables == {}
+    assert not few.verdict.computed
     assert "every run has too few checkpoints" in few.reasons[0]

@@ -26,21 +26,47 @@ def cells(chart):
     return values
 
 
-def test_cells_hold_the_numbers_of_the_table(result):
+def test_cells_hold_the_numbers_of_the_tables(result):
     values = cells(result.figure())
-    assert len(values) == result.pairs.height
-    assert {cell["panel"] for cell in values} == {"run-00", "run-01", "run-02"}
-    for cell, row in zip(values, result.pairs.iter_rows(named=True), strict=True):
-        assert (cell["a"], cell["b"], cell["r"], cell["q"]) == (row["a"], row["b"], row["r"], row["q"])
+    assert len(values) == result.heterogeneity.height + result.pairs.height
+    means, groups = values[:15], values[15:]
+    for cell, row in zip(means, result.heterogeneity.iter_rows(named=True), strict=True):
+        assert (cell["panel"], cell["a"], cell["b"]) == ("all runs", row["a"], row["b"])
+        assert (cell["r"], cell["q"]) == (row["r_mean"], row["q"])
+    rows = {(row["run"], row["a"], row["b"]): row for row in result.pairs.iter_rows(named=True)}
+    for cell in groups:
+        row = rows[cell["panel"], cell["a"], cell["b"]]
+        assert (cell["r"], cell["q"]) == (row["r"], row["q"])
+    sizes = result.pairs.group_by("run").agg(pl.col("r").abs().mean()).sort("r", descending=True)["run"].to_list()
+    assert list(dict.fromkeys(cell["panel"] for cell in groups)) == sizes, "the strongest group comes first"
 
 
-def test_every_number_is_drawn_and_strong_where_it_is_sure(result, tmp_path):
+def test_panels_are_drawn_in_the_order_of_the_data(tmp_path):
+    chart = breadth.correlate(simulate_scores(runs=6), control="in_domain", by="run", order="step").figure()
+    picture = write_figure(chart, tmp_path / "f.svg", "x").read_text()
+    names = list(dict.fromkeys(cell["panel"] for cell in cells(chart)))
+    assert names != sorted(names)
+    places = [picture.index(f">{name}</text>") for name in names]
+    assert places == sorted(places)
+
+
+def test_every_number_is_drawn_and_strong_where_it_is_a_finding(result, tmp_path):
     picture = write_figure(result.figure(), tmp_path / "f.svg", "x").read_text()
-    for row in result.pairs.iter_rows(named=True):
-        shown = f"{abs(row['r']):.2f}".lstrip("0")
-        assert f">{'−' if row['r'] < 0 else ''}{shown}</text>" in picture
-    sure = result.pairs.filter((pl.col("ci_low") > 0) | (pl.col("ci_high") < 0)).height
-    assert picture.count('opacity="0.35"') == result.pairs.height - sure
+    values = cells(result.figure())
+    for cell in values:
+        shown = "0" if abs(cell["r"]) < 0.005 else f"{abs(cell['r']):.2f}".lstrip("0")
+        assert f">{'−' if cell['r'] < 0 and shown != '0' else ''}{shown}</text>" in picture
+    found = sum(cell["q"] < 0.05 for cell in values)
+    assert 0 < found < len(values)
+    assert picture.count('opacity="0.35"') == len(values) - found
+    excluding = sum(cell["ci_low"] > 0 or cell["ci_high"] < 0 for cell in values)
+    assert excluding > found, "an interval that excludes 0 is not enough"
+
+
+def test_the_control_is_named(result):
+    assert "after controlling for in_domain" in json.dumps(result.figure().to_dict()["title"])
+    alone = breadth.correlate(simulate_scores(runs=1), adjust="none", order="step")
+    assert "without a control" in json.dumps(alone.figure().to_dict()["title"])
 
 
 def test_groups_have_panels_and_a_single_table_has_none(result):
@@ -53,9 +79,9 @@ def test_many_runs_leave_no_room_for_numbers(tmp_path):
     runs = [f"run-{k:02d}" for k in range(20)]
     rows = [(a, b) for i, a in enumerate(runs) for b in runs[i + 1 :]]
     table = pl.DataFrame(rows, schema=["run_1", "run_2"], orient="row").with_columns(
-        similarity=0.5, difference=0.1, p=0.01
+        similarity=0.5, difference=0.1, p=0.01, q=0.01
     )
-    chart = as_chart(similarity_figure(runs), tables={"similarity": table})
+    chart = as_chart(similarity_figure(runs, given="without a control"), tables={"similarity": table})
     picture = write_figure(chart, tmp_path / "f.svg", "x").read_text()
     assert "undefined" not in picture
     assert ">.50<" not in picture
@@ -63,22 +89,28 @@ def test_many_runs_leave_no_room_for_numbers(tmp_path):
 
 @pytest.mark.parametrize("name", ["it's", 'a "b"', 'it\'s "b"', "back\\slash", "line\nbreak"])
 def test_any_name_can_be_drawn(name, tmp_path):
-    table = pl.DataFrame({"run_1": [name], "run_2": ["other"], "similarity": 0.5, "difference": 0.1, "p": 0.01})
-    chart = as_chart(similarity_figure(["other", name]), tables={"similarity": table})
+    numbers = {"similarity": 0.5, "difference": 0.1, "p": 0.01, "q": 0.01}
+    table = pl.DataFrame({"run_1": [name], "run_2": ["other"], **numbers})
+    chart = as_chart(similarity_figure(["other", name], given=f"given {name}"), tables={"similarity": table})
     assert ">.50<" in write_figure(chart, tmp_path / "similarity.svg", "x").read_text()
     columns = ["r_mean", "predict_low", "predict_high", "i2", "sign_agreement", "p_differ"]
     pairs = pl.DataFrame({"a": [name], "b": ["other"], **dict.fromkeys(columns, 0.1)})
-    means = pairs.select("a", "b", kind=pl.lit("partial"), run=pl.lit(None), model=pl.lit("m"), k=1, r=0.4)
+    means = pairs.select("a", "b", kind=pl.lit("partial"), run=pl.lit(None), model=pl.lit(name), k=1, r=0.4, q=0.01)
     means = means.with_columns(ci_low=pl.lit(0.2), ci_high=pl.lit(0.6))
-    chart = as_chart(agreement_figure(pairs, ["m"]), tables={"heterogeneity": pairs, "correlations": means})
+    tables = {"heterogeneity": pairs, "correlations": means}
+    chart = as_chart(agreement_figure(pairs, means, [name, "other"], given=f"given {name}"), tables=tables)
     assert "mean: 0.10; a new run, from: 0.10" in write_figure(chart, tmp_path / "agreement.svg", "x").read_text()
 
 
-def test_many_groups_are_averaged():
+def test_of_many_groups_the_mean_and_the_strongest_are_shown():
     correlation = breadth.correlate(simulate_scores(runs=70, steps=12), control="in_domain", by="run", order="step")
-    values = cells(correlation.figure())
-    assert len(values) == 15
+    chart = correlation.figure()
+    values = cells(chart)
+    assert len(values) == 12 * 15
     assert values[0]["r"] == correlation.heterogeneity["r_mean"][0]
+    caption = " ".join(chart.to_dict()["title"]["subtitle"])
+    assert "All runs: the mean over 70 runs." in caption
+    assert "Shown: the 11 runs with the strongest correlations" in caption
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "html"])
@@ -91,8 +123,8 @@ def test_formats(result, tmp_path, ending):
 
 
 def test_other_formats_are_refused(result, tmp_path):
-    with pytest.raises(InputError, match=r"use \.html, \.png, \.svg"):
-        write_figure(result.figure(), tmp_path / "f.pdf", "x")
+    with pytest.raises(InputError, match=r"use \.html"):
+        write_figure(result.figure(), tmp_path / "f.doc", "x")
 
 
 def test_page_needs_no_network_and_escapes_text(tmp_path):

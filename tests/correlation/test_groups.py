@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
 from breadth.correlation import compare_groups, summarise
@@ -98,3 +99,16 @@ def test_test_sets_without_numbers_are_left_out():
 
 def test_no_groups():
     assert compare_groups(np.zeros((0, 3)), np.zeros((0, 3)), 3).p.size == 0
+
+
+def test_the_mean_has_a_p_value():
+    """With one group normal, with several t; the same as the interval of the mean."""
+    z, variance = np.array([[0.4, np.nan, np.nan], [0.5, 0.3, 0.1]]), np.full((2, 3), 0.04)
+    summary = summarise(z, variance)
+    assert summary.p[0] == pytest.approx(2 * stats.norm.sf(0.4 / 0.2))
+    error = (np.arctanh(summary.ci_high[1]) - 0.3) / stats.t.ppf(0.975, 2)
+    assert summary.p[1] == pytest.approx(2 * stats.t.sf(0.3 / error, 2))
+    assert np.isnan(summarise(np.full((1, 2), np.nan), np.ones((1, 2))).p).all()
+    without = summarise(z, variance, predict=False)
+    assert np.isnan(without.predict_low).all()
+    assert without.p == pytest.approx(summary.p)

@@ -20,10 +20,12 @@ def result(scores):
 def test_columns_are_fixed(result):
     assert result.pairs.columns == ["run", *PAIR_COLUMNS]
     assert result.heterogeneity.columns == [
-        "a", "b", "k", "r_mean", "ci_low", "ci_high", "tau2", "i2", "predict_low", "predict_high", "sign_agreement",
-        "p_differ",
+        "a", "b", "k", "r_mean", "ci_low", "ci_high", "p", "q", "tau2", "i2", "predict_low", "predict_high",
+        "sign_agreement", "p_differ", "q_differ",
     ]  # fmt: skip
-    assert result.similarity.columns == ["run_1", "run_2", "testsets", "similarity", "difference", "p", "flag", "note"]
+    columns = ["run_1", "run_2", "testsets", "similarity", "difference", "p", "q", "flag", "note"]
+    assert result.similarity.columns == columns
+    assert result.pooled.columns == ["a", "b", "k", "r", "ci_low", "ci_high", "p", "q"]
     assert result.windows.columns == ["run", "window", "from", "to", *PAIR_COLUMNS]
     assert result.residuals.columns == ["run", "step", "testset", "score", "residual"]
     assert result.pairs.height == 4 * 15
@@ -35,7 +37,10 @@ def test_the_result_can_be_held(result):
     assert list(result.tables()) == ["pairs", "heterogeneity", "similarity", "windows", "residuals"]
     assert result.table().equals(result.pairs)
     assert result.table("residuals").equals(result.residuals)
-    assert result.summary() in str(result)
+    answer = "\n".join(result.verdict().lines())
+    assert result.summary() == f"{answer}\n\n{result.details()}"
+    assert str(result).startswith(answer)
+    assert str(result).endswith(result.details())
     assert "<table>" in result._repr_html_()
     assert result.to_markdown("heterogeneity").count("\n") == 16
 

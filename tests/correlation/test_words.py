@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.correlation import groups_table, heterogeneity_table, pairs_table, verdicts
+from breadth.correlation import count_findings, groups_table, heterogeneity_table, pairs_table
 from breadth.datasets import simulate_scores
 
 
@@ -11,50 +11,43 @@ def result():
     return breadth.correlate(simulate_scores(runs=5), control="in_domain", by="run", order="step", windows=2)
 
 
-def test_verdicts_count_intervals():
-    frame = pl.DataFrame({"ci_low": [0.1, -0.5, -0.1, None], "ci_high": [0.3, -0.2, 0.2, None]})
-    assert verdicts(frame) == (1, 1, 1, 1, 3)
-
-
 def test_the_paragraph_says_what_the_tables_say(result):
-    counts = verdicts(result.pairs)
-    text = result.summary()
-    assert f"{counts.positive} are positive, {counts.negative} negative and {counts.undecided} undecided" in text
-    differ = (result.heterogeneity["p_differ"] < 0.05).sum()
-    assert f"{differ} of 15 pairs differ between groups" in text
-    assert "From the first to the last window" in text
-    assert "after controlling for in_domain" in text
+    counts = count_findings(result.pairs)
+    text = result.details()
+    assert text.startswith("Of 75 correlations between test sets (5 runs x 15 pairs) after controlling for in_domain, ")
+    assert f"{counts.positive} are positive findings, {counts.negative} negative, and {counts.undecided} un" in text
+    differ = (result.heterogeneity["q_differ"] < 0.05).sum()
+    assert f"{differ} of 15 pairs differ between runs (Cochran's test, false discovery rate 5%)" in text
+    assert "From the first to the last window, " in text
     assert "\n" not in text
 
 
-def test_nothing_certain_is_called_so():
+def test_changes_between_windows_are_findings(result):
+    """A correlation of 0.9 in the first half and -0.9 in the second is a change; the same ones are none."""
     generator = __import__("numpy").random.default_rng(0)
-    frame = pl.DataFrame(generator.standard_normal((30, 5)), schema=["m", "a", "b", "c", "d"])
-    text = breadth.correlate(frame, control="m").summary()
-    assert "says almost nothing about the others beyond what m explains" in text
-
-
-def test_everything_together_is_called_so():
-    generator = __import__("numpy").random.default_rng(0)
-    shared = generator.standard_normal((60, 1))
-    noise = generator.standard_normal((60, 5))
-    noise[:, 1:] = shared + 0.3 * noise[:, 1:]
-    text = breadth.correlate(pl.DataFrame(noise, schema=["m", "a", "b", "c", "d"]), control="m").summary()
-    assert "goes with a gain on almost every other one beyond what m explains" in text
+    noise, half = generator.standard_normal((80, 4)), [1.0] * 40 + [-1.0] * 40
+    noise[:, 2] = noise[:, 1] * half + 0.3 * noise[:, 2]
+    noise[:, 3] = noise[:, 1] + 0.3 * noise[:, 3]
+    frame = pl.DataFrame(noise, schema=["m", "a", "b", "c"]).with_columns(step=pl.int_range(80))
+    text = breadth.correlate(frame, control="m", order="step", windows=2, adjust="linear").details()
+    assert "From the first to the last window, 2 of 3 correlations changed (false discovery rate 5%)." in text
 
 
 def test_reasons_are_grouped_by_flag():
     frame = simulate_scores(runs=1).with_columns(flat=pl.lit(0.4), still=pl.lit(0.5))
-    text = breadth.correlate(frame, control="in_domain", order="step").summary()
+    text = breadth.correlate(frame, control="in_domain", order="step").details()
     assert "13 pairs could not be computed: a test set is constant (13)." in text
-    short = breadth.correlate(frame.head(5), control="in_domain", order="step").summary()
-    assert short.startswith("No partial correlation could be computed: too few complete rows (28). Column note")
+    short = breadth.correlate(frame.head(5), control="in_domain", order="step")
+    assert short.details() == "Column note gives the reason for every pair."
 
 
-def test_without_a_control_none_is_named():
-    text = breadth.correlate(simulate_scores(runs=1), adjust="none", order="step").summary()
-    assert "between test sets without a control" in text
-    assert "beyond" not in text
+def test_stars_mark_findings(result):
+    table = heterogeneity_table(result.heterogeneity)
+    cells = [str(cell) for cell in table.columns[3].cells]
+    found = (result.heterogeneity["q"] < 0.05).to_list()
+    assert [cell.endswith("*") for cell in cells] == found
+    assert any(found)
+    assert not all(found)
 
 
 @pytest.mark.parametrize("width", [100, 80])

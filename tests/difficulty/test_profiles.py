@@ -7,8 +7,10 @@ from scipy import stats
 
 import breadth
 from breadth.datasets import simulate_answers
+from breadth.difficulty import Profile
 from breadth.errors import InputError
 from breadth.records import Study, open_study
+from breadth.results import Answer
 
 
 def as_study(matrix, subjects, items):
@@ -111,6 +113,44 @@ def test_a_profile_shows_itself(data, calibration):
     assert two.figure().to_dict()
     many = breadth.profile(data, calibration, [f"m{i}" for i in range(8)])
     assert "3 more subjects in the table" in many.summary()
+
+
+def profile_of(differences):
+    """A profile with these differences: subjects, level, difference, se, q."""
+    columns = ["subject_1", "subject_2", "level", "difference", "se", "q"]
+    frame = pl.DataFrame(differences, schema=columns, orient="row")
+    ends = {"ci_low": pl.col("difference") - 2 * pl.col("se"), "ci_high": pl.col("difference") + 2 * pl.col("se")}
+    return Profile(pl.DataFrame({"subject": ["a", "b"]}), frame.with_columns(**ends))
+
+
+def test_a_verdict_counts_findings():
+    clear, open_ = ("a", "b", None, 0.2, 0.02, 0.001), ("a", "b", None, 0.2, 0.1, 0.06)
+    yes = profile_of([clear, ("a", "b", 1, 0.3, 0.05, 0.01)]).verdict()
+    assert (yes.answer, yes.reason) == (Answer.YES, "a and b differ overall.")
+    assert yes.findings == "Largest: a minus b, +20 points (+16 to +24) overall and +30 points (+20 to +40) on level 1."
+    unknown = profile_of([open_]).verdict()
+    assert (unknown.answer, unknown.findings) == (Answer.UNKNOWN, "")
+    assert unknown.reason == "a and b do not clearly differ overall or on a level."
+    assert unknown.needed == "To see a difference of 5 points takes about 31 times as many items."
+    no = profile_of([("a", "b", None, 0.01, 0.01, 0.4)]).verdict()
+    assert (no.answer, "5 points would have been seen" in no.reason) == (Answer.NO, True)
+    part = profile_of([open_, ("a", "b", 1, 0.3, 0.05, 0.01)]).verdict()
+    assert part.answer is Answer.DEPENDS
+    assert part.reason == "a and b do not clearly differ overall, but on level 1."
+    ways = profile_of([clear, ("a", "b", 0, -0.3, 0.05, 0.01), ("a", "b", 1, 0.3, 0.05, 0.01)]).verdict()
+    assert (ways.answer, "1 pair is apart both ways" in ways.reason) == (Answer.DEPENDS, True)
+    many = profile_of([clear, ("a", "c", None, 0.0, 0.02, 0.9), ("b", "c", None, 0.0, 0.02, 0.9)]).verdict()
+    assert many.reason.startswith("1 of 3 pairs of subjects differs overall")
+
+
+def test_verdicts_of_real_profiles(data, calibration):
+    means = np.where(data.matrix >= 0, data.matrix, np.nan)
+    order = np.argsort(np.nanmean(means, axis=1))
+    apart = breadth.profile(data, calibration, [f"m{order[0]}", f"m{order[-1]}"]).verdict()
+    assert apart.answer is Answer.YES
+    assert breadth.profile(data, calibration, ["m1"]).verdict() is None
+    twins = as_study(np.repeat(data.matrix[:1], 2, axis=0), ["a", "b"], data.item_names)
+    assert breadth.profile(twins, calibration, ["a", "b"]).verdict().answer is Answer.NO
 
 
 @pytest.fixture(scope="module")

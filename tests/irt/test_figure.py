@@ -3,7 +3,7 @@ import pytest
 
 import breadth
 from breadth.datasets import simulate_answers
-from breadth.irt import ItemFlag, accuracy_by_level_figure, evenly, item_curves_figure, scale_map
+from breadth.irt import accuracy_by_level_figure, evenly, item_curves_figure
 from breadth.results import as_chart, write_figure
 from breadth.results.figures import MODEL_COLOURS
 
@@ -13,24 +13,12 @@ def result():
     return breadth.calibrate(simulate_answers(300, 40).matrix, model="2pl")
 
 
-def test_the_map_counts_every_subject_and_item(result):
-    table = scale_map(result.items, result.subjects)
-    assert table.columns == ["side", "from", "to", "count"]
-    assert dict(table.group_by("side").agg(pl.col("count").sum()).iter_rows()) == {"subjects": 300, "items": 40}
-    assert (table["from"] < table["to"]).all()
-    flags = [ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG, ItemFlag.WRONG_KEY, *[None] * 37]
-    part = scale_map(result.items.with_columns(flag=pl.Series(flags, dtype=pl.String)), result.subjects)
-    assert part.filter(side="items")["count"].sum() == 38, "a difficulty from the prior has no place on the map"
-    lower = result.items.with_columns(pl.when(item="3").then(float("-inf")).otherwise("difficulty").alias("difficulty"))
-    assert scale_map(lower, result.subjects).filter(side="items")["count"].sum() == 39
-    assert scale_map(result.items.drop("flag"), pl.DataFrame())["side"].unique().to_list() == ["items"]
-
-
 def test_chosen_items_and_subjects_are_shown(result, tmp_path):
     chart = result.figure(items=["3", "5"], subjects=["10"])
     tables = chart.to_dict()["datasets"]
-    assert sorted(tables) == ["by_level", "curves", "observed", "scale_map"]
-    assert {row["item"] for row in tables["curves"]} == {row["item"] for row in tables["observed"]} == {"3", "5"}
+    assert sorted(tables) == ["by_level", "curves", "scale_map"]
+    seen = [row for row in tables["curves"] if row["n"] is not None]
+    assert {row["item"] for row in tables["curves"]} == {row["item"] for row in seen} == {"3", "5"}
     assert {row["subject"] for row in tables["by_level"]} == {"10"}
     assert all(row["ci_low"] <= row["accuracy"] <= row["ci_high"] for row in tables["by_level"])
     assert write_figure(chart, tmp_path / "f.png", "x").stat().st_size > 10_000
@@ -42,6 +30,7 @@ def test_more_subjects_than_colours_get_a_panel_each(result, tmp_path):
     cells = result.accuracy_by_level(many)
     panels = accuracy_by_level_figure(cells, "levels")
     assert panels.spec["facet"]["sort"] == many
+    assert "@model" not in str(panels.spec), "panels name their subjects"
     chart = as_chart(panels, tables={"levels": cells})
     assert {row["subject"] for row in chart.to_dict()["datasets"]["levels"]} == set(many)
     assert write_figure(chart, tmp_path / "f.svg", "x").stat().st_size > 10_000
@@ -65,11 +54,21 @@ def test_before_and_after_training(tmp_path):
     assert "Hollow" not in once.caption
 
 
+def test_items_have_a_panel_each_and_no_hue(result, tmp_path):
+    lines, dots = result.curves(["3", "5", "8"])
+    curves = pl.concat([lines.with_columns(n=pl.lit(None, dtype=pl.Int64)), dots], how="diagonal")
+    figure = item_curves_figure(curves)
+    assert figure.spec["facet"]["sort"] == ["3", "5", "8"]
+    assert "@model" not in str(figure.spec)
+    picture = write_figure(as_chart(figure, tables={"curves": curves}), tmp_path / "f.svg", "x").read_text()
+    assert picture.count('aria-roledescription="point"') == dots.height
+    assert picture.count('aria-roledescription="line mark"') == 3
+
+
 def test_curves_without_responses_have_no_dots(result):
-    lines, dots = result.curves(["3"])
-    assert len(item_curves_figure(lines, dots).spec["layer"]) == 2
-    alone = item_curves_figure(lines, dots.clear())
-    assert len(alone.spec["layer"]) == 1
+    lines, _ = result.curves(["3"])
+    alone = item_curves_figure(lines.with_columns(n=pl.lit(None, dtype=pl.Int64)))
+    assert len(alone.spec["spec"]["layer"]) == 1
     assert alone.caption == "Lines: the model."
 
 

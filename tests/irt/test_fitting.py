@@ -84,7 +84,7 @@ def test_subjects_that_are_all_alike_doubt_no_key(tmp_path):
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
     assert "too alike to be told apart (reliability 0." in " ".join(found.warnings)
     assert found.warnings[0] == found.scale_warning
-    assert found.summary().startswith("The subjects are too alike")
+    assert found.summary().startswith("Not enough data: the subjects are too alike")
     found.save(tmp_path / "c.parquet")
     assert breadth.Calibration.load(tmp_path / "c.parquet").scale_warning == found.scale_warning
 
@@ -108,7 +108,7 @@ def test_a_preference_for_a_label_is_not_an_ability(tmp_path):
     assert found.scale_warning.startswith("the answers do not measure one ability here")
     assert found.warnings[0] == found.scale_warning
     text = found.summary()
-    assert text.startswith("The answers do not measure one ability here")
+    assert text.startswith("No: the answers do not measure one ability here")
     assert "Slopes depend on the label: " in text
     assert "items labelled Yes have a negative one" in text
     assert "rank correlation with the score is" in text
@@ -124,7 +124,7 @@ def test_a_preference_for_a_label_is_not_an_ability(tmp_path):
     found.save(tmp_path / "c.csv")
     loaded = breadth.Calibration.load(tmp_path / "c.csv")
     assert loaded.scale_warning == found.scale_warning
-    assert loaded.summary().startswith("The answers do not measure one ability here")
+    assert loaded.summary().startswith("No: the answers do not measure one ability here")
     assert np.allclose(loaded.score(tmp_path / "answers.npz")["ability"], found.subjects["ability"], atol=1e-6)
 
 

@@ -1,17 +1,14 @@
-import io
-
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
-from breadth.irt import Dimension, ItemFlag, Patterns, items_table, levels_table, stability_table, subjects_table
-from breadth.irt.words import Rule, calibration_findings, flagged, label_finding, scale_warning
+from breadth.irt import Dimension, ItemFlag, Patterns
+from breadth.irt.words import Rule, calibration_details, flagged, label_finding, scale_warning
 
 
 def test_findings_follow_the_checks(result):
     def text(**checks):
-        return calibration_findings(result.items, result.subjects, result.fit, **checks)
+        return calibration_details(result.items, result.subjects, result.fit, **checks)
 
     def copies(distinct, pairs, groups):
         none = np.empty(0)
@@ -40,7 +37,7 @@ def test_how_hard_the_items_are_follows_from_the_share_right(result, right, chan
     """Not from the gap between the median difficulty and ability, which negative slopes make small at 21 % right."""
     items = result.items.with_columns(p_correct=pl.lit(right))
     fit = result.fit.with_columns(chance=pl.lit(chance), subjects_at_chance=pl.lit(7), items_at_chance=pl.lit(3))
-    text = calibration_findings(items, result.subjects, fit)
+    text = calibration_details(items, result.subjects, fit)
     assert says in text
     assert ("Chance is 50%: 7 of 400 subjects and 3 of 40 items are not clearly above it" in text) == (
         chance is not None
@@ -49,7 +46,7 @@ def test_how_hard_the_items_are_follows_from_the_share_right(result, right, chan
 
 def test_difficulties_that_are_not_known_are_out_of_the_summary(result):
     def span(items):
-        text = calibration_findings(items, result.subjects, result.fit)
+        text = calibration_details(items, result.subjects, result.fit)
         return text[text.index("Nine in ten") : text.index(" (ability has")]
 
     flags = pl.Series([ItemFlag.ALL_WRONG, *[None] * 39], dtype=pl.String)
@@ -57,7 +54,7 @@ def test_difficulties_that_are_not_known_are_out_of_the_summary(result):
     far = result.items.with_columns(difficulty=pl.when(first).then(6.5).otherwise("difficulty"), flag=flags)
     none = result.items.with_columns(difficulty=pl.when(~first).then("difficulty"))
     assert span(far) == span(none)
-    assert "1 item has no difficulty and no level." in calibration_findings(none, result.subjects, result.fit)
+    assert "1 item has no difficulty and no level." in calibration_details(none, result.subjects, result.fit)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +97,7 @@ def test_the_main_component_speaks_for_a_common_slope():
 def test_nothing_is_said_about_difficulties_that_should_not_be_used(result):
     doubted = result.fit.with_columns(against_scale=pl.lit(0.4))
     for dimension in (Dimension(0.01, 0.03, 1.2, np.empty(0)), Dimension(0.1, 0.03, 3.0, np.empty(0))):
-        text = calibration_findings(result.items, result.subjects, doubted, dimension=dimension)
+        text = calibration_details(result.items, result.subjects, doubted, dimension=dimension)
         assert "of the answers are right." in text
         for claim in ("the items suit", "Nine in ten", "one ability describes", "Difficulty is then", "looks broken"):
             assert claim not in text
@@ -145,7 +142,7 @@ def test_labels_need_items():
 )
 def test_flags_are_counted(result, flags, says):
     items = result.items.with_columns(flag=pl.Series([*flags, *[None] * (40 - len(flags))], dtype=pl.String))
-    assert says in calibration_findings(items, result.subjects, result.fit)
+    assert says in calibration_details(items, result.subjects, result.fit)
 
 
 def test_the_first_rule_that_applies_gives_flag_and_note():
@@ -157,18 +154,3 @@ def test_the_first_rule_that_applies_gives_flag_and_note():
     found = flagged(frame, rules)
     assert found["flag"].to_list() == [None, "misfit", "wrong_key", None]
     assert found["note"].to_list() == [None, "2 is more than 1", "large", None]
-
-
-def test_terminal_tables(result):
-    tables = {
-        items_table(result.items): ["Items: the easiest, the hardest and some with a note, of 40", "q00"],
-        subjects_table(result.subjects): ["Subjects: the 30 ablest of 400"],
-        levels_table(result.levels(4)): ["Difficulty levels, 0 is the easiest"],
-        stability_table(result.level_stability(4, repeats=1)): ["200"],
-    }
-    for table, words in tables.items():
-        console = Console(width=100, record=True, file=io.StringIO())
-        console.print(table)
-        text = console.export_text()
-        assert all(word in text for word in words)
-        assert max(len(line) for line in text.splitlines()) <= 100

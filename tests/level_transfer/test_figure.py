@@ -46,3 +46,21 @@ def test_a_panel_per_model_and_training_set():
     assert sizes.spec["usermeta"]["panels"] == 4
     assert sizes.spec["transform"][0]["calculate"] == "datum.model + ' · ' + datum.examples + ' examples'"
     assert one.drill == {"level": "test_level", "model": "model"}
+
+
+def test_hue_is_left_to_models():
+    alone = str(gain_by_distance(CELLS).spec)
+    assert "@model" not in alone
+    assert "@ink" in alone
+    assert "@model1" in str(gain_by_distance(two_models(CELLS), models=["a", "b"]).spec)
+    assert all(token in str(gain_matrix(CELLS).spec) for token in ("@low", "@high"))
+    assert "@model" not in str(gain_matrix(two_models(CELLS)).spec)
+
+
+def test_only_findings_are_strong_and_bold(tmp_path):
+    cells = CELLS.with_columns(q=pl.Series([0.04] * 4 + [0.06] * 5))
+    chart = as_chart(gain_matrix(cells), tables={"cells": cells})
+    picture = write_figure(chart, tmp_path / "f.svg", "gains").read_text()
+    assert picture.count('opacity="0.35"') == 5
+    labels = [part for part in picture.split("<text ") if 'aria-roledescription="text mark"' in part]
+    assert sum('font-weight="bold"' in label for label in labels) == 4

@@ -4,6 +4,7 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
+from breadth.inference import benjamini_hochberg
 from breadth.level_transfer import CellFlag, Effect
 from transfer_recovery import simulated_study
 
@@ -37,6 +38,10 @@ def test_cells_are_the_means(tmp_path):
     assert result.effects["effect"].to_list() == list(Effect)
     assert result.effects["estimate"][0] < 0
     assert result.best.height == 6
+    for name in ("cells", "effects", "best"):
+        frame_q, p = result.table(name)["q"], result.table(name)["p"].fill_null(float("nan")).to_numpy()
+        assert frame_q.to_numpy() == pytest.approx(benjamini_hochberg(p), nan_ok=True)
+    assert result.best["verdict"].to_list() == ["decided" if q < 0.05 else "undecided" for q in result.best["q"]]
     assert result.breaks["train_level"][0] == "before"
     frame.write_parquet(tmp_path / "a.parquet")
     assert breadth.transfer(tmp_path).cells.equals(result.cells), "a directory of tables is one table"

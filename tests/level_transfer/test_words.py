@@ -2,12 +2,14 @@ import polars as pl
 from rich.console import Console
 
 from breadth.level_transfer import Transfer, best_table, gains_table
-from breadth.level_transfer.words import findings
+from breadth.level_transfer.words import transfer_details, transfer_verdict
+from breadth.results import Answer
 
 CELLS = pl.DataFrame(
     {
         "train_level": [0, 0, 1, 1], "test_level": [0, 1, 0, 1], "gain": [0.1, -0.2, 0.0, 0.05],
-        "ci_low": [0.02, -0.3, None, -0.1], "ci_high": [0.2, -0.1, None, 0.2],
+        "ci_low": [0.02, -0.3, None, -0.1], "ci_high": [0.2, -0.1, None, 0.2], "se": [0.04, 0.05, None, 0.08],
+        "q": [0.03, 0.01, None, 0.6], "flag": [None, None, "no_variation", "one_seed"],
     }
 )  # fmt: skip
 BEST = pl.DataFrame(
@@ -20,8 +22,13 @@ BEST = pl.DataFrame(
 
 
 def effects(fading, asymmetry):
+    """Estimate, ends of the interval and q of both."""
     rows = [("fading", *fading), ("asymmetry", *asymmetry)]
-    return pl.DataFrame(rows, schema=["effect", "estimate", "ci_low", "ci_high"], orient="row")
+    return pl.DataFrame(rows, schema=["effect", "estimate", "ci_low", "ci_high", "q"], orient="row")
+
+
+def result(cells=CELLS, fading=(-0.03, -0.05, -0.01, 0.01), asymmetry=(0.01, -0.1, 0.1, 0.8), **options):
+    return Transfer(cells, effects(fading, asymmetry), pl.DataFrame(), BEST, **options)
 
 
 def printed(table):
@@ -31,20 +38,68 @@ def printed(table):
     return capture.get()
 
 
-def test_findings():
-    text = findings(Transfer(CELLS, effects((-0.03, -0.05, -0.01), (0.01, -0.1, 0.1)), pl.DataFrame(), BEST, (), 0.81))
-    assert text.startswith("Of 4 cells (training level x test level), 1 gained over the model before training, 1 lost")
+def test_details():
+    text = transfer_details(result(pairing=0.81))
+    assert text.startswith(
+        "Of all 4 cells (training level x test level), 1 gained over the model before training, 1 lost"
+    )
     assert "gain changes by -3.0 points (-5.0 to -1.0): gains fade with distance." in text
     assert "Easy-to-hard gains +1.0 points (-10.0 to +10.0) more than hard-to-easy: undecided." in text
     assert "the best training level is 0, ahead of 1 by 5.0 points (undecided)" in text
     assert "is decided on 1 of 2 test levels" in text
+    assert "flag one_seed" in text
     assert "are 0.81 times what they would be unpaired" in text
 
 
-def test_findings_of_effects_without_an_interval():
-    text = findings(Transfer(CELLS, effects((0.02, 0.01, 0.03), (0.0, None, None)), pl.DataFrame(), BEST))
+def test_details_of_effects_without_an_interval():
+    text = transfer_details(result(fading=(0.02, 0.01, 0.03, 0.04), asymmetry=(0.0, None, None, None)))
     assert "gains grow with distance" in text
     assert "Easy-to-hard gains +0.0 points more than hard-to-easy: undecided." in text
+
+
+def test_an_interval_that_excludes_0_is_not_enough():
+    cells = CELLS.with_columns(q=pl.lit(0.06))
+    text = transfer_details(result(cells, fading=(-0.03, -0.05, -0.01, 0.07)))
+    assert ", 0 gained over the model before training, 0 lost and 4 are undecided" in text
+    assert "undecided whether gains fade" in text
+    assert "*" not in printed(gains_table(cells, "train_level")).split("q < 0.05)")[1]
+
+
+def cells(gains, se, q):
+    """Two training levels by two test levels; the diagonal always gains."""
+    rows = [(0, 0, 0.5, 0.0), (0, 1, gains[0], q[0]), (1, 0, gains[1], q[1]), (1, 1, 0.5, 0.0)]
+    frame = pl.DataFrame(rows, schema=["train_level", "test_level", "gain", "q"], orient="row")
+    return frame.with_columns(se=pl.lit(se), ci_low=pl.col("gain") - 2 * se, ci_high=pl.col("gain") + 2 * se)
+
+
+def test_the_verdict_is_about_other_levels():
+    small, none = 0.01, (0.5, 0.5)
+    yes = transfer_verdict(result(cells((0.2, 0.1), small, (0.0, 0.0))))
+    assert (yes.answer, yes.reason) == (
+        Answer.YES,
+        "training on one level helps on the others: 2 of 2 cells (training level x test level) gain and 0 lose.",
+    )
+    assert yes.findings == (
+        "Largest: trained on level 0, tested on level 1: +20 points (+18 to +22). "
+        "Gains fade with distance: -3.0 points (-5.0 to -1.0) per level."
+    )
+    harm = transfer_verdict(result(cells((-0.2, -0.1), small, (0.0, 0.0)), asymmetry=(-0.1, -0.2, -0.05, 0.01)))
+    assert harm.answer is Answer.NO
+    assert "Training hard-to-easy gains more than easy-to-hard: -10.0 points" in harm.findings
+    assert transfer_verdict(result(cells((0.2, 0.0), small, (0.0, 0.9)))).answer is Answer.DEPENDS
+    no = transfer_verdict(result(cells((0.01, 0.0), small, none)))
+    assert no.answer is Answer.NO
+    assert "although a gain of 5 points would have been seen" in no.reason
+    unknown = transfer_verdict(result(cells((0.01, 0.0), 0.1, none)))
+    assert unknown.answer is Answer.UNKNOWN
+    assert unknown.needed == "To see a gain of 5 points takes about 31 times as many test items and seeds."
+
+
+def test_the_verdict_by_strategy_is_about_all_cells():
+    frame = cells((0.0, 0.0), 0.01, (0.9, 0.9)).rename({"train_level": "strategy"}).cast({"strategy": pl.String})
+    verdict = transfer_verdict(result(frame))
+    assert verdict.answer is Answer.DEPENDS
+    assert verdict.reason == "training helps on some test levels: 2 of 4 cells (strategy x test level) gain and 0 lose."
 
 
 def test_tables_fit_the_terminal():

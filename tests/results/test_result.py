@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.results import Result, latex_table, markdown_table
+from breadth.results import Answer, Result, Verdict
 
 FRAME = pl.DataFrame(
     {"test_set": ["a|b", "<i>&"], "r": [0.12345, None], "p": [1e-9, 12345.6], "n": [3, 4]},
@@ -20,16 +20,34 @@ class Pair(Result):
     def tables(self):
         return {"pairs": self.frame, "other": self.frame.head(1)}
 
-    def summary(self):
+    def details(self):
         return "Two pairs <b>."
 
 
-def test_printing_shows_warnings_table_and_summary():
+@dataclass(frozen=True)
+class Answered(Pair):
+    def verdict(self):
+        return Verdict(Answer.DEPENDS, "on <the> model.", "Strongest: a.", "More runs.")
+
+
+def test_printing_shows_warnings_table_and_details():
     text = str(Pair(pl.concat([FRAME] * 6), ("few rows",)))
     assert text.startswith(
         "warning: few rows\n\n| test\\_set | r | p | n |\n|---|---|---|---|\n| a\\|b | 0.123 | 1e-09 | 3 |"
     )
     assert text.endswith("... 2 more rows\n\nTwo pairs <b>.")
+    assert Pair(FRAME).summary() == "Two pairs <b>."
+
+
+def test_the_verdict_comes_first():
+    result = Answered(FRAME, ("few rows",))
+    lines = "It depends: on <the> model.\nStrongest: a.\nMore runs."
+    assert result.summary() == f"{lines}\n\nTwo pairs <b>."
+    assert str(result).startswith(f"{lines}\n\nwarning: few rows\n\n| test\\_set |")
+    assert str(result).endswith("\n\nTwo pairs <b>.")
+    html = result._repr_html_()
+    assert html.startswith("<p><strong>It depends: on &lt;the&gt; model.</strong></p><p>Strongest: a.</p>")
+    assert html.index("few rows") < html.index("<table>") < html.index("Two pairs")
 
 
 def test_a_notebook_shows_escaped_html():
@@ -47,20 +65,3 @@ def test_tables_by_name():
     assert result.to_markdown("other").count("\n") == 2
     with pytest.raises(InputError, match=r"no table 'pair'\. Did you mean pairs\? Tables: pairs, other"):
         result.to_latex("pair")
-
-
-def test_latex():
-    assert latex_table(FRAME).splitlines() == [
-        r"\begin{tabular}{lrrr}",
-        r"\toprule",
-        r"test\_set & r & p & n \\",
-        r"\midrule",
-        r"a|b & 0.123 & 1e-09 & 3 \\",
-        r"\textless{}i\textgreater{}\& &  & 1.23e+04 & 4 \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
-def test_markdown_shows_text_as_it_is():
-    assert markdown_table(pl.DataFrame({"x": ["*a*\nb"]})).splitlines()[-1] == r"| \*a\* b |"

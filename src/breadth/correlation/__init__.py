@@ -6,20 +6,16 @@ what a report shows of a study (``carry_over``). Imports ``records`` and ``resul
 
 from breadth.correlation.carry_over import CarryOver, carry_over, pool
 from breadth.correlation.correlate import Method, correlate
-from breadth.correlation.figure import (
-    agreement_figure,
-    correlations_figure,
-    heatmap,
-    similarity_figure,
-    windows_figure,
-)
+from breadth.correlation.figure import correlations_figure, heatmap
+from breadth.correlation.group_figures import agreement_figure, similarity_figure, windows_figure
 from breadth.correlation.groups import Heterogeneity, Similarity, compare_groups, summarise
 from breadth.correlation.intervals import IntervalMethod, independent_interval
 from breadth.correlation.panel import Panel, make_panel
 from breadth.correlation.partial import Flag, Partial, Settings, partial_correlations, residual_series, rows_needed
 from breadth.correlation.result import CORRECTED_COLUMNS, PAIR_COLUMNS, Correlation, CorrelationByTrainSet
 from breadth.correlation.smooth import Adjust
-from breadth.correlation.words import Verdicts, groups_table, heterogeneity_table, pairs_table, verdicts
+from breadth.correlation.verdict import Counts, correlation_verdict, count_findings
+from breadth.correlation.words import groups_table, heterogeneity_table, pairs_table
 
 __all__ = [
     "CORRECTED_COLUMNS",
@@ -28,6 +24,7 @@ __all__ = [
     "CarryOver",
     "Correlation",
     "CorrelationByTrainSet",
+    "Counts",
     "Flag",
     "Heterogeneity",
     "IntervalMethod",
@@ -36,12 +33,13 @@ __all__ = [
     "Partial",
     "Settings",
     "Similarity",
-    "Verdicts",
     "agreement_figure",
     "carry_over",
     "compare_groups",
     "correlate",
+    "correlation_verdict",
     "correlations_figure",
+    "count_findings",
     "groups_table",
     "heatmap",
     "heterogeneity_table",
@@ -54,6 +52,5 @@ __all__ = [
     "rows_needed",
     "similarity_figure",
     "summarise",
-    "verdicts",
     "windows_figure",
 ]

@@ -1,26 +1,27 @@
-"""Do results carry over? What a report shows of ``correlate`` on a study: its tables, means per model, and figures."""
+"""Do results carry over? What a report shows of ``correlate``: its verdict, tables, means per model, and figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import special
 
 from breadth.correlation.correlate import RUN_COLUMNS, correlate
-from breadth.correlation.figure import agreement_figure, correlations_figure, similarity_figure, windows_figure
+from breadth.correlation.figure import by_strength, correlations_figure
+from breadth.correlation.group_figures import agreement_figure, similarity_figure, windows_figure
 from breadth.correlation.groups import summarise
 from breadth.correlation.intervals import to_z
+from breadth.correlation.panel import orient
 from breadth.correlation.partial import Partial
-from breadth.correlation.result import CORRECTED_COLUMNS, Correlation, CorrelationByTrainSet
-from breadth.correlation.words import verdicts
+from breadth.correlation.result import CORRECTED_COLUMNS, MOST_COMPARED, Correlation, CorrelationByTrainSet, with_q
 from breadth.errors import InputError
-from breadth.inference import LEVEL
-from breadth.records import Score, Study
-from breadth.results import Figure
-from breadth.results.words import SCORE_WORDS, count, joined
+from breadth.inference import NORMAL
+from breadth.records import Score, Study, Trajectories
+from breadth.results import Answer, Figure, Verdict
+from breadth.results.words import FINDING, SCORE_WORDS, count, joined
 
 #: Checkpoints a run needs to be cut into two, or three, parts that can be analysed on their own.
 TWO_WINDOWS, THREE_WINDOWS = 20, 30
@@ -28,132 +29,256 @@ TWO_WINDOWS, THREE_WINDOWS = 20, 30
 #: Above this many runs, a matrix of runs cannot be read.
 MOST_RUNS = 40
 
-#: Columns of the table ``correlations``: those of every run, and the mean over a model's runs (``run`` is null).
+#: Most scores of checkpoints that a report carries, to show what is behind a correlation.
+MOST_SCORES = 400_000
+
+#: Columns by which a group of a table of scores is a model.
+MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
+
+#: Columns of the table ``correlations``: means over all runs (``model`` and ``run`` are null), over a model's runs
+#: (``run`` is null), and single runs, in the order of a figure's panels. ``q`` is over all rows of the same kind and
+#: level.
 COLUMNS = {
     "train_set": pl.String, "control": pl.String, "panel": pl.String, "model": pl.String, "run": pl.String,
     "kind": pl.String, "a": pl.String, "b": pl.String, "k": pl.Int64, "r": pl.Float64, "ci_low": pl.Float64,
-    "ci_high": pl.Float64, "q": pl.Float64, "flag": pl.String, "note": pl.String,
+    "ci_high": pl.Float64, "p": pl.Float64, "q": pl.Float64, "flag": pl.String, "note": pl.String,
 }  # fmt: skip
+
+#: Columns of a mean.
+MEAN = ("a", "b", "k", "r", "ci_low", "ci_high", "p")
 
 
 @dataclass(frozen=True)
 class CarryOver:
-    """Correlations of a study for a report.
+    """Correlations of a study or a table of scores for a report.
 
-    ``tables`` holds ``pairs``, ``heterogeneity``, ``similarity`` and ``windows`` exactly as ``correlate`` gives them,
-    ``correlations`` (raw, partial and corrected, per run and as means per model) and ``window_means``. ``reasons``
-    say what could not be computed, and why.
+    ``verdict`` is that of ``correlate``. ``tables`` holds ``pairs``, ``heterogeneity``, ``similarity`` and ``windows``
+    exactly as ``correlate`` gives them, ``correlations`` (raw, partial and corrected: means over all runs, means per
+    model, single runs) and ``window_means``. ``reasons`` say what could not be computed, and why.
     """
 
-    finding: str
+    verdict: Verdict
     tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     paragraphs: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     reasons: tuple[str, ...] = ()
 
+    @property
+    def finding(self) -> str:
+        """The verdict as text."""
+        return str(self.verdict)
 
-def carry_over(study: Study, score: Score = "accuracy") -> CarryOver:
-    """Correlate a study's test sets over the checkpoints of its runs, and sum up per model.
 
-    One call of ``correlate`` computes everything; means per model are over its groups. Windows are computed where runs
-    have 20 checkpoints or more.
+def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> CarryOver:
+    """Correlate test sets over checkpoints (or over models, where there are none), and sum up per model.
+
+    One call of ``correlate`` computes everything; means per model are over its groups. The control is the in-domain set
+    of every run, that of a table of scores, or else the test sets marked in-domain; without any, correlations are raw
+    and the verdict says so. Windows are computed where runs have 20 checkpoints or more.
     """
-    most = max(study.ends["checkpoints"]) if set(study.subjects.columns) >= RUN_COLUMNS else 0
-    windows = 3 if most >= THREE_WINDOWS else 2 if most >= TWO_WINDOWS else None
-    undecided = "Undecided: no correlation over checkpoints could be computed."
     try:
-        result = correlate(study, windows=windows, score=score)
+        result, reasons = _correlated(source, score)
     except InputError as error:
-        return CarryOver(undecided, reasons=(str(error).removeprefix(f"{study.name}: "),))
-    reasons = [line for line in result.warnings if line not in study.warnings]
-    if not verdicts(result.pairs).known:
-        return CarryOver(undecided, reasons=(*reasons, *result.summary().split("\n\n")))
+        verdict = Verdict(Answer.UNKNOWN, "no correlation between test sets could be computed.", computed=False)
+        return CarryOver(verdict, reasons=(str(error).removeprefix(f"{source.name}: "),))
+    verdict, paragraphs = result.verdict(), [part for part in result.details().split("\n\n") if part]
+    reasons = [*(line for line in result.warnings if line not in source.warnings), *reasons]
+    if not verdict.computed:
+        return CarryOver(verdict, reasons=tuple(reasons))
     parts = result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}
-    known = study.subjects.columns
-    about = study.subjects.select("run", "train_set", "model" if "model" in known else pl.lit("?").alias("model"))
-    about = about.with_columns(pl.col("model").fill_null("?")).unique("run", maintain_order=True)
-    tables = {name: getattr(result, name) for name in ("pairs", "heterogeneity", "similarity")}
-    tables["correlations"] = pl.concat(_correlations(part, about, len(parts) > 1) for part in parts.values())
-    models, testsets = about["model"].unique(maintain_order=True).to_list(), result.trajectories.testsets
-    figures = [
-        correlations_figure(tables["correlations"], testsets, models),
-        agreement_figure(tables["heterogeneity"], models),
-    ]
-    runs = about.filter(pl.col("run").is_in(tables["pairs"]["run"].unique().to_list())).sort("model", "run")["run"]
-    if tables["similarity"]["similarity"].is_not_null().any() and runs.len() <= MOST_RUNS:
-        figures.append(similarity_figure(runs.to_list()))
-    if windows:
-        pooled = []
-        for part in parts.values():
-            named = part.windows.join(about, on="run", maintain_order="left")
-            mean = pool(named, ["train_set", "model", "window", "a", "b"], ("from", "to"))
-            mean.insert_column(1, pl.lit(joined(part.trajectories.controls)).alias("control"))
-            pooled.append(mean)
-        tables |= {"windows": result.windows, "window_means": pl.concat(pooled)}
-        figures.append(windows_figure(tables["window_means"], testsets))
+    groups = [_groups(part, source) for part in parts.values()]
+    runs = sum(map(len, groups))
+    # Comparing every two of many runs takes minutes, and its figure could not be read.
+    compared = ("similarity",) if runs <= MOST_RUNS else ()
+    tables = {name: getattr(result, name) for name in ("pairs", "heterogeneity", *compared)}
+    tables["correlations"] = _correlations(list(parts.values()), groups)
+    tables |= _checkpoints(list(parts.values()), groups)
+    models = pl.concat(groups)["model"].drop_nulls().unique(maintain_order=True).to_list()
+    testsets, given = result.trajectories.testsets, result.given
+    measure = SCORE_WORDS[score] if isinstance(source, Study) else "scores"
+    figures = [correlations_figure(tables["correlations"], testsets, given=given, measure=measure)]
+    if tables["heterogeneity"].height and tables["heterogeneity"]["k"].max() > 1:
+        figures.append(agreement_figure(tables["heterogeneity"], tables["correlations"], models, given=given))
+    by = next(iter(parts.values())).by
+    names = pl.concat(groups).sort("model", "run", maintain_order=True)["run"].drop_nulls().to_list()
+    if len(by) == 1 and compared and tables["similarity"]["similarity"].is_not_null().any():
+        figures.append(similarity_figure(names, given=given, unit=by[0]))
+    elif not compared:
+        reasons.append(f"how alike every two of {runs} runs are; `breadth correlate` compares up to {MOST_COMPARED}")
+    if result.windows.height:
+        tables |= {"windows": result.windows, "window_means": _window_means(list(parts.values()), groups)}
+        figures.append(windows_figure(tables["window_means"], testsets, given=given))
+    if len(models) > 1:
+        paragraphs.append(_contradictions(tables["correlations"]))
+    return CarryOver(verdict, tables, tuple(paragraphs), tuple(figures), tuple(reasons))
+
+
+def _correlated(source: Study | Trajectories, score: Score) -> tuple[Correlation, list[str]]:
+    """What ``correlate`` gives for a study or a table of scores, and what it could not do."""
+    options: dict[str, Any] = {}
+    reasons = []
+    if isinstance(source, Trajectories):
+        table: Study | Trajectories = source if source.turned else orient(source, None)
+        most = int(source.frame.group_by(source.by).len()["len"].max() or 0) if source.by else source.frame.height  # type: ignore[arg-type]
+        ordered, controlled = source.order is not None, bool(source.controls)
     else:
+        table, known = source, set(source.subjects.columns)
+        ordered = known >= {"run", "step"}
+        most = max(source.ends["checkpoints"]) if ordered else 0
+        options["score"] = score
+        controlled = known >= RUN_COLUMNS
+        if not controlled:
+            marked = [name for name, shift in source.shifts.items() if shift == "in-domain"]
+            controlled, options["control"] = bool(marked), marked or None
+            options |= {"by": "run", "order": "step"} if ordered else {}
+    if not controlled:
+        options["adjust"] = "none"
+        reasons.append("the in-domain score is not known, so nothing is controlled for; name it with --control")
+    if ordered and most >= TWO_WINDOWS:
+        options["windows"] = 3 if most >= THREE_WINDOWS else 2
+    elif ordered:
         reasons.append(f"windows over training need runs with at least {TWO_WINDOWS} checkpoints")
-    means = tables["correlations"].filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
-    counts = verdicts(means)
-    finding = (
-        f"After controlling for in-domain {SCORE_WORDS[score]}, {counts.positive} of "
-        f"{count(counts.known, 'correlation')} between test sets (mean over a model's runs) "
-        f"{'is' if counts.positive == 1 else 'are'} positive, {counts.negative} negative and {counts.undecided} "
-        "undecided."
-    )
-    if means["model"].n_unique() > 1:
-        up, down = (pl.col("ci_low") > 0).any(), (pl.col("ci_high") < 0).any()
-        split = means.group_by("train_set", "a", "b", maintain_order=True).agg(both=up & down).filter("both")
-        names = [f"{a} and {b}" for a, b in split.select("a", "b").iter_rows()]
-        finding += (
-            f" Models contradict each other on {count(split.height, 'pair')} ({joined(names, 3)}): what carries over "
-            "depends on the model."
-            if names
-            else " No two models contradict each other on a pair."
+    return correlate(table, **options), reasons
+
+
+def _groups(part: Correlation, source: Study | Trajectories) -> pl.DataFrame:
+    """Run, model and training set of every group; one row of nulls where there are no groups."""
+    schema = {"run": pl.String, "model": pl.String, "train_set": pl.String}
+    if not part.by:
+        return pl.DataFrame([dict.fromkeys(schema)], schema=schema)
+    labels = part._labels
+    if isinstance(source, Study) and part.by == ("run",):
+        known = [pl.col(name) if name in source.subjects.columns else pl.lit(None).alias(name) for name in schema]
+        about = source.subjects.select(known).unique("run", maintain_order=True)
+        groups = labels.select(pl.col("run").cast(pl.String)).join(about, on="run", how="left", maintain_order="left")
+        return groups.select(pl.col(name).cast(kind) for name, kind in schema.items()).with_columns(
+            pl.col("model").fill_null("?")
         )
-    paragraphs = tuple(result.summary().split("\n\n"))
-    return CarryOver(finding, tables, paragraphs, tuple(figures), tuple(reasons))
+    run = pl.concat_str([pl.col(name).cast(pl.String) for name in part.by], separator=" / ", ignore_nulls=True)
+    model = next((pl.col(name).cast(pl.String) for name in MODEL_COLUMNS if name in part.by), pl.lit("all runs"))
+    return labels.select(run=run, model=model, train_set=pl.lit(None, dtype=pl.String))
 
 
-def _correlations(part: Correlation, about: pl.DataFrame, several: bool) -> pl.DataFrame:
-    """Correlations of the runs of one training set, and their means per model."""
-    raw = correlate(part.trajectories, adjust="none")
-    runs = part._labels.join(about, on="run", how="left", maintain_order="left")
-    kinds = {"partial": part.pairs, "raw": raw.pairs}
+def _correlations(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Means over all runs, means per model and single runs, with false discovery rates and in the order of panels."""
+    frames = [_of_part(part, own) for part, own in zip(parts, groups, strict=True)]
+    frame = pl.concat(frames, how="diagonal_relaxed")
+    several = pl.concat(groups)["model"].n_unique() > 1
+    every = "all models" if several else "all runs" if parts[0].by else "all rows"
+    panel = pl.coalesce("run", "model", pl.lit(every))
+    if len(parts) > 1:
+        panel = pl.format("{} · {}", panel, "train_set")
+    # Models and runs by how strong their correlations are.
+    main = frame.filter(pl.col("kind") == frame["kind"][0])
+    level = pl.when(pl.col("run").is_not_null()).then(2).when(pl.col("model").is_not_null()).then(1).otherwise(0)
+    ranks = {
+        name: {value: rank for rank, value in enumerate(by_strength(main.filter(keep), name))}
+        for name, keep in (("model", pl.col("run").is_null() & pl.col("model").is_not_null()), ("run", level == 2))
+    }
+    rank = [pl.col(name).replace_strict(ranks[name], default=-1, return_dtype=pl.Int64) for name in ranks]
+    levels = frame.with_columns(panel=panel, level=level).partition_by("level", "kind", maintain_order=True)
+    ready = pl.concat([with_q(each) for each in levels], how="diagonal_relaxed")
+    ready = ready.sort("level", rank[1], rank[0], maintain_order=True)
+    return ready.select(pl.col(name).cast(kind) for name, kind in COLUMNS.items())
+
+
+def _of_part(part: Correlation, groups: pl.DataFrame) -> pl.DataFrame:
+    """Correlations of one training set: means over all groups and per model, and single groups."""
+    results = {"raw": correlate(part.trajectories, adjust="none")}
+    results = {"partial": part, **results} if part.settings.adjust != "none" else {"raw": part}
+    frames = [pl.DataFrame(schema=COLUMNS).drop("panel", "q")]
+    for kind, result in results.items():
+        frames.append(result.pooled.select(MEAN).with_columns(kind=pl.lit(kind)))
+        if not part.by:
+            continue
+        each = len(result.pairs) // len(groups)
+        frames.append(
+            result.pairs.with_columns(
+                kind=pl.lit(kind), k=pl.lit(1), run=groups["run"].gather(np.repeat(np.arange(len(groups)), each)),
+                model=groups["model"].gather(np.repeat(np.arange(len(groups)), each)),
+            )
+        )  # fmt: skip
+        for model in groups["model"].unique(maintain_order=True):
+            own = (groups["model"] == model).to_numpy()
+            mean = result.pairs.filter(np.repeat(own, each)).with_columns(k=pl.lit(1))
+            if own.sum() > 1:
+                alone = Partial(*(values[own] for values in result._partial[:-2]))
+                mean = replace(result, _partial=alone).heterogeneity.rename({"r_mean": "r"})
+            frames.append(mean.select(MEAN).with_columns(kind=pl.lit(kind), model=pl.lit(model)))
     if CORRECTED_COLUMNS[0] in part.pairs.columns:
-        plain = dict(zip(CORRECTED_COLUMNS, ("r", "ci_low", "ci_high"), strict=False))
-        kinds["corrected"] = part.pairs.drop("q", *plain.values()).rename(plain)
-    names = runs.select("run", "model", panel="run")
-    frames = [
-        pairs.join(names, on="run", maintain_order="left").with_columns(kind=pl.lit(kind), k=pl.lit(1))
-        for kind, pairs in kinds.items()
-    ]
-    for model in runs["model"].unique(maintain_order=True):
-        own = (runs["model"] == model).to_numpy()
-        for kind in (name for name in ("partial", "corrected", "raw") if name in kinds):
-            mine = kinds[kind].filter(np.repeat(own, kinds[kind].height // len(own))).with_columns(k=pl.lit(1))
-            if kind == "corrected":
-                mine = pool(mine, ["a", "b"])
-            elif own.sum() > 1:
-                whole = part if kind == "partial" else raw
-                runs_only = Partial(*(values[own] for values in whole._partial[:-2]))
-                mine = replace(whole, _partial=runs_only).heterogeneity.rename({"r_mean": "r"})
-            means = mine.select("a", "b", "k", "r", "ci_low", "ci_high")
-            frames.append(means.with_columns(kind=pl.lit(kind), model=pl.lit(model), panel=pl.lit(model)))
-    train_set, panel = pl.lit(runs["train_set"][0]), pl.col("panel")
-    return (
-        pl.concat(frames, how="diagonal_relaxed")
-        .with_columns(
-            train_set=train_set,
-            control=pl.lit(joined(part.trajectories.controls)),
-            panel=pl.format("{} · {}", panel, train_set) if several else panel,
-        )
-        .select(pl.col(name).cast(dtype) for name, dtype in COLUMNS.items())
+        frames += _corrected(part, groups)
+    together = pl.concat(frames, how="diagonal_relaxed").drop("q", strict=False)
+    return together.with_columns(
+        train_set=pl.lit(groups["train_set"][0]), control=pl.lit(joined(part.trajectories.controls))
     )
+
+
+def _corrected(part: Correlation, groups: pl.DataFrame) -> list[pl.DataFrame]:
+    """The same for correlations that are corrected for sampling noise; p-values from their intervals."""
+    plain = dict(zip(CORRECTED_COLUMNS, ("r", "ci_low", "ci_high"), strict=False))
+    each = np.repeat(np.arange(len(groups)), len(part.pairs) // len(groups))
+    pairs = part.pairs.drop("p", "q", *plain.values()).rename(plain).with_columns(
+        run=groups["run"].gather(each), model=groups["model"].gather(each)
+    )  # fmt: skip
+    means = [pool(pairs, ["a", "b"])]
+    if part.by:
+        own = pool(pairs, ["run", "a", "b"]).select("run", "a", "b", "p")
+        single = pairs.join(own, on=["run", "a", "b"], how="left", maintain_order="left").with_columns(k=pl.lit(1))
+        means += [pool(pairs, ["model", "a", "b"]), single]
+    return [frame.with_columns(kind=pl.lit("corrected")) for frame in means]
+
+
+def _window_means(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Means over a model's runs in every window."""
+    frames = []
+    for part, own in zip(parts, groups, strict=True):
+        windows = part.windows
+        if part.by:
+            named = part._labels.hstack(own.select(pl.exclude("run", *part.by)))
+            windows = windows.join(named, on=list(part.by), nulls_equal=True, maintain_order="left")
+        else:
+            windows = windows.with_columns(model=pl.lit("all rows"), train_set=pl.lit(None, dtype=pl.String))
+        mean = pool(windows, ["train_set", "model", "window", "a", "b"], ("from", "to"))
+        frames.append(mean.insert_column(1, pl.lit(joined(part.trajectories.controls)).alias("control")))
+    return with_q(pl.concat(frames))
+
+
+def _checkpoints(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Every checkpoint's scores with their residuals and the first control: what is behind a correlation."""
+    frames = []
+    for part, own in zip(parts, groups, strict=True):
+        data = part.trajectories
+        names = own.select(pl.exclude(*part.by)) if part.by else own.with_columns(run=pl.lit("all rows"))
+        frame = part.residuals
+        row = pl.Series("row", np.repeat(np.arange(data.frame.height), len(data.testsets)))
+        control = data.frame[data.controls[0]].gather(row) if data.controls else pl.Series([None] * frame.height)
+        frame = frame.with_columns(row, control.cast(pl.Float64).alias("control"))
+        if part.by:
+            named = part._labels.hstack(names)
+            frame = frame.join(named, on=list(part.by), nulls_equal=True, maintain_order="left")
+        else:
+            frame = frame.join(names, how="cross")
+        step = pl.col(data.order) if data.order else pl.lit(None, dtype=pl.Int64)
+        text = [pl.col(name).cast(pl.String) for name in ("train_set", "model", "run")]
+        frames.append(frame.select(*text, "row", step.alias("step"), "testset", "score", "residual", "control"))
+    table = pl.concat(frames, how="diagonal_relaxed")
+    return {"residuals": table} if table.height <= MOST_SCORES else {}
+
+
+def _contradictions(correlations: pl.DataFrame) -> str:
+    """On which pairs two models' means are findings of opposite signs."""
+    means = correlations.filter(pl.col("run").is_null(), pl.col("model").is_not_null(), pl.col("q") < FINDING)
+    means = means.filter(pl.col("kind") == correlations["kind"][0])
+    both = ((pl.col("r") > 0).any() & (pl.col("r") < 0).any()).alias("both")
+    split = means.group_by("train_set", "a", "b", maintain_order=True).agg(both).filter("both")
+    names = [f"{a} and {b}" for a, b in split.select("a", "b").iter_rows()]
+    if not names:
+        return "No two models' means are findings of opposite signs on a pair."
+    return f"Models' means are findings of opposite signs on {count(split.height, 'pair')} ({joined(names, 3)})."
 
 
 def pool(frame: pl.DataFrame, by: Sequence[str], keep: Sequence[str] = ()) -> pl.DataFrame:
-    """Random-effects mean of correlations (``r``, ``ci_low``, ``ci_high``) per ``by``, with variances from intervals.
+    """Random-effects mean of correlations (``r``, ``ci_low``, ``ci_high``, ``p``) per ``by``, variances from intervals.
 
     Takes an interval to be z plus or minus 1.96 standard errors. It is wider than that (t quantiles), so the mean's
     interval is, if anything, too wide. ``keep`` are columns of which every mean keeps the first value.
@@ -166,8 +291,8 @@ def pool(frame: pl.DataFrame, by: Sequence[str], keep: Sequence[str] = ()) -> pl
         for name in columns
     )
     half = (to_z(high) - to_z(low)) / 2
-    means = summarise(np.where(np.isnan(half), np.nan, to_z(r)), (half / special.ndtri((1 + LEVEL) / 2)) ** 2)
-    numbers = zip(columns, (means.r_mean, means.ci_low, means.ci_high), strict=True)
+    means = summarise(np.where(np.isnan(half), np.nan, to_z(r)), (half / NORMAL) ** 2, predict=False)
+    numbers = zip((*columns, "p"), (means.r_mean, means.ci_low, means.ci_high, means.p), strict=True)
     return lists.select(*by, *keep).with_columns(
         pl.Series("k", means.k),
         *(pl.Series(name, np.where(np.isfinite(values), values, np.nan), nan_to_null=True) for name, values in numbers),

@@ -77,19 +77,22 @@ def correlate(
     ----------
     table
         Path or frame; wide (a column per test set), long (``testset``, ``score``) or answers (``testset``,
-        ``item``, ``correct``); or a study or its directory, where ``by`` is ``run`` and ``order`` is ``step`` by
-        default. :class:`Trajectories` bring their own columns.
+        ``item``, ``correct``), with these names or those of other tools; or a study or its directory, where ``by`` is
+        ``run`` and ``order`` is ``step`` by default. :class:`Trajectories` bring their own columns. Which columns of a
+        table play which part is recognised unless it is given, and said in ``trajectories.understood``.
     control
-        In-domain performance: one or several columns. In a study, by default the in-domain set of every run's own
-        training set; with several training sets the frames have a column ``train_set``. ``bias`` adds the answer bias
-        (the share of one answer, averaged over labels and test sets) as a further control, where single answers and
-        their labels are known.
+        In-domain performance: one or several columns, or ``none``. In a study, by default the in-domain set of every
+        run's own training set; with several training sets the frames have a column ``train_set``. ``bias`` adds the
+        answer bias (the share of one answer, averaged over labels and test sets) as a further control, where single
+        answers and their labels are known.
     testsets
-        Test sets to correlate; names or wildcards. Default: every column of scores except the control.
+        Test sets to correlate; names or wildcards. Default: every column of scores except the control, without losses
+        (unless they are named, or there is nothing else), scores of training and means of other columns.
     by
-        Columns that name a group (a run, a model); every group is analysed on its own.
+        Columns that name a group (a run, a model), or ``none``; every group is analysed on its own.
     order
-        Column that orders the rows of a group, such as the training step: rows then count as dependent.
+        Column that orders the rows of a group, such as the training step, or ``none``: with one, rows count as
+        dependent.
     score
         What single answers are scored by: ``accuracy``; what the model can tell apart, whichever answer it leans to
         (``auc``, ``dprime``); ``balanced`` (accuracy averaged over labels); ``logscore`` (mean log-probability of the
@@ -157,8 +160,9 @@ def correlate(
     guess = not isinstance(table, Trajectories)
     if guess:
         table = settle_trajectories(
-            table, control, testsets, by, order, score=score, square_bias=options.adjust == "linear", seed=seed
-        )
+            table, () if control is None and adjust == "none" else control, testsets, by, order,
+            also=lower_is_better, score=score, square_bias=adjust == "linear", seed=seed,
+        )  # fmt: skip
     if lower_is_better is not None or (guess and table.halves is None):
         table = orient(table, lower_is_better)
     return _analyse(table, options)
@@ -260,7 +264,7 @@ def _correlate_study(
     bias = BIAS in names and BIAS not in study.testsets
     if (control and names != [BIAS] * bias) or options.adjust == "none":
         scores = settle_trajectories(
-            trained, control, testsets, by, order,
+            trained, control or (), testsets, by, order,
             score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
         )  # fmt: skip
         parts[""] = _analyse(scores, options)

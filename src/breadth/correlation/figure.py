@@ -1,4 +1,4 @@
-"""Figures of correlations: heatmaps per group, agreement between models, similarity of runs, windows over training.
+"""Heatmaps of correlations: the mean over groups first, then groups, models or runs.
 
 Each is a Vega-Lite specification over a table of the analysis, for files, notebooks, the report and the live page.
 """
@@ -11,63 +11,70 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from breadth.results import Control, Figure, as_chart
-from breadth.results.figures import SHORT_R, Spec, heat_layers, model_colour, nominal, sure, tooltip
+from breadth.results.figures import SHORT_R, Spec, heat_layers, nominal, tooltip
+from breadth.results.words import FINDING, count
 
 if TYPE_CHECKING:
     import altair as alt
 
     from breadth.correlation.result import Correlation
 
-#: Above this many groups the figure shows the mean over groups instead of a panel for each.
-MOST_PANELS = 60
-
-#: Above this many pairs, the figure of agreement shows those on which runs differ most.
-MOST_PAIRS = 28
-
-#: Above this many runs, cells of the figure of similarity are too small for numbers.
-MOST_NUMBERED = 16
+#: Panels of a heatmap: the mean first, then at most so many less one groups or models.
+MOST_PANELS = 12
 
 #: Tooltips of a correlation: column, words, format. A figure shows those that its table has.
 TIPS = (
     ("panel", "shown"), ("a", "a"), ("b", "b"), ("r_raw", "plain r", ".3f"), ("r", "r", ".3f"),
     ("ci_low", "from", ".3f"), ("ci_high", "to", ".3f"), ("n", "rows", "d"), ("n_eff", "effective rows", ".1f"),
-    ("k", "runs", "d"), ("p", "p", ".2g"), ("q", "q", ".2g"), ("note", "note"),
+    ("k", "mean over", "d"), ("p", "p", ".2g"), ("q", "q", ".2g"), ("note", "note"),
 )  # fmt: skip
 
-#: Tooltips of a mean over a model's runs.
-MEAN_TIPS = (("r", "r", ".2f"), ("ci_low", "from", ".2f"), ("ci_high", "to", ".2f"), ("k", "runs", "d"))
+#: Expression: a correlation is a finding.
+FOUND = f"isValid(datum.q) && datum.q < {FINDING}"
 
-#: What a cell needs besides r: whether its interval excludes 0, whether it is bold, its text.
+#: What a cell needs besides r: whether it is a finding, which also makes it bold, and its text.
 CELL: tuple[Spec, ...] = (
-    {"calculate": sure(), "as": "sure"},
-    {"calculate": "isValid(datum.q) ? datum.q < 0.05 : datum.sure", "as": "bold"},
+    {"calculate": FOUND, "as": "sure"},
+    {"calculate": "datum.sure", "as": "bold"},
     {"calculate": f"isValid(datum.r) ? {SHORT_R} : ''", "as": "text"},
     {"calculate": "datum.note || ''", "as": "note"},
 )
 
-#: A panel per value of the column ``panel``.
+#: A panel per value of the column ``panel``, in the order of the column ``place``: Vega-Lite would sort them by name.
 PANELS: Spec = {
-    "field": "panel", "type": "nominal", "title": None, "sort": None, "header": {"labelAnchor": "start"},
+    "field": "panel", "type": "nominal", "title": None, "sort": {"field": "place", "op": "min"},
+    "header": {"labelAnchor": "start"},
 }  # fmt: skip
 
 #: A click on a mark chooses the items of its two test sets.
 DRILL = {"testset": "b", "testset2": "a"}
 
-COLOURS = "Strong colour: the 95% interval excludes 0; faded: it covers 0. Grey: not computed."
+COLOURS = "Strong and bold: a finding (false discovery rate below 5%); faded: undecided. Grey: not computed."
 
 
 def result_figure(result: Correlation) -> alt.TopLevelMixin:
-    """A lower-triangle heatmap per group, as an Altair chart; above 60 groups, one of the mean over groups."""
-    pairs, by = result.pairs, result.by
-    panel = [pl.concat_str([pl.col(name).cast(pl.String) for name in by], separator=" / ")] if by else []
-    caption = f"Partial correlation r given the control. {COLOURS} Bold: q < 0.05."
-    if by and pairs.select(by).n_unique() > MOST_PANELS:
-        apart = "train_set" in result.heterogeneity.columns
-        panel = [pl.format("mean over runs trained on {}", "train_set")] if apart else []
-        pairs = result.heterogeneity.rename({"r_mean": "r"})
-        caption = f"Mean partial correlation r over groups, given the control. {COLOURS}"
-    columns = [tip[0] for tip in TIPS if tip[0] in pairs.columns]
-    cells = pairs.select(*(name.alias("panel") for name in panel), *columns)
+    """Lower-triangle heatmaps as an Altair chart: the mean over groups, then groups by the strength of correlations."""
+    from breadth.correlation.verdict import group_noun
+
+    pairs, by, noun = result.pairs, result.by, group_noun(result)
+    caption = f"Correlation r of two test sets {result.given}. {COLOURS}"
+    if by:
+        name = pl.concat_str([pl.col(column).cast(pl.String) for column in by], separator=" / ")
+        pairs = pairs.with_columns(panel=name)
+        order = by_strength(pairs, "panel")
+        shown = order[: MOST_PANELS - 1]
+        if len(order) > 1:
+            trained = "train_set" in result.pooled.columns
+            title = pl.format("all {}s trained on {}", pl.lit(noun), "train_set") if trained else pl.lit(f"all {noun}s")
+            ranks = {panel: rank for rank, panel in enumerate(shown)}
+            pairs = pairs.filter(pl.col("panel").is_in(shown)).sort(
+                pl.col("panel").replace_strict(ranks, return_dtype=pl.Int64), maintain_order=True
+            )
+            pairs = pl.concat([result.pooled.with_columns(panel=title), pairs], how="diagonal_relaxed")
+            caption += f" All {noun}s: the mean over {count(len(order), noun)}."
+        if len(order) > len(shown):
+            caption += f" Shown: the {len(shown)} {noun}s with the strongest correlations; the tables have all."
+    cells = pairs.select(*dict.fromkeys(tip[0] for tip in TIPS if tip[0] in pairs.columns))
     figure = heatmap(
         cells,
         result.trajectories.testsets,
@@ -76,6 +83,12 @@ def result_figure(result: Correlation) -> alt.TopLevelMixin:
         caption=caption,
     )
     return as_chart(figure, tables={"pairs": cells})
+
+
+def by_strength(frame: pl.DataFrame, column: str) -> list[str]:
+    """Values of a column from the largest mean size of r down."""
+    sizes = frame.group_by(column, maintain_order=True).agg(pl.col("r").abs().mean())
+    return sizes.sort("r", descending=True, nulls_last=True, maintain_order=True)[column].to_list()
 
 
 def heatmap(
@@ -118,7 +131,7 @@ def heatmap(
         "data": {"name": table},
         "usermeta": {"panel": size * (len(testsets) - 1) + min(labels, 150) + 20},
         "params": list(params),
-        "transform": [*choose, *CELL],
+        "transform": [*choose, *CELL, {"window": [{"op": "row_number", "as": "place"}]}],
         "facet": PANELS,
         "spec": {
             "width": {"step": size},
@@ -134,184 +147,50 @@ def heatmap(
     return Figure("correlations", title, caption, spec, table, controls, DRILL)
 
 
-def correlations_figure(correlations: pl.DataFrame, testsets: Sequence[str], models: Sequence[str]) -> Figure:
-    """Heatmaps of a study: raw, partial or corrected; the mean over a model's runs, or single runs."""
+def correlations_figure(
+    correlations: pl.DataFrame, testsets: Sequence[str], *, given: str, measure: str = "accuracy"
+) -> Figure:
+    """Heatmaps of a study: the mean over all models, then of each (of each run where there is one model), or of runs.
+
+    ``given`` names the control in words, ``measure`` what is correlated. The table has its rows in the order of the
+    panels (:func:`breadth.correlation.carry_over`).
+    """
     known = set(correlations.filter(pl.col("r").is_not_null())["kind"])
     kinds = [kind for kind in ("partial", "raw", "corrected") if kind in known]
-    there = set(correlations["model"])
-    single = ((name, f"single runs of {name}") for name in models if name in there)
-    caption = (
-        "Correlation over checkpoints of accuracy on two test sets. Partial: after controlling for in-domain accuracy. "
-        "Raw: without control. Corrected: partial, and corrected for the sampling noise of the test sets. "
-        f"{COLOURS} Bold: q < 0.05 (single runs), or the mean's interval excludes 0."
+    models, runs = (correlations[name].drop_nulls().unique(maintain_order=True).to_list() for name in ("model", "run"))
+    unit, units = ("model", models) if len(models) > 1 else ("run", runs)
+    shown = units[: MOST_PANELS - 1]
+    # Python writes a list of texts as Vega's expressions do.
+    own = f"isValid(datum.{unit}) ? indexof({shown}, datum.{unit}) >= 0 : !isValid(datum.model)"
+    chosen = "datum.model == of && isValid(datum.run)" if unit == "model" else "datum.run == of"
+    keep = f"of ? {chosen} : {'!isValid(datum.run) && ' if unit == 'model' else ''}({own})"
+    several = [(name, f"single runs of {name}" if unit == "model" else name) for name in units]
+    first = f"all {unit}s, then " + (f"the {len(shown)} strongest" if len(units) > len(shown) else "each")
+    explained = {
+        "partial": f"Partial: {given}.",
+        "raw": "Raw: without a control.",
+        "corrected": "Corrected: partial, and corrected for the sampling noise of the test sets.",
+    }
+    caption = " ".join(
+        [
+            f"Correlation of {measure} on two test sets.",
+            *(explained[kind] for kind in kinds),
+            COLOURS,
+            f"The rate is over the pairs of the mean, and over those of all {unit}s together." if units else "",
+        ]
     )
+    if len(units) > len(shown):
+        caption += f" Shown: {len(shown)} of {len(units)} {unit}s, those with the strongest correlations."
+    controls = [Control("kind", "Correlation", tuple((kind, kind) for kind in kinds))] if len(kinds) > 1 else []
+    if unit == "model" or len(units) > len(shown):
+        controls.append(Control("of", "Panels", (("", first), *several), "select"))
     return heatmap(
         correlations.filter(pl.col("run").is_null()),
         testsets,
         table="correlations",
-        title="Correlations between test sets",
+        title=f"Correlations between test sets, {given}",
         caption=caption,
-        params=[{"name": "kind", "value": "partial"}, {"name": "of", "value": ""}],
-        choose=[
-            {"filter": "datum.kind == kind && (of ? datum.model == of && isValid(datum.run) : !isValid(datum.run))"}
-        ],
-        controls=(
-            Control("kind", "Correlation", tuple((kind, kind) for kind in kinds)),
-            Control("of", "Panels", (("", "mean over runs, per model"), *single), "select"),
-        ),
+        params=[{"name": "kind", "value": kinds[0]}, {"name": "of", "value": ""}],
+        choose=[{"filter": f"datum.kind == kind && ({keep})"}],
+        controls=tuple(controls),
     )
-
-
-def agreement_figure(heterogeneity: pl.DataFrame, models: Sequence[str]) -> Figure:
-    """Correlations per model and pair of test sets, with the prediction for a new run.
-
-    Uses the tables ``heterogeneity`` and ``correlations`` of a study.
-    """
-    pairs = heterogeneity.select("a", "b").unique(maintain_order=True)
-    chosen = heterogeneity.sort("p_differ", nulls_last=True).select("a", "b").unique(maintain_order=True)
-    chosen = chosen.head(MOST_PAIRS)
-    order = [f"{a} – {b}" for a, b in pairs.join(chosen, on=["a", "b"], how="semi", maintain_order="left").iter_rows()]
-    # Python writes a list of texts as Vega's expressions do.
-    keep = f"indexof({order}, datum.pair) >= 0"
-    params: list[Spec] = []
-    controls: tuple[Control, ...] = ()
-    if "train_set" in heterogeneity.columns:
-        sets = heterogeneity["train_set"].unique(maintain_order=True).to_list()
-        params = [{"name": "trained", "value": sets[0]}]
-        controls = (Control("trained", "Training set", tuple((name, name) for name in sets), "select"),)
-        keep += " && datum.train_set == trained"
-    transform = [{"calculate": "datum.a + ' – ' + datum.b", "as": "pair"}, {"filter": keep}]
-    x = {
-        "type": "quantitative",
-        "scale": {"domain": [-1, 1]},
-        "axis": {"title": "partial correlation given in-domain accuracy", "tickCount": 5, "format": ".1f"},
-    }
-    y = nominal("pair", order, labelLimit=190)
-    prediction_tips = tooltip(
-        ("pair", "pair"), ("r_mean", "mean", ".2f"), ("predict_low", "a new run, from", ".2f"),
-        ("predict_high", "to", ".2f"), ("i2", "I2", ".0%"), ("sign_agreement", "same sign", ".0%"),
-        ("p_differ", "p (runs differ)", ".2g"),
-    )  # fmt: skip
-    prediction = {
-        "data": {"name": "heterogeneity"},
-        "transform": [*transform, {"filter": "isValid(datum.predict_low)"}],
-        "mark": {"type": "bar", "color": "@grid", "height": 10},
-        "encoding": {
-            "y": y, "x": x | {"field": "predict_low"}, "x2": {"field": "predict_high"}, "tooltip": prediction_tips,
-        },
-    }  # fmt: skip
-    zero = {
-        "data": {"values": [{"zero": 0}]},
-        "mark": {"type": "rule", "color": "@muted"},
-        "encoding": {"x": x | {"field": "zero"}},
-    }
-    line = {"type": "rule", "strokeWidth": 1.5}
-    dot = {"type": "point", "filled": True, "size": 42, "opacity": 1, "cursor": "pointer"}
-    means = {
-        "data": {"name": "correlations"},
-        "transform": [{"filter": "datum.kind == 'partial' && !isValid(datum.run)"}, *transform],
-        "encoding": {
-            "y": y,
-            "yOffset": {"field": "model", "sort": list(models)},
-            "color": model_colour(models),
-            "tooltip": tooltip(("pair", "pair"), ("model", "model"), *MEAN_TIPS),
-        },
-        "layer": [
-            {"mark": line, "encoding": {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}}},
-            {"mark": dot, "encoding": {"x": x | {"field": "r"}}},
-        ],
-    }
-    spec: Spec = {
-        "usermeta": {"most": 860},
-        "width": "container",
-        "height": {"step": max(20, 7 * len(models)), "for": "position"},
-        "params": params,
-        "layer": [prediction, zero, means],
-    }
-    caption = (
-        "Dot: mean over the model's runs; line: its 95% interval. Grey bar: where a new run's correlation is expected "
-        "(95% prediction interval). Dots on both sides of 0 mean that models disagree."
-    )
-    if more := pairs.height - chosen.height:
-        caption += f" Shown: the {chosen.height} pairs on which runs differ most; {more} more are in the table."
-    return Figure("agreement", "Do models agree?", caption, spec, "heterogeneity", controls, DRILL)
-
-
-def similarity_figure(runs: Sequence[str]) -> Figure:
-    """How alike the correlation matrices of every two runs are; ``runs`` in the order of the axes.
-
-    Uses the table ``similarity`` of a study.
-    """
-    small = len(runs) > MOST_NUMBERED
-    tips = tooltip(
-        ("run_1", "run"),
-        ("run_2", "run"),
-        ("similarity", "similarity", ".2f"),
-        ("difference", "mean difference of r", ".2f"),
-        ("p", "p", ".2g"),
-    )
-    # Runs of one model are neighbours, whichever of the two the table names first.
-    straight = f"indexof({list(runs)}, datum.run_1) < indexof({list(runs)}, datum.run_2)"
-    spec = {
-        "data": {"name": "similarity"},
-        "transform": [
-            {"calculate": "isValid(datum.p) && datum.p < 0.05", "as": "sure"},
-            {"calculate": "datum.sure", "as": "bold"},
-            {"calculate": "datum.similarity", "as": "r"},
-            {"calculate": f"isValid(datum.r) && {str(not small).lower()} ? {SHORT_R} : ''", "as": "text"},
-            {"calculate": straight, "as": "straight"},
-            {"calculate": "datum.straight ? datum.run_1 : datum.run_2", "as": "first"},
-            {"calculate": "datum.straight ? datum.run_2 : datum.run_1", "as": "second"},
-        ],
-        "width": {"step": 22 if small else 36},
-        "height": {"step": 20 if small else 30},
-        "encoding": {"x": nominal("first", runs, labelAngle=-45), "y": nominal("second", runs)},
-        "layer": heat_layers("r", "text", tips, 1.0, "similarity", ".0f"),
-    }
-    caption = (
-        "For every two runs: do pairs of test sets that go together in one go together in the other? (Correlation of "
-        "their partial correlations; Mantel's test.) Strong and bold: p < 0.05; faded: undecided."
-    )
-    return Figure("similarity", "How alike are runs?", caption, spec, "similarity")
-
-
-def windows_figure(window_means: pl.DataFrame, testsets: Sequence[str]) -> Figure:
-    """Correlations in consecutive parts of training, a panel per model."""
-    order = [f"{a} – {b}" for i, a in enumerate(testsets) for b in testsets[i + 1 :]]
-    apart = window_means["train_set"].n_unique() > 1
-    panel = "datum.model + ' · ' + datum.train_set" if apart else "datum.model"
-    tips = tooltip(("pair", "pair"), ("model", "model"), ("steps", "steps"), *MEAN_TIPS)
-    spec = {
-        "data": {"name": "window_means"},
-        "usermeta": {
-            "panel": 64 * window_means["window"].n_unique() + 140,
-            "panels": window_means.select("model", "train_set").n_unique(),
-        },
-        "transform": [
-            {"calculate": "datum.a + ' – ' + datum.b", "as": "pair"},
-            {"calculate": "datum.from + '–' + datum.to", "as": "steps"},
-            {"calculate": panel, "as": "panel"},
-            *CELL,
-        ],
-        "facet": PANELS,
-        "spec": {
-            "width": {"step": 64},
-            "height": {"step": 20},
-            "encoding": {
-                "x": {
-                    "field": "steps",
-                    "type": "ordinal",
-                    "sort": {"field": "window"},
-                    "axis": {"title": "training steps", "labelAngle": 0, "ticks": False, "domain": False},
-                },
-                "y": nominal("pair", order, labelLimit=190),
-            },
-            "layer": heat_layers("r", "text", tips, 1.0, "r", ".0f"),
-        },
-        "resolve": {"axis": {"x": "independent", "y": "independent"}},
-    }
-    caption = (
-        "The same partial correlations in consecutive parts of training (mean over the model's runs). A part has few "
-        "checkpoints, so intervals are wide: strong colour only where they exclude 0."
-    )
-    return Figure("windows", "Does it change through training?", caption, spec, "window_means", (), DRILL)

@@ -26,6 +26,7 @@ class Heterogeneity(NamedTuple):
     r_mean: Floats
     ci_low: Floats
     ci_high: Floats
+    p: Floats
     tau2: Floats
     i2: Floats
     predict_low: Floats
@@ -45,7 +46,7 @@ class Similarity(NamedTuple):
     p: Floats
 
 
-def summarise(z: Floats, variance: Floats) -> Heterogeneity:
+def summarise(z: Floats, variance: Floats, predict: bool = True) -> Heterogeneity:
     """Summarise z [P, G] (NaN where a group has none) with sampling variances over groups.
 
     Question: what is the correlation of a pair on average over groups, and how far does it vary between
@@ -53,11 +54,14 @@ def summarise(z: Floats, variance: Floats) -> Heterogeneity:
 
     Model: z_g = mu + u_g + e_g, with u of variance tau2 and e of known variance. tau2 is the value at which the
     weighted squares equal their expectation (Paule and Mandel 1982); the interval of the mean uses the adjustment of
-    Hartung and Knapp (2001), never letting it narrow the interval, with k - 1 degrees of freedom; I2 is tau2 over tau2
-    plus the typical sampling variance (Higgins and Thompson 2002). The prediction interval is where the correlation of
-    a new group is expected; it averages over the uncertainty of tau2, as Nagashima, Noma and Furukawa (2019) do,
-    because the usual interval, which takes tau2 as known, is too narrow. ``sign_agreement`` is the share of groups
-    whose correlation has the sign of the mean. ``p_differ`` is Cochran's test that all groups have one correlation.
+    Hartung and Knapp (2001), never letting it narrow the interval, with k - 1 degrees of freedom. ``p`` tests a mean of
+    0; it is below 0.05 exactly where that interval excludes 0. I2 is tau2 over tau2 plus the typical sampling variance
+    (Higgins and Thompson 2002). The prediction interval is where the correlation of a new group is expected; it
+    averages over the uncertainty of tau2, as Nagashima, Noma and Furukawa (2019) do, because the usual interval, which
+    takes tau2 as known, is too narrow. ``sign_agreement`` is the share of groups whose correlation has the sign of the
+    mean. ``p_differ`` is Cochran's test that all groups have one correlation.
+
+    ``predict`` False leaves out the prediction interval, which takes most of the time.
 
     Assumes that groups are a sample of the groups of interest. With two groups there is no prediction interval; with
     fewer than about five, tau2 is very uncertain.
@@ -78,8 +82,11 @@ def summarise(z: Floats, variance: Floats) -> Heterogeneity:
         error = np.sqrt(np.maximum(scale, 1.0) / sum_weight)
         alone = special.ndtri((1 + LEVEL) / 2) / np.sqrt(total)
         half = np.where(k > 1, special.stdtrit(k - 1, (1 + LEVEL) / 2) * error, alone)
+        size = np.abs(mean)
+        p_mean = 2 * np.where(k > 1, special.stdtr(k - 1, -size / error), special.ndtr(-size * np.sqrt(total)))
         typical = (k - 1) * total / (total**2 - (precision**2).sum(axis=1))
-        predict_low, predict_high = _prediction(z0, precision, k.astype(np.float64))
+        unknown = np.full(len(k), np.nan)
+        predict_low, predict_high = _prediction(z0, precision, k.astype(np.float64)) if predict else (unknown, unknown)
         several = np.where(k > 1, 1.0, np.nan)
         agreement = ((np.sign(z0) == np.sign(mean)[:, None]) & known).sum(axis=1) / k
         p = special.chdtrc(k - 1, cochran)
@@ -88,6 +95,7 @@ def summarise(z: Floats, variance: Floats) -> Heterogeneity:
         np.tanh(mean),
         np.tanh(mean - half),
         np.tanh(mean + half),
+        np.where(k > 0, p_mean, np.nan),
         tau2 * several,
         tau2 / (tau2 + typical) * several,
         np.where(k > 2, np.tanh(predict_low), np.nan),

@@ -15,13 +15,18 @@ from breadth.correlation.groups import FEWEST_TESTSETS, compare_groups, summaris
 from breadth.correlation.intervals import to_z, z_variance
 from breadth.correlation.panel import make_panel
 from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
-from breadth.correlation.words import correlation_summary
+from breadth.correlation.verdict import correlation_verdict
+from breadth.correlation.words import correlation_details
 from breadth.inference import benjamini_hochberg
 from breadth.records import Trajectories
 from breadth.results import Result
+from breadth.results.words import joined
 
 #: Columns of every frame of pairs, after those that name the group.
 PAIR_COLUMNS = ("a", "b", "n", "n_eff", "r_raw", "r", "ci_low", "ci_high", "p", "q", "flag", "note")
+
+#: Columns of a mean over groups, or of a pair where there are none.
+POOLED_COLUMNS = ("a", "b", "k", "r", "ci_low", "ci_high", "p", "q")
 
 #: Further columns when correlations are corrected for sampling noise.
 CORRECTED_COLUMNS = ("r_corrected", "ci_low_corrected", "ci_high_corrected", "reliability_a", "reliability_b")
@@ -54,6 +59,21 @@ class Correlation(Result):
         """Columns that name a group."""
         return self.trajectories.by
 
+    @property
+    def given(self) -> str:
+        """What correlations are adjusted for, in words."""
+        controlled = self.trajectories.controls and self.settings.adjust != "none"
+        return f"after controlling for {joined(self.trajectories.controls)}" if controlled else "without a control"
+
+    @cached_property
+    def pooled(self) -> pl.DataFrame:
+        """One row per pair of test sets: the mean over groups, or the pair itself where there are no groups.
+
+        Columns ``a, b, k, r, ci_low, ci_high, p, q``. A *finding* is a row with q < 0.05.
+        """
+        frame = self.heterogeneity.rename({"r_mean": "r"}) if self.by else self.pairs.with_columns(k=pl.lit(1))
+        return frame.select(*(["train_set"] if "train_set" in frame.columns else []), *POOLED_COLUMNS)
+
     @cached_property
     def heterogeneity(self) -> pl.DataFrame:
         """Per pair over groups: the mean correlation and how much groups differ; empty without ``by``."""
@@ -62,7 +82,7 @@ class Correlation(Result):
         summary = summarise(z.T, z_variance(np.nan_to_num(partial.n_eff), partial.spent).T)
         names = pl.Series(testsets, dtype=pl.String)
         a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
-        frame = pl.DataFrame({"a": a, "b": b, **summary._asdict()}, nan_to_null=True)
+        frame = with_q(pl.DataFrame({"a": a, "b": b, **summary._asdict()}, nan_to_null=True))
         return frame if self.trajectories.by else frame.clear()
 
     @cached_property
@@ -77,7 +97,7 @@ class Correlation(Result):
         columns = {name: getattr(result, name) for name in ("testsets", "similarity", "difference", "p")}
         few = pl.col("testsets") < FEWEST_TESTSETS
         words = pl.format("{} test sets have correlations in both; {} are needed", "testsets", pl.lit(FEWEST_TESTSETS))
-        return pl.DataFrame(groups | columns, nan_to_null=True).with_columns(
+        return with_q(pl.DataFrame(groups | columns, nan_to_null=True)).with_columns(
             pl.when(few).then(pl.lit(str(Flag.TOO_FEW_TESTSETS))).alias("flag"), pl.when(few).then(words).alias("note")
         )
 
@@ -107,7 +127,8 @@ class Correlation(Result):
 
     # Methods that have modules of their own.
     figure = result_figure
-    summary = correlation_summary
+    verdict = correlation_verdict
+    details = correlation_details
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,21 @@ class CorrelationByTrainSet(Correlation):
 
     parts: Mapping[str, Correlation]
 
+    def __post_init__(self) -> None:  # noqa: D105
+        # The false discovery rate is over the pairs of all training sets, in the analysis of each as well.
+        together = with_q(pl.concat([part.heterogeneity for part in self.parts.values()], how="diagonal_relaxed"))
+        for part in self.parts.values():
+            height = part.heterogeneity.height
+            part.__dict__["heterogeneity"], together = together.head(height), together.slice(height)
+
+    @property
+    def given(self) -> str:
+        """What correlations are adjusted for: the in-domain set of every run, and what all share."""
+        each = [part.trajectories.controls for part in self.parts.values()]
+        shared = [name for name in each[0] if all(name in controls for controls in each)]
+        own = joined([name for name in self.trajectories.controls if name not in shared])
+        return f"after controlling for {joined([f'the in-domain set of every run ({own})', *shared])}"
+
     @cached_property
     def heterogeneity(self) -> pl.DataFrame:
         """Per training set and pair over its runs: the mean correlation and how much runs differ."""
@@ -127,16 +163,27 @@ class CorrelationByTrainSet(Correlation):
     @cached_property
     def similarity(self) -> pl.DataFrame:
         """For every two runs of one training set: how alike their correlation matrices are."""
-        return stacked({name: part.similarity for name, part in self.parts.items()})
+        return with_q(stacked({name: part.similarity for name, part in self.parts.items()}))
 
     @cached_property
     def residuals(self) -> pl.DataFrame:
         """Residuals of every score after adjustment for the run's own in-domain set."""
         return stacked({name: part.residuals for name, part in self.parts.items()})
 
-    def summary(self) -> str:
+    def details(self) -> str:
         """A paragraph of plain language per training set."""
-        return "\n\n".join(f"Trained on {name}: {part.summary()}" for name, part in self.parts.items())
+        return "\n\n".join(f"Trained on {name}: {part.details()}" for name, part in self.parts.items())
+
+
+def with_q(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add ``q`` after ``p``, and ``q_differ`` after ``p_differ``: false discovery rates over all rows."""
+    for name in ("p", "p_differ"):
+        if name in frame.columns:
+            q = benjamini_hochberg(frame[name].fill_null(float("nan")).to_numpy())
+            frame = frame.drop(f"q{name[1:]}", strict=False)
+            series = pl.Series(f"q{name[1:]}", q, nan_to_null=True, dtype=pl.Float64)
+            frame = frame.insert_column(frame.columns.index(name) + 1, series)
+    return frame
 
 
 def stacked(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

@@ -1,15 +1,19 @@
-"""A correlation analysis in words and as terminal tables; "undecided" where an interval covers 0."""
+"""A correlation analysis in words and as terminal tables; "undecided" is what the false discovery rate leaves open."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 from rich.table import Table
 from rich.text import Text
+from scipy import special
 
-from breadth.correlation.partial import Flag
+from breadth.correlation.intervals import to_z
+from breadth.correlation.verdict import count_findings, group_count, group_noun, why_not_computed
+from breadth.inference import NORMAL, benjamini_hochberg
 from breadth.results.terminal import (
     MOST_ROWS,
     WIDTH,
@@ -18,64 +22,26 @@ from breadth.results.terminal import (
     make_table,
     probability_text,
 )
-from breadth.results.words import count, joined
+from breadth.results.words import FINDING, count, joined
 
 if TYPE_CHECKING:
     from breadth.correlation.result import Correlation
 
-#: Why pairs have no interval, for a sentence.
-REASONS = {
-    Flag.TOO_FEW_ROWS: "too few complete rows",
-    Flag.CONSTANT_A: "a test set is constant",
-    Flag.CONSTANT_B: "a test set is constant",
-    Flag.CONSTANT_CONTROL: "the control is constant",
-    Flag.CONTROL_EXPLAINS_A: "the control explains a test set fully",
-    Flag.CONTROL_EXPLAINS_B: "the control explains a test set fully",
-    Flag.IDENTICAL_RESIDUALS: "the residuals are identical",
-}
 
-
-class Verdicts(NamedTuple):
-    """How many correlations are positive, negative or undecided (interval covers 0), and how many are not known.
-
-    ``known`` is the sum of the first three.
-    """
-
-    positive: int
-    negative: int
-    undecided: int
-    unknown: int
-    known: int
-
-
-def verdicts(frame: pl.DataFrame) -> Verdicts:
-    """Count the rows whose interval lies above 0, lies below 0, or covers it."""
-    positive = int((frame["ci_low"] > 0).sum())
-    negative = int((frame["ci_high"] < 0).sum())
-    known = frame.height - int(frame["ci_low"].null_count())
-    return Verdicts(positive, negative, known - positive - negative, frame.height - known, known)
-
-
-def correlation_summary(result: Correlation) -> str:
-    """The answer in one paragraph: how many pairs go together, how much groups differ, and what that means."""
-    pairs, windows, by = result.pairs, result.windows, result.trajectories.by
-    counts, control = verdicts(pairs), " and ".join(result.trajectories.controls)
-    # Why pairs have no interval, the commonest reason first.
-    flags = pairs.filter(pl.col("ci_low").is_null())["flag"].replace_strict(REASONS, default=None).drop_nulls()
-    numbers = flags.value_counts().sort(["count", "flag"], descending=[True, False])
-    reasons = ", ".join(f"{reason} ({number:,})" for reason, number in numbers.iter_rows())
+def correlation_details(result: Correlation) -> str:
+    """One paragraph: how many correlations are findings, how much groups differ, and what changed through training."""
+    pairs, windows, by = result.pairs, result.windows, result.by
+    counts, noun = count_findings(pairs), group_noun(result)
     if not counts.known:
-        return f"No partial correlation could be computed: {reasons}. Column note gives the reason for every pair."
-    given = f"after controlling for {control}" if control else "without a control"
-    remain = verdicts(pairs.filter(pl.col("q") < 0.05))
+        return "Column note gives the reason for every pair."
+    each = f" ({count(group_count(result), noun)} x {count(result.pooled.height, 'pair')})" if by else ""
     text = (
-        f"Of {count(counts.known, 'correlation')} between test sets {given}, {counts.positive} "
-        f"{'is' if counts.positive == 1 else 'are'} positive, {counts.negative} negative and {counts.undecided} "
-        f"undecided (95% interval covers 0). Controlling the false discovery rate at 5%, {remain.positive} positive "
-        f"and {remain.negative} negative remain."
+        f"Of {count(counts.known, 'correlation')} between test sets{each} {result.given}, {counts.positive} "
+        f"{'is a positive finding' if counts.positive == 1 else 'are positive findings'}, {counts.negative} negative, "
+        f"and {counts.undecided} undecided (false discovery rate 5%)."
     )
     if counts.unknown:
-        text += f" {count(counts.unknown, 'pair')} could not be computed: {reasons}."
+        text += f" {count(counts.unknown, 'pair')} could not be computed: {why_not_computed(pairs)}."
     if result.trajectories.turned:
         text += f" Lower is better on {joined(result.trajectories.turned, 6)}: a gain there is a fall."
     if "r_plain" in pairs.columns:
@@ -84,39 +50,33 @@ def correlation_summary(result: Correlation) -> str:
     if by and (several := result.heterogeneity.filter(pl.col("k") > 1)).height:
         agree, i2 = (several.select(pl.col(name).median().fill_null(0)).item() for name in ("sign_agreement", "i2"))
         text += (
-            f" In the median pair, {agree:.0%} of groups share the sign of the mean, and {i2:.0%} of the variation "
-            f"between groups exceeds sampling error (I2). {int((several['p_differ'] < 0.05).sum())} of "
-            f"{several.height} pairs differ between groups (Cochran's test at 5%)."
+            f" In the median pair, {agree:.0%} of {noun}s share the sign of the mean, and {i2:.0%} of the variation "
+            f"between {noun}s exceeds sampling error (I2). {int((several['q_differ'] < FINDING).sum())} of "
+            f"{several.height} pairs differ between {noun}s (Cochran's test, false discovery rate 5%)."
         )
         predicted = several.drop_nulls("predict_low")
         if predicted.height:
             same = int(((predicted["predict_low"] > 0) | (predicted["predict_high"] < 0)).sum())
-            text += f" The sign in a new group can be predicted for {same} of {predicted.height} pairs."
-    # The first window against the last one.
+            text += f" The sign in a new {noun} can be predicted for {same} of {predicted.height} pairs."
     if windows.height:
-        keys = [*by, "a", "b"]
-        first, last = (windows.filter(pl.col("window") == edge) for edge in (1, windows["window"].max()))
-        both = first.join(last, on=keys, suffix="_last", nulls_equal=True).drop_nulls(["ci_low", "ci_low_last"])
-        apart = (both["ci_low"] > both["ci_high_last"]) | (both["ci_high"] < both["ci_low_last"])
-        text += (
-            f" From the first to the last window, {int(apart.sum())} of {count(both.height, 'correlation')} changed "
-            "beyond their intervals."
-            if both.height
-            else " The first and the last window have too few rows to compare them."
-        )
-    # What it means.
-    beyond = f" beyond what {control} explains" if control else ""
-    positive, negative, undecided = (value / counts.known for value in counts[:3])
-    if positive >= 0.9:
-        return f"{text} A gain on one of these test sets goes with a gain on almost every other one{beyond}."
-    if undecided > 0.9:
-        return (
-            f"{text} A gain on one of these test sets says almost nothing about the others{beyond}: measure the test "
-            "sets you care about."
-        )
+        text += f" {_window_words(windows, by)}"
+    return text
+
+
+def _window_words(windows: pl.DataFrame, by: Sequence[str]) -> str:
+    """How many correlations changed from the first window to the last: a normal test on Fisher's scale."""
+    keys = [*by, "a", "b"]
+    first, last = (windows.filter(pl.col("window") == edge) for edge in (1, windows["window"].max()))
+    both = first.join(last, on=keys, suffix="_last", nulls_equal=True).drop_nulls(["ci_low", "ci_low_last"])
+    if not both.height:
+        return "The first and the last window have too few rows to compare them."
+    z, z_last = (to_z(both[name].to_numpy()) for name in ("r", "r_last"))
+    widths = [to_z(both[f"ci_high{end}"].to_numpy()) - to_z(both[f"ci_low{end}"].to_numpy()) for end in ("", "_last")]
+    error = np.hypot(*widths) / (2 * NORMAL)
+    changed = int((benjamini_hochberg(2 * special.ndtr(-np.abs(z_last - z) / error)) < FINDING).sum())
     return (
-        f"{text} A gain on one test set goes with a gain on another in {positive:.0%} of pairs and with a loss in "
-        f"{negative:.0%}; {undecided:.0%} are undecided. Measure the test sets you care about."
+        f"From the first to the last window, {changed} of {count(both.height, 'correlation')} changed (false discovery "
+        "rate 5%)."
     )
 
 
@@ -131,7 +91,7 @@ def _robust_words(pairs: pl.DataFrame) -> str:
     disputed = known.filter((robust != plain) | outside)
     start = "These correlations give rows far out little weight (--robust); "
     if not disputed.height:
-        return f"{start}the plain ones lead to the same verdicts."
+        return f"{start}the plain ones say the same."
     # The two that are farthest apart.
     row = disputed.sort((pl.col("r") - pl.col("r_plain")).abs(), descending=True).row(0, named=True)
     text = (
@@ -160,7 +120,7 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
         if row["r"] is None:
             cells += [Text("-"), Text("see note", style="dim italic")]
         else:
-            cells += [_number(row["r"], low=row["ci_low"], high=row["ci_high"])]
+            cells += [_number(row["r"], q=row["q"])]
             cells += [interval_text(row["ci_low"], row["ci_high"])]
         cells += [_number(row["r_corrected"])] if corrected else []
         table.add_row(*cells, Text(probability_text(row["q"])))
@@ -169,7 +129,7 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
 
 def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
     """Per pair, the mean over groups and how far groups differ; where not all fit, the widest disagreements."""
-    title = "Over groups"
+    title = "Over groups (*: q < 0.05)"
     shown = frame
     if frame.height > MOST_ROWS:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
@@ -181,7 +141,7 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
             Text(short[row["a"]]),
             Text(short[row["b"]]),
             Text(str(row["k"])),
-            _number(row["r_mean"], low=row["ci_low"], high=row["ci_high"]),
+            _number(row["r_mean"], "+.2f", row["q"], mark=True),
             interval_text(row["ci_low"], row["ci_high"]),
             interval_text(row["predict_low"], row["predict_high"]),
             _number(row["i2"], ".0%"),
@@ -191,14 +151,15 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
 
 
 def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
-    """Per group, how many pairs are positive, negative and undecided."""
+    """Per group, how many pairs are positive and negative findings, and undecided."""
     parts = pairs.partition_by(by, maintain_order=True)
-    title = "Groups" if len(parts) <= MOST_ROWS else f"Groups: the first {MOST_ROWS} of {len(parts):,}"
+    title = "Groups (positive and negative: q < 0.05)"
+    title += f": the first {MOST_ROWS} of {len(parts):,}" if len(parts) > MOST_ROWS else ""
     numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]
     table = make_table(title, by, numbers, width)
     short = distinct_names([part[name][0] for part in parts[:MOST_ROWS] for name in by], table)
     for part in parts[:MOST_ROWS]:
-        counts = verdicts(part)
+        counts = count_findings(part)
         table.add_row(
             *(Text(short[str(part[name][0])]) for name in by),
             Text(str(part["n"].max())),
@@ -209,7 +170,8 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> 
     return table
 
 
-def _number(value: object, form: str = "+.2f", low: float | None = None, high: float | None = None) -> Text:
-    """A number, or a dash; bold where its interval excludes 0."""
-    sure = low is not None and high is not None and (low > 0 or high < 0)
-    return Text(format(value, form) if isinstance(value, float) else "-", style="bold" if sure else "")
+def _number(value: object, form: str = "+.2f", q: float | None = None, mark: bool = False) -> Text:
+    """A number, or a dash; bold where it is a finding, and with a star if ``mark``."""
+    sure = q is not None and q < FINDING
+    text = format(value, form) if isinstance(value, float) else "-"
+    return Text(text + ("*" if sure else " ") * mark, style="bold" if sure else "")

@@ -18,8 +18,8 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy_by_level_figure, evenly, numbers
 from breadth.records import Study, Table, open_study
-from breadth.results import Result, as_chart
-from breadth.results.words import count, interval, points
+from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, about, as_chart, times_more
+from breadth.results.words import FINDING, count, interval, joined, points
 
 if TYPE_CHECKING:
     import altair as alt
@@ -49,7 +49,41 @@ class Profile(Result):
         """Accuracy by level, and the differences."""
         return {"levels": self.levels, "differences": self.differences}
 
-    def summary(self) -> str:
+    def verdict(self) -> Verdict | None:
+        """Do these subjects differ, and on which levels? None for a single subject.
+
+        A difference, on all items or on a level, is a finding if q < 0.05 over the whole frame. Yes: at least 90 % of
+        pairs of subjects differ on all items. No: at most 10 % do, no level differs, and the median pair would have
+        shown a difference of 5 points with a probability of 80 %. Not enough data: the same, if it would not. It
+        depends: otherwise, or where a subject is ahead on one level and behind on another.
+        """
+        if not self.differences.height:
+            return None
+        whole = self.differences.filter(pl.col("level").is_null())
+        found = self.differences.filter(pl.col("q") < FINDING).sort(pl.col("difference").abs(), descending=True)
+        levels, pairs = found.drop_nulls("level"), ["subject_1", "subject_2"]
+        sides = levels.group_by(pairs).agg(pl.col("difference").min().alias("low"), pl.col("difference").max())
+        both = sides.filter((pl.col("low") < 0) & (pl.col("difference") > 0)).height
+        differ = found.filter(pl.col("level").is_null()).height
+        counted = f"{differ} of {whole.height} pairs of subjects {'differs' if differ == 1 else 'differ'}"
+        if whole.height == 1:
+            first, second = whole.select(pairs).row(0)
+            counted = f"{first} and {second} {'differ' if differ else 'do not clearly differ'}"
+        where = f" {count(both, 'pair')} {'is' if both == 1 else 'are'} apart both ways, by level." if both else ""
+        lines = _largest(found)
+        if differ >= ALMOST_ALL * whole.height and not both:
+            return Verdict(Answer.YES, f"{counted} overall.", lines)
+        if differ > ALMOST_NONE * whole.height or levels.height:
+            on = f"{'and' if differ else 'but'} {_on_levels(levels, whole.height == 1)}"
+            return Verdict(Answer.DEPENDS, f"{counted} overall, {on}.{where}", lines)
+        error = whole["se"].median()
+        if error is None or (times := times_more(float(error))) <= 1:  # type: ignore[arg-type]
+            seen = "" if error is None else ", although a difference of 5 points would have been seen"
+            return Verdict(Answer.NO, f"{counted} overall{seen}.", lines)
+        needed = f"To see a difference of 5 points takes about {about(times)} times as many items."
+        return Verdict(Answer.UNKNOWN, f"{counted} overall or on a level.", lines, needed)
+
+    def details(self) -> str:
         """Accuracy on the easiest and hardest level; for two subjects, how they differ."""
         known = self.levels.drop_nulls("accuracy").sort("level", maintain_order=True)
         parts = []
@@ -70,6 +104,26 @@ class Profile(Result):
     def figure(self) -> alt.TopLevelMixin:
         """Accuracy by difficulty, a colour per subject."""
         return as_chart(accuracy_by_level_figure(self.levels, "levels"), tables={"levels": self.levels})
+
+
+def _largest(found: pl.DataFrame) -> str:
+    """The largest difference that is a finding and, of the same two subjects, the largest on a level."""
+    if not found.height:
+        return ""
+    first = found.sort(pl.col("level").is_not_null(), maintain_order=True).row(0, named=True)
+    same = found.filter(subject_1=first["subject_1"], subject_2=first["subject_2"])
+    rows = pl.concat([same.filter(pl.col("level").is_null()), same.drop_nulls("level").head(1)]).iter_rows(named=True)
+    places = [(row, "overall" if row["level"] is None else f"on level {row['level']}") for row in rows]
+    parts = [f"{points(row['difference'])} ({interval(row)}) {place}" for row, place in places]
+    return f"Largest: {first['subject_1']} minus {first['subject_2']}, {' and '.join(parts)}."
+
+
+def _on_levels(levels: pl.DataFrame, alone: bool) -> str:
+    """On which levels subjects differ; of several pairs, how many do so on some level."""
+    pairs = levels.select("subject_1", "subject_2").n_unique() if levels.height else 0
+    if not alone:
+        return f"{count(pairs, 'pair')} on single levels" if pairs else "none on a single level"
+    return f"on level {joined(list(map(str, levels['level'].sort())))}" if pairs else "on no single level"
 
 
 class Scale(NamedTuple):

@@ -163,7 +163,7 @@ class Sample(Result):
         """The drawn items, and the histogram."""
         return {"items": self.items, "histogram": self.histogram}
 
-    def summary(self) -> str:
+    def details(self) -> str:
         """How many items were drawn, and their difficulty."""
         low, middle, high = (self.items["difficulty"].quantile(q, "linear") for q in (0, 0.5, 1))
         drawn = f"{self.items.height:,} of {int(self.histogram['before'].sum()):,} items drawn"

@@ -18,11 +18,13 @@ from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.diagnostics import Dimension, Fit, Patterns, distinct_patterns, fit_statistics, residual_dimension
 from breadth.irt.difficulty_levels import Difficulties, assign_levels, known_difficulties, level_stability
 from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves, places
+from breadth.irt.map_figure import scale_map_reason
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
 from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
-from breadth.irt.words import SUBJECT_RULES, calibration_findings, flagged, scale_warning
+from breadth.irt.verdict import calibration_verdict
+from breadth.irt.words import SUBJECT_RULES, calibration_details, flagged, scale_warning
 from breadth.records import Study, Table, open_study, read_table, write_table
-from breadth.results import Result, as_chart
+from breadth.results import Result, Verdict, as_chart
 
 if TYPE_CHECKING:
     import altair as alt
@@ -194,17 +196,21 @@ class Calibration(Result):
             ranked = self.subjects.filter(pl.col("n") > 0).sort("ability")["subject"]
             count = int(self.items["level"].drop_nulls().n_unique()) or 1
             profiles = self.accuracy_by_level(evenly(ranked) if subjects is None else subjects, max(2, count))
-        figures, tables = calibration_figures(self.items, self.subjects, lines, dots, profiles)
+        figures, tables = calibration_figures(self.items, self.subjects, lines, dots, profiles, scale_map_reason(self))
         return as_chart(*figures, tables=tables)
 
-    def summary(self) -> str:
+    def verdict(self) -> Verdict | None:
+        """Do these answers measure one ability, and how precisely? See :func:`breadth.irt.calibration_verdict`."""
+        return calibration_verdict(self.items, self.fit, None if self.responses is None else self.dimension)
+
+    def details(self) -> str:
         """What the calibration says, in plain language, after checks for a second dimension and (if quick) copies."""
         if self.responses is None:
-            return calibration_findings(self.items, self.subjects, self.fit)
+            return calibration_details(self.items, self.subjects, self.fit)
         rows, columns = self.responses.matrix.shape
         quick = rows * rows * columns < MOST_COMPARISONS and not self._answered[1].fractional
         copies = self.copies if quick else None
-        return calibration_findings(self.items, self.subjects, self.fit, copies, self.dimension)
+        return calibration_details(self.items, self.subjects, self.fit, copies, self.dimension)
 
     def save(self, path: str | os.PathLike[str]) -> list[Path]:
         """Write the items to ``path``, subjects and fit beside it (``NAME.subjects.parquet``, ``NAME.fit.parquet``)."""

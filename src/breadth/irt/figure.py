@@ -1,8 +1,12 @@
-"""Figures of a calibration, each beside the table it shows; defined once for files, notebooks and the report."""
+"""Figures of a calibration, each beside the table it shows; defined once for files, notebooks and the report.
+
+Hue is left to models and subjects: items are drawn in ink, a panel each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,27 +14,34 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.inference import with_wilson
 from breadth.irt.answers import Floats
-from breadth.irt.words import ItemFlag
+from breadth.irt.map_figure import SCALE_MAP_FIGURE, scale_map
 from breadth.records import Study
 from breadth.results import Figure
 from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, tooltip
 
 Probability = Callable[[Floats], Floats]
 
-#: Both sides of the map, in order.
-SIDES = ["subjects", "items"]
-
 LEVEL_TITLE = "difficulty level (0 is the easiest)"
 
 
 def calibration_figures(
-    items: pl.DataFrame, subjects: pl.DataFrame, lines: pl.DataFrame, dots: pl.DataFrame, profiles: pl.DataFrame
+    items: pl.DataFrame,
+    subjects: pl.DataFrame,
+    lines: pl.DataFrame,
+    dots: pl.DataFrame,
+    profiles: pl.DataFrame,
+    doubt: str | None = None,
 ) -> tuple[list[Figure], dict[str, pl.DataFrame]]:
-    """The map, item curves and accuracy by level of subjects, with their tables; those without data are left out."""
-    tables = {"scale_map": scale_map(items, subjects), "curves": lines, "observed": dots, "by_level": profiles}
-    figures = [SCALE_MAP_FIGURE]
+    """The map, item curves and accuracy by level of subjects, with their tables; those without data are left out.
+
+    ``doubt`` is why the scale says little; it stands in front of the caption of the map.
+    """
+    curves = pl.concat([lines.with_columns(n=pl.lit(None, dtype=pl.Int64)), dots], how="diagonal")
+    tables = {"scale_map": scale_map(items, subjects), "curves": curves, "by_level": profiles}
+    doubted = replace(SCALE_MAP_FIGURE, caption=f"Undecided: {doubt}. {SCALE_MAP_FIGURE.caption}")
+    figures = [doubted if doubt else SCALE_MAP_FIGURE]
     if lines.height:
-        figures.append(item_curves_figure(lines, dots))
+        figures.append(item_curves_figure(curves))
     if profiles.height:
         figures.append(accuracy_by_level_figure(profiles))
     return figures, tables
@@ -42,82 +53,6 @@ def evenly(names: pl.Series, count: int = 5) -> list[str]:
         return names.to_list()
     place = np.linspace(0.05, 0.95, count) * (names.len() - 1)
     return [str(names[int(index)]) for index in place.round()]
-
-
-def scale_map(items: pl.DataFrame, subjects: pl.DataFrame, bins: int = 44) -> pl.DataFrame:
-    """Counts of subjects and items along one scale: ``side, from, to, count``.
-
-    Items that all or none got right are left out: their difficulty comes from the prior, not from the answers.
-    """
-    flag = pl.col("flag") if "flag" in items.columns else pl.lit(None, dtype=pl.String)
-    unplaced = flag.is_in([ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]).fill_null(False)
-    finite = pl.col("difficulty").is_finite().fill_null(False)
-    difficulty = items.filter(~unplaced & finite)["difficulty"]
-    ability = subjects["ability"].drop_nulls() if "ability" in subjects.columns else pl.Series(dtype=pl.Float64)
-    both = pl.concat([difficulty, ability])
-    low, high = (float(both.quantile(q) or 0) for q in (0.005, 0.995))
-    step = max(high - low, 1e-9) / bins
-    parts = []
-    for side, values in zip(SIDES, (ability, difficulty), strict=True):
-        place = ((values.clip(low, high) - low) / step).floor().clip(0, bins - 1).cast(pl.Int64)
-        counts = place.rename("bin").value_counts().sort("bin")
-        edges = ((low + (pl.col("bin") + end) * step).alias(name) for end, name in enumerate(("from", "to")))
-        parts.append(counts.select(pl.lit(side).alias("side"), *edges, pl.col("count").cast(pl.Int64)))
-    return pl.concat(parts)
-
-
-#: The Wright map: are the items as hard as the subjects are able?
-SCALE_MAP_FIGURE = Figure(
-    "map",
-    "Ability of subjects, difficulty of items",
-    "One scale for both: a subject answers an item at its own position right half of the time, or more often where "
-    "it can be guessed. The outermost bars hold everything beyond; items that all or none got right are left out.",
-    {
-        "data": {"name": "scale_map"},
-        "usermeta": {"pad": 64, "most": 860},
-        "facet": {
-            "row": {
-                "field": "side",
-                "type": "nominal",
-                "title": None,
-                "sort": SIDES,
-                "header": {"labelAngle": 0, "labelOrient": "top", "labelAnchor": "start"},
-            }
-        },
-        "spec": {
-            "height": 90,
-            "mark": {"type": "bar", "cursor": "pointer", "binSpacing": 1},
-            "encoding": {
-                "x": {
-                    "field": "from",
-                    "type": "quantitative",
-                    "bin": {"binned": True},
-                    "scale": {"nice": False},
-                    "axis": {
-                        "title": "ability and difficulty, in standard deviations of ability",
-                        "tickCount": 8,
-                        "format": ".1~f",
-                    },
-                },
-                "x2": {"field": "to"},
-                "y": {"field": "count", "type": "quantitative", "axis": {"title": "number", "tickCount": 3}},
-                "color": {
-                    "field": "side",
-                    "type": "nominal",
-                    "legend": None,
-                    "scale": {"domain": SIDES, "range": ["@model0", "@model1"]},
-                },
-                "tooltip": tooltip(
-                    ("side", "what"), ("from", "from", ".2f"), ("to", "to", ".2f"), ("count", "number", ",d")
-                ),
-            },
-        },
-        "resolve": {"scale": {"y": "independent"}},
-        "spacing": 14,
-    },
-    "scale_map",
-    drill={"low": "from", "high": "to"},
-)
 
 
 def item_curves(
@@ -151,41 +86,49 @@ def item_curves(
     return lines, pl.DataFrame(dots, schema=schema, orient="row")
 
 
-def item_curves_figure(
-    lines: pl.DataFrame, dots: pl.DataFrame, table: str = "curves", observed: str = "observed"
-) -> Figure:
-    """Chance of a right answer against ability: the model's curve, and the share right in groups of subjects."""
-    order = list(dict.fromkeys(lines["item"]))
-    legend = {"title": "item", "symbolType": "circle", "symbolOpacity": 1}
-    encoding = {
-        "x": {"field": "ability", "type": "quantitative", "axis": {"title": "ability", "format": ".1~f"}},
-        "y": {
-            "field": "probability",
-            "type": "quantitative",
-            "axis": {"title": "chance of a right answer", "format": ".0%", "tickCount": 5},
-            "scale": {"domain": [0, 1]},
+def item_curves_figure(curves: pl.DataFrame, table: str = "curves") -> Figure:
+    """Chance of a right answer against ability, a panel per item: the model's curve, and shares right in groups.
+
+    ``curves`` has both tables of :func:`item_curves`, one below the other: rows with ``n`` are shares.
+    """
+    order = list(dict.fromkeys(curves["item"]))
+    axes: Spec = {
+        "x": {
+            "field": "ability", "type": "quantitative", "axis": {"title": "ability", "format": ".1~f", "tickCount": 4},
         },
-        "color": model_colour(order) | {"field": "item", "sort": order, "legend": legend},
+        "y": {
+            # A little beyond 0 and 1: a dot at the edge would push the title of its panel out of line.
+            "field": "probability", "type": "quantitative", "scale": {"domain": [-0.05, 1.05], "nice": False},
+            "axis": {"title": "chance of a right answer", "format": ".0%", "values": [0, 0.25, 0.5, 0.75, 1]},
+        },
+    }  # fmt: skip
+    tips = tooltip(
+        ("item", "item"), ("ability", "ability", ".2f"), ("probability", "share right", ".1%"), ("n", "subjects", ",d")
+    )
+    size = {"field": "n", "type": "quantitative", "scale": {"range": [15, 60]}, "legend": None}
+    layers: list[Spec] = [
+        {
+            "transform": [{"filter": "!isValid(datum.n)"}],
+            "mark": {"type": "line", "strokeWidth": 2, "color": "@ink"},
+            "encoding": axes,
+        },
+        {
+            "transform": [{"filter": "isValid(datum.n)"}],
+            "mark": {"type": "point", "strokeWidth": 1.5, "color": "@ink", "fill": "@paper", "opacity": 1},
+            "encoding": axes | {"size": size, "tooltip": tips},
+        },
+    ]
+    seen = curves["n"].is_not_null().any()
+    header = {"labelAnchor": "start", "labelLimit": 160}
+    facet = {"field": "item", "type": "nominal", "title": None, "sort": order, "header": header}
+    spec: Spec = {
+        "data": {"name": table},
+        "usermeta": {"pad": 60, "least": 120},
+        "facet": facet,
+        "spec": {"height": 130, "layer": layers if seen else layers[:1]},
     }
-    layers: list[Spec] = [{"data": {"name": table}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": encoding}]
-    if dots.height:
-        size = {"field": "n", "type": "quantitative", "scale": {"range": [10, 90]}, "legend": None}
-        tips = tooltip(
-            ("item", "item"),
-            ("ability", "ability", ".2f"),
-            ("probability", "share right", ".1%"),
-            ("n", "subjects", ",d"),
-        )
-        layers.append(
-            {
-                "data": {"name": observed},
-                "mark": {"type": "circle", "opacity": 0.8},
-                "encoding": encoding | {"size": size, "tooltip": tips},
-            }
-        )
-    spec: Spec = {"usermeta": {"most": 680}, "width": "container", "height": 260, "layer": layers}
-    seen = " Dots: the share right in ten groups of subjects by ability." if dots.height else ""
-    return Figure("curves", "Item curves", f"Lines: the model.{seen}", spec, table)
+    dots = " Dots: the share right in ten groups of subjects by ability." if seen else ""
+    return Figure("curves", "Item curves", f"Lines: the model.{dots}", spec, table)
 
 
 def accuracy_by_level(
@@ -228,7 +171,7 @@ def places(names: Sequence[str], wanted: Sequence[str], unknown: str) -> list[in
 def accuracy_by_level_figure(
     cells: pl.DataFrame, table: str = "by_level", group: str = "subject", order: Sequence[str] = (), source: str = ""
 ) -> Figure:
-    """Accuracy per difficulty level with a 95% interval: a colour per group, or a panel where colours do not suffice.
+    """Accuracy per difficulty level with a 95% interval: a hue per group, or a panel in ink where hues do not suffice.
 
     ``cells`` has ``level, accuracy, ci_low, ci_high`` and a column ``group``. Where it has them, ``expected`` becomes a
     dash and ``when`` (before or after training) a hollow or filled dot. ``source`` says where the levels come from.
@@ -239,11 +182,11 @@ def accuracy_by_level_figure(
     panels = len(names) > MODEL_COLOURS
     # What all layers share: level, colour, accuracy and tooltip.
     axis = {"title": None if panels else LEVEL_TITLE, "labelAngle": 0, "ticks": False}
-    base: Spec = {"x": {"field": "level", "type": "ordinal", "axis": axis}, "color": {"value": "@model0"}}
+    base: Spec = {"x": {"field": "level", "type": "ordinal", "axis": axis}, "color": {"value": "@ink"}}
     if not panels:
         base |= {"color": model_colour(names) | {"field": group}, "xOffset": {"field": group, "sort": names}}
         if group != "model":
-            base["color"]["legend"] = {"title": group, "symbolType": "circle", "symbolOpacity": 1}
+            base["color"]["legend"] = {"title": group, "orient": "top", "symbolType": "circle", "symbolOpacity": 1}
     y: Spec = {
         "field": "accuracy",
         "type": "quantitative",
@@ -278,7 +221,7 @@ def accuracy_by_level_figure(
         layers.append({"transform": before, "mark": point | {"fill": "@paper"}, "encoding": dots})
     if panels:
         # An owner and a model's name are wider together than a panel, so they go on two lines.
-        header = {"labelExpr": "split(datum.label, '/')", "labelAnchor": "start", "labelLimit": 160}
+        header = {"labelExpr": "split(datum.label, '/')", "labelAnchor": "start", "labelLimit": 195}
         below = {"title": LEVEL_TITLE, "titleOrient": "bottom", "titleFontSize": 12, "titleFontWeight": "normal"}
         facet = {"field": group, "type": "nominal", "sort": names, "header": header | below}
         panel = {"width": 140, "height": 130, "layer": layers}

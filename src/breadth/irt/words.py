@@ -1,4 +1,4 @@
-"""What a calibration says: flags of items and subjects, findings in plain language, terminal tables."""
+"""What a calibration says: flags of items and subjects, doubts about the scale, details in plain language."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import polars as pl
-from rich.table import Table
-from rich.text import Text
+from scipy import special
 
+from breadth.inference import benjamini_hochberg
 from breadth.irt.diagnostics import Dimension, Patterns
 from breadth.irt.models import MODELS
 from breadth.irt.one_ability import BEYOND_CHANCE
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
-from breadth.results.words import count
+from breadth.results.words import FINDING, count
 
 #: Mean squares above these are worth a note: outfit for single wild answers, infit for a pattern of them.
 WORST_INFIT, WORST_OUTFIT = 1.3, 2.0
@@ -42,9 +41,9 @@ LEAST_LABELLED, LABELS_APART, LABELS_SURE = 5, 0.5, 3.3
 
 NOT_ONE_ABILITY = (
     "the answers do not measure one ability here: {why}. {it} may show a preference for one answer, guessing, or "
-    "several abilities{few}. No key is doubted. Do not use these difficulties and levels; calibrate one test set or "
-    "one kind of item at a time, or leave out subjects at chance level{instead}"
+    "several abilities{few}. No key is doubted. Do not use these difficulties and levels; {remedy}"
 )
+REMEDY = "calibrate one test set or one kind of item at a time, or leave out subjects at chance level{}"
 BY_SLOPES = "{:.0%} of the items run clearly against the scale, and the rank correlation of ability with score is {}"
 BY_COMPONENT = (
     "what the subjects differ in most (first principal component) has a rank correlation of {1} with the score, and "
@@ -56,8 +55,16 @@ UNRELIABLE = (
 )
 
 
-def scale_warning(fit: Mapping[str, Any]) -> str | None:
-    """Why the scale of a calibration cannot be trusted, from the row of its fit; None where nothing speaks against it.
+class NotOneAbility(NamedTuple):
+    """Why answers do not measure one ability, what to do about it, and both in one sentence."""
+
+    why: str
+    remedy: str
+    warning: str
+
+
+def not_one_ability(fit: Mapping[str, Any]) -> NotOneAbility | None:
+    """Why the answers do not measure one ability, from the row of a fit; None where nothing speaks against it.
 
     The rank correlation must be clearly below 0.8 (one-sided 5 %, variance of Bonett and Wright 2000): with few
     subjects slopes are noisy, and ability then strays from the score by chance. Where items share a slope, ability
@@ -70,15 +77,23 @@ def scale_warning(fit: Mapping[str, Any]) -> str | None:
     if rho is not None and n > 3 and abs(rho) < 1:
         highest = math.atanh(rho) + BEYOND_CHANCE * math.sqrt((1 + rho**2 / 2) / (n - 3))
         strays = highest < math.atanh(LEAST_CORRELATION)
-    if against > MOST_AGAINST or strays:
-        few = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item" and n < FEW_SUBJECTS
-        return NOT_ONE_ABILITY.format(
-            why=(BY_COMPONENT if component else BY_SLOPES).format(against, "unknown" if rho is None else f"{rho:.2f}"),
-            it="It" if component else "The scale",
-            few=f"; or {n} subjects are too few for slopes" if few else "",
-            instead=", or see whether the 1PL says the same" if few else "",
-        )
-    reliable = fit.get("reliability")
+    if against <= MOST_AGAINST and not strays:
+        return None
+    few = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item" and n < FEW_SUBJECTS
+    why = (BY_COMPONENT if component else BY_SLOPES).format(against, "unknown" if rho is None else f"{rho:.2f}")
+    remedy = REMEDY.format(", or see whether the 1PL says the same" if few else "")
+    words = {
+        "it": "It" if component else "The scale",
+        "few": f"; or {n} subjects are too few for slopes" if few else "",
+    }
+    return NotOneAbility(why, remedy, NOT_ONE_ABILITY.format(why=why, remedy=remedy, **words))
+
+
+def scale_warning(fit: Mapping[str, Any]) -> str | None:
+    """Why the scale of a calibration cannot be trusted, from the row of its fit; None where it can."""
+    doubt, reliable = not_one_ability(fit), fit.get("reliability")
+    if doubt is not None:
+        return doubt.warning
     return UNRELIABLE.format(reliable) if reliable is not None and reliable < LEAST_RELIABILITY else None
 
 
@@ -132,6 +147,17 @@ AGAINST = (
     .otherwise(pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
 )
 
+#: The same as a p-value of every item that can be judged, and over all of them as a false discovery rate.
+AGAINST_P = pl.when(pl.col("p_correct").is_between(0, 1, "none") & (pl.col("n") >= pl.col("least"))).then(
+    pl.when("own_slopes")
+    .then(pl.col("discrimination") / pl.col("discrimination_se"))
+    .otherwise(pl.col("point_biserial") * pl.col("n").sqrt())
+)
+AGAINST_Q = AGAINST_P.map_batches(
+    lambda z: pl.Series(benjamini_hochberg(special.ndtr(z.fill_null(float("nan")).to_numpy())), nan_to_null=True),
+    return_dtype=pl.Float64,
+)
+
 #: Not clearly with the scale: a slope that is not clearly above 0, or a correlation below 0.
 NOT_CLEAR = (
     pl.when("own_slopes")
@@ -152,7 +178,7 @@ ITEM_RULES = [
     Rule(ItemFlag.ALL_WRONG, pl.col("p_correct") == 0, "every answer is wrong: the difficulty comes from the prior"),
     Rule(
         ItemFlag.WRONG_KEY,
-        AGAINST & pl.col("trusted"),
+        (AGAINST_Q < FINDING) & pl.col("trusted"),
         "able subjects get it wrong more often: the key may be wrong",
     ),
     Rule(
@@ -205,20 +231,19 @@ BROKEN = {
 }
 
 
-def calibration_findings(
+def calibration_details(
     items: pl.DataFrame,
     subjects: pl.DataFrame,
     fit: pl.DataFrame,
     copies: Patterns | None = None,
     dimension: Dimension | None = None,
 ) -> str:
-    """Say whether the scale can be trusted, what was fitted, how hard items are, which are broken, and how it fits.
+    """Say what was fitted, how hard items are, which are broken, and how it fits.
 
     ``copies`` and ``dimension`` are None where that was not checked.
     """
     row = fit.row(0, named=True) if fit.height else {}
-    doubt = scale_warning(row)
-    parts = [] if doubt is None else [f"{doubt[0].upper()}{doubt[1:]}."]
+    doubt, parts = scale_warning(row), []
     if row:
         model, own_slopes = row["model"], False
         if model in MODELS:
@@ -323,70 +348,3 @@ def label_finding(items: pl.DataFrame, own_slopes: bool) -> str | None:
         f"negative one, and {low:.0%} of the {low_n:,} labelled {low_label}. The scale shows which of these answers a "
         "subject prefers."
     )
-
-
-def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
-    """The easiest and hardest items and, between them, some with a note."""
-    known = items.drop_nulls("difficulty").sort("difficulty")
-    noted = items.filter(pl.col("note").is_not_null()).sort("outfit", descending=True, nulls_last=True).head(10)
-    shown, title = items, "Items"
-    if items.height > MOST_ROWS:
-        shown = pl.concat([known.head(5), noted, known.tail(5)]).unique("item", maintain_order=True)
-        title = f"Items: the easiest, the hardest and some with a note, of {items.height:,}"
-    numbers = ["n", "right", "difficulty", "se", "slope", "outfit", "level"]
-    table = make_table(title, ["item", "note"], numbers, width)
-    for row in shown.iter_rows(named=True):
-        cells = [row["item"], row["note"] or "", str(row["n"]), share_text(row["p_correct"])]
-        decimals = (number_text(row[name], 2) for name in ("difficulty_se", "discrimination", "outfit"))
-        low, level, high = row["level_low"], row["level"], row["level_high"]
-        levels = "-" if level is None else str(level) if low == high else f"{level} ({low}-{high})"
-        table.add_row(*map(Text, [*cells, signed_text(row["difficulty"]), *decimals, levels]))
-    return table
-
-
-def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Subjects from the ablest down, the first thirty."""
-    shown = subjects.sort("ability", descending=True, nulls_last=True).head(MOST_ROWS)
-    title = "Subjects" if subjects.height <= MOST_ROWS else f"Subjects: the {MOST_ROWS} ablest of {subjects.height:,}"
-    table = make_table(title, ["subject", "note"], ["n", "ability", "se", "outfit"], width)
-    for row in shown.iter_rows(named=True):
-        cells = [row["subject"], row["note"] or "", str(row["n"]), signed_text(row["ability"])]
-        table.add_row(*map(Text, [*cells, *(number_text(row[name], 2) for name in ("ability_se", "outfit"))]))
-    return table
-
-
-def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Per level: how many items, which difficulties, and how sure their membership is."""
-    rows = (
-        levels.drop_nulls("level")
-        .group_by("level")
-        .agg(
-            pl.len().alias("items"),
-            pl.col("difficulty").min().alias("from"),
-            pl.col("difficulty").max().alias("to"),
-            pl.col("certainty").mean(),
-            (pl.col("level_low") == pl.col("level_high")).mean().alias("sure"),
-        )
-        .sort("level")
-    )
-    numbers = ["level", "items", "from", "to", "certainty", "in one level only"]
-    without = levels["level"].null_count()
-    title = "Difficulty levels, 0 is the easiest"
-    if without:
-        title += f"; {count(without, 'item')} {'has' if without == 1 else 'have'} none"
-    table = make_table(title, [], numbers, width)
-    for level, items, low, high, certainty, sure in rows.iter_rows():
-        table.add_row(
-            str(level), str(items), signed_text(low), signed_text(high), share_text(certainty), share_text(sure)
-        )
-    return table
-
-
-def stability_table(stability: pl.DataFrame, width: int = WIDTH) -> Table:
-    """How alike levels are between two samples of subjects, by sample size."""
-    numbers = ["subjects", "same level", "at most one apart", "rank correlation"]
-    table = make_table("Levels from two samples of different subjects", [], numbers, width)
-    for row in stability.iter_rows(named=True):
-        shares = (share_text(row[name]) for name in ("same_level", "within_one"))
-        table.add_row(f"{row['subjects']:,}", *shares, number_text(row["rank_correlation"], 3))
-    return table

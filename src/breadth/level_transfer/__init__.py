@@ -8,7 +8,7 @@ from breadth.level_transfer.answers import By, trained_groups
 from breadth.level_transfer.figure import gain_by_distance, gain_matrix
 from breadth.level_transfer.gains import Contrast, Gains, contrast
 from breadth.level_transfer.transfer import CellFlag, Effect, Transfer, transfer
-from breadth.level_transfer.words import best_table, gains_table
+from breadth.level_transfer.words import best_table, gains_table, transfer_verdict
 
 __all__ = [
     "By",
@@ -24,4 +24,5 @@ __all__ = [
     "gains_table",
     "trained_groups",
     "transfer",
+    "transfer_verdict",
 ]

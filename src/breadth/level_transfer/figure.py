@@ -12,7 +12,8 @@ import polars as pl
 
 from breadth.level_transfer.words import condition_words
 from breadth.results import Figure
-from breadth.results.figures import Spec, heat_layers, model_colour, sure, tooltip
+from breadth.results.figures import Spec, heat_layers, model_colour, tooltip
+from breadth.results.words import FINDING
 
 #: Which fields of a mark choose the items behind it.
 _DRILL = {"level": "test_level", "model": "model"}
@@ -36,13 +37,13 @@ def gain_matrix(cells: pl.DataFrame, table: str = "cells") -> Figure:
     layers = heat_layers("gain", "text", tips, limit, "gain", "+.0%")
     view: Spec = {"width": {"step": 44}, "height": {"step": 34}, "encoding": {"x": x, "y": y}, "layer": layers}
     computed = [
-        {"calculate": sure(), "as": "sure"},
-        {"calculate": "isValid(datum.q) && datum.q < 0.05", "as": "bold"},
+        {"calculate": f"isValid(datum.q) && datum.q < {FINDING}", "as": "sure"},
+        {"calculate": "datum.sure", "as": "bold"},
         {"calculate": "replace(format(100 * datum.gain, '+.0f'), '-', '−')", "as": "text"},
     ]
     caption = (
-        "Gain over the model before training, in points; level 0 is the easiest. Strong colour: the 95% interval "
-        "excludes 0; bold: also at a false discovery rate of 5%; faded: undecided."
+        "Gain over the model before training, in points; level 0 is the easiest. Strong and bold: a finding (false "
+        "discovery rate below 5%); faded: undecided."
     )
     spec = _in_panels(cells, table, computed, view, {"panel": 44 * cells["test_level"].n_unique() + 90})
     key = "transfer" if by == "train_level" else "strategy"
@@ -54,6 +55,7 @@ def gain_by_distance(cells: pl.DataFrame, table: str = "cells", models: Sequence
     x = {
         "field": "distance",
         "type": "quantitative",
+        "scale": {"nice": False, "padding": 10},
         "axis": {
             "title": "test level minus training level",
             "labelExpr": "datum.value ? format(datum.value, '+d') : '0'",
@@ -63,7 +65,7 @@ def gain_by_distance(cells: pl.DataFrame, table: str = "cells", models: Sequence
     labels = "datum.value ? format(datum.value, '+.0%') : '0'"
     y = {"field": "gain", "type": "quantitative", "axis": {"title": "gain", "labelExpr": labels, "tickCount": 5}}
     model = "model" in cells.columns
-    colour = model_colour(models, legend=False) if model else {"value": "@model0"}
+    colour = model_colour(models, legend=False) if model else {"value": "@ink"}
     tips = tooltip(
         *([("model", "model")] if model else []), ("train_level", "training level"), ("test_level", "test level"),
         ("gain", "gain", "+.1%"), ("ci_low", "from", "+.1%"), ("ci_high", "to", "+.1%"),

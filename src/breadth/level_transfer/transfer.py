@@ -25,7 +25,8 @@ from breadth.level_transfer.gains import (
     pairing_ratio,
 )
 from breadth.records import SCORES, Score, open_study
-from breadth.results import Result, as_chart
+from breadth.results import Result, Verdict, as_chart
+from breadth.results.words import FINDING
 
 if TYPE_CHECKING:
     import altair as alt
@@ -53,10 +54,10 @@ class Transfer(Result):
     ci_low, ci_high, p, q, flag``; ``flag`` is ``no_variation`` where all items gain the same, so that there is no
     interval, and ``one_seed`` where the interval does not include variation between training runs. ``effects``: fading
     with distance and asymmetry (training by level only). ``breaks``: the level at which accuracy drops. ``best``: the
-    best condition per test level and overall, and whether its lead is decided. ``pairing``: standard error of a gain
-    relative to one that is not paired by item, median over cells. ``score``: what is compared; the column ``accuracy``
-    has its name. ``strategies``: the same for strategies, where there
-    are both kinds and ``by`` was not given.
+    best condition per test level and overall, and whether its lead is decided (q < 0.05). ``q`` is over the rows of a
+    frame. ``pairing``: standard error of a gain relative to one that is not paired by item, median over cells.
+    ``score``: what is compared; the column ``accuracy`` has its name. ``strategies``: the same for strategies, where
+    there are both kinds and ``by`` was not given.
     """
 
     cells: pl.DataFrame
@@ -89,11 +90,17 @@ class Transfer(Result):
             figures.append(gain_by_distance(self.cells))
         return as_chart(*figures, tables={"cells": self.cells})
 
-    def summary(self) -> str:
-        """What the study shows, in plain language; "undecided" where intervals cover 0."""
-        from breadth.level_transfer.words import findings
+    def verdict(self) -> Verdict:
+        """Does training on one level help on the others? See :func:`breadth.level_transfer.transfer_verdict`."""
+        from breadth.level_transfer.words import transfer_verdict
 
-        return findings(self)
+        return transfer_verdict(self)
+
+    def details(self) -> str:
+        """What the study shows, in plain language; "undecided" where a result is not a finding."""
+        from breadth.level_transfer.words import transfer_details
+
+        return transfer_details(self)
 
 
 def transfer(
@@ -199,24 +206,30 @@ def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.
     frame = pl.DataFrame(rows, schema=schema | dict.fromkeys(numeric, pl.Float64), orient="row").fill_nan(None)
     if by == "train_level" and all(condition.isdigit() for condition in conditions):
         frame = frame.with_columns(pl.col(by).cast(pl.Int64))
-    q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
     flag = (
         pl.when(pl.col("ci_low").is_null())
         .then(pl.lit(CellFlag.NO_VARIATION.value))
         .when(pl.col("n_seeds") == 1)
         .then(pl.lit(CellFlag.ONE_SEED.value))
     )
-    return frame.with_columns(pl.Series("q", q, nan_to_null=True), flag.alias("flag"))
+    return frame.with_columns(_q(frame), flag.alias("flag"))
 
 
 def _effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
     """Fading and asymmetry, where there is a model for every test level."""
     schema = {"effect": pl.String, **dict.fromkeys(("estimate", "se", "ci_low", "ci_high", "p"), pl.Float64)}
     if by != "train_level" or list(conditions) != [str(j) for j in range(gains.levels)] or gains.levels < 3:
-        return pl.DataFrame(schema=schema)
+        return pl.DataFrame(schema=schema | {"q": pl.Float64})
     effects = [contrast(gains, weights) for weights in distance_weights(gains.levels)]
     rows = [(name.value, one.estimate, one.se, *_interval(one)) for name, one in zip(Effect, effects, strict=True)]
-    return pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
+    frame = pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
+    return frame.with_columns(_q(frame))
+
+
+def _q(frame: pl.DataFrame) -> pl.Series:
+    """False discovery rates over the rows of a frame."""
+    q = benjamini_hochberg(frame["p"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
+    return pl.Series("q", q, dtype=pl.Float64, nan_to_null=True)
 
 
 def _breaks(gains: Gains, conditions: Sequence[str], by: By, seed: int) -> pl.DataFrame:
@@ -237,16 +250,17 @@ def _best(gains: Gains, conditions: Sequence[str]) -> pl.DataFrame:
         each = [contrast(gains, np.outer(row, target)).estimate for row in unit]
         order = np.argsort(each)[::-1]
         first, second = int(order[0]), int(order[1]) if len(conditions) > 1 else None
-        lead, low, high = None, None, None
+        lead, low, high, p = None, None, None, None
         if second is not None:
             ahead = contrast(gains, np.outer(unit[first] - unit[second], target))
-            lead, (low, high, _) = ahead.estimate, _interval(ahead)
-        verdict = "decided" if low is not None and low > 0 else "undecided"
+            lead, (low, high, p) = ahead.estimate, _interval(ahead)
         other = None if second is None else conditions[second]
-        rows.append((j, conditions[first], each[first], other, lead, low, high, verdict))
-    numbers = {"lead": pl.Float64, "ci_low": pl.Float64, "ci_high": pl.Float64, "verdict": pl.String}
+        rows.append((j, conditions[first], each[first], other, lead, low, high, p))
+    numbers = dict.fromkeys(("lead", "ci_low", "ci_high", "p"), pl.Float64)
     schema = {"test_level": pl.Int64, "best": pl.String, "gain": pl.Float64, "second": pl.String, **numbers}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    decided = pl.when(pl.col("q") < FINDING).then(pl.lit("decided")).otherwise(pl.lit("undecided"))
+    return frame.with_columns(_q(frame)).with_columns(verdict=decided)
 
 
 def _interval(of: Contrast) -> tuple[float | None, float | None, float | None]:

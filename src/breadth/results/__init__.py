@@ -3,20 +3,35 @@
 Imports ``records``; every question's package imports this one.
 """
 
-from breadth.results.figures import FORMATS, Control, Figure, as_chart, write_figure
-from breadth.results.result import Result, latex_table, markdown_table, plain_markdown
-from breadth.results.verdict import Answer, Verdict
+from breadth.results.figure_files import FORMATS, write_figure
+from breadth.results.figures import Control, Figure, as_chart
+from breadth.results.result import Result
+from breadth.results.verdict import (
+    ALMOST_ALL,
+    ALMOST_NONE,
+    POWER,
+    SEEN,
+    WORTH_SEEING,
+    Answer,
+    Verdict,
+    about,
+    times_more,
+)
 
 __all__ = [
+    "ALMOST_ALL",
+    "ALMOST_NONE",
     "FORMATS",
+    "POWER",
+    "SEEN",
+    "WORTH_SEEING",
     "Answer",
     "Control",
     "Figure",
     "Result",
     "Verdict",
+    "about",
     "as_chart",
-    "latex_table",
-    "markdown_table",
-    "plain_markdown",
+    "times_more",
     "write_figure",
 ]

@@ -7,48 +7,52 @@ the page does so in the report.
 from __future__ import annotations
 
 import copy
-import os
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-
-from breadth.records import atomic_write, check_target
 
 if TYPE_CHECKING:
     import altair as alt
 
 Spec = dict[str, Any]
 
-#: Width of a figure outside the report, in pixels; a figure may ask for less (``usermeta: most``).
-WIDTH = 860
+#: Width of a figure outside the report, in pixels; a figure may ask for less (``usermeta: most``). Panels that keep
+#: their size may take more.
+WIDTH, WIDEST = 860, 1200
 
-#: Hues after Okabe and Ito (2008), which readers with any kind of colour vision can tell apart. A ninth model repeats
-#: the first.
+#: Space that a panel needs beside its width, for the gap and what the last label of an axis sticks out. As in the page.
+GAP = 30
+
+#: Models that have a hue of their own; in a figure of more models, hue says nothing.
 MODEL_COLOURS = 8
 
-#: Colours of the tokens. Correlations and gains run from blue to orange.
+#: Colours of the tokens. A colour means one thing in every figure and page:
+#:
+#: - ``@model0`` to ``@model7``: the hue is the model (or the subject, where a figure shows single subjects);
+#: - ``@low``, ``@mid``, ``@high``: the sign and size of a correlation or a gain, blue below 0 and orange above;
+#: - ``@ink`` and ``@muted``: everything else, means over models included. ``@strong`` is text on strong cells.
+#:
+#: Before and after training differ by fill, chance is dashed. Readers with protanopia or deuteranopia can tell all
+#: hues of a theme apart, and all have a contrast of 3:1 with the paper (``tests/results/test_figures.py``).
 THEMES: dict[str, dict[str, str]] = {
     "light": {
         "@ink": "#1f2328", "@muted": "#59636e", "@grid": "#e4e7eb", "@paper": "#ffffff", "@blank": "#d9dce0",
-        "@low": "#0072B2", "@mid": "#f3f3f1", "@high": "#D55E00", "@strong": "#ffffff",
-        "@model0": "#0072B2", "@model1": "#D55E00", "@model2": "#009E73", "@model3": "#CC79A7",
-        "@model4": "#B07800", "@model5": "#3A9BD9", "@model6": "#555555", "@model7": "#5E4AA0",
+        "@low": "#1B7BBD", "@mid": "#f3f3f1", "@high": "#D9640A", "@strong": "#000000",
+        "@model0": "#099833", "@model1": "#4A14A8", "@model2": "#F85695", "@model3": "#5A5410",
+        "@model4": "#2C9DA8", "@model5": "#8A1458", "@model6": "#A95CEE", "@model7": "#0B3D10",
     },
     "dark": {
         "@ink": "#e6e9ed", "@muted": "#a3adb8", "@grid": "#30363d", "@paper": "#14171a", "@blank": "#3d444c",
         "@low": "#4BA3DC", "@mid": "#23282d", "@high": "#F08A3C", "@strong": "#0c0e10",
-        "@model0": "#56B4E9", "@model1": "#F08A3C", "@model2": "#2BBF93", "@model3": "#E39CC4",
-        "@model4": "#E6C229", "@model5": "#8FB8FF", "@model6": "#B8B8B8", "@model7": "#B9A5F0",
+        "@model0": "#74F2BE", "@model1": "#AE54DB", "@model2": "#E09DB0", "@model3": "#DBC242",
+        "@model4": "#32D2EF", "@model5": "#D2525F", "@model6": "#7A739F", "@model7": "#2A7A0A",
     },
 }  # fmt: skip
-
-#: Endings of figure files.
-FORMATS = (".html", ".png", ".svg")
 
 FONT = "Helvetica, Arial, sans-serif"
 
@@ -67,7 +71,9 @@ CONFIGS: dict[str, Spec] = {
             "labelColor": theme["@ink"], "titleColor": theme["@muted"], "titleFontWeight": "normal",
             "labelFontSize": 12, "titleFontSize": 11, "labelLimit": 240,
         },
-        "header": {"labelColor": theme["@ink"], "labelFontSize": 12, "labelFontWeight": "bold"},
+        "header": {
+            "labelColor": theme["@ink"], "labelFontSize": 12, "labelFontWeight": "bold", "titleColor": theme["@muted"],
+        },
         "title": {"color": theme["@ink"]},
         "rule": {"color": theme["@muted"]},
         "text": {"color": theme["@ink"]},
@@ -77,8 +83,10 @@ CONFIGS: dict[str, Spec] = {
 
 
 def model_colour(models: Sequence[str], legend: bool = True) -> Spec:
-    """One hue per model, the same in every figure, with a legend above it if there are several models."""
-    scale = {"domain": list(models), "range": [f"@model{k % MODEL_COLOURS}" for k in range(len(models))]}
+    """One hue per model, the same in every figure, with a legend above it if there are several; grey for too many."""
+    if len(models) > MODEL_COLOURS:
+        return {"value": "@muted"}
+    scale = {"domain": list(models), "range": [f"@model{k}" for k in range(len(models))]}
     look = (
         {"orient": "top", "title": None, "symbolType": "circle", "symbolOpacity": 1, "offset": 12}
         if legend and len(models) > 1
@@ -97,14 +105,13 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
     ]
 
 
-def sure(low: str = "ci_low", high: str = "ci_high") -> str:
-    """Expression: the interval lies on one side of 0."""
-    return f"isValid(datum.{low}) && (datum.{low} > 0 || datum.{high} < 0)"
+#: Share of the scale beyond which a cell is so strong that ``@ink`` could not be read on it in every theme.
+STRONG = 0.65
 
 
 def heat_layers(value: str, text: str, tips: list[Spec], limit: float, title: str, legend_format: str) -> list[Spec]:
-    """Squares with numbers: faded where the interval covers 0, grey where there is no number."""
-    known, strong = f"isValid(datum.{value})", f"datum.sure && abs(datum.{value}) > {0.72 * limit}"
+    """Squares with numbers: faded where ``sure`` is false, bold where ``bold`` is true, grey without a number."""
+    known, strong = f"isValid(datum.{value})", f"datum.sure && abs(datum.{value}) > {STRONG * limit}"
     colour = {
         "field": value, "type": "quantitative",
         "scale": {
@@ -203,48 +210,74 @@ class Figure:
 
 
 def as_chart(*figures: Figure, tables: Mapping[str, pl.DataFrame], theme: str = "light") -> alt.TopLevelMixin:
-    """One Altair chart of one or several figures, below each other, with their data."""
+    """One Altair chart of one or several figures, below each other, with their data.
+
+    Its ``usermeta`` keeps the figures as they were, so that :func:`breadth.results.write_figure` can write a page that
+    follows the reader's theme and width.
+    """
     import altair as alt
 
     used: set[str] = set()
-    parts = [_standalone(figure, tables, used) for figure in figures]
+    drafts = [_bound(figure) for figure in figures]
+    _collect_tables(drafts, used)
+    panels = [_panels(draft, tables[figure.table]) for figure, draft in zip(figures, drafts, strict=True)]
+    parts = [_standalone(*given) for given in zip(figures, drafts, panels, strict=True)]
     spec: Spec = parts[0] if len(parts) == 1 else {"vconcat": parts, "spacing": 36}
     if len(parts) > 1:
         spec["resolve"] = {"scale": {"color": "independent"}}
         spec["params"] = list({param["name"]: param for part in parts for param in part.pop("params", [])}.values())
     colours = THEMES[theme]
-    spec |= {
+    drawn = themed(spec, colours) | {
         "$schema": alt.SCHEMA_URL,
-        "datasets": {name: tables[name].to_dicts() for name in sorted(used)},
         "config": CONFIGS[theme] | {"background": colours["@paper"]},
+        "usermeta": {
+            "figures": [
+                {"title": figure.title, "caption": figure.caption, "spec": draft, "panels": number}
+                for figure, draft, number in zip(figures, drafts, panels, strict=True)
+            ]
+        },
     }
-    chart: alt.TopLevelMixin = alt.Chart.from_dict(themed(spec, colours))
+    chart: alt.TopLevelMixin = alt.Chart.from_dict(drawn)
+    # Altair would check every row against its schema, which takes minutes for large tables.
+    chart.datasets = {name: tables[name].to_dicts() for name in sorted(used)}  # type: ignore[attr-defined]
     return chart
 
 
-def _standalone(figure: Figure, tables: Mapping[str, pl.DataFrame], used: set[str]) -> Spec:
-    """The specification with title, fixed width and inputs for its controls; adds the tables it needs to ``used``."""
+def _bound(figure: Figure) -> Spec:
+    """The specification with an input for each of its controls."""
     spec = copy.deepcopy(figure.spec)
-    _collect_tables(spec, used)
-    hint = spec.pop("usermeta", {})
-    width = min(WIDTH, hint.get("most", WIDTH))
-    if "facet" in spec:
-        facet = spec["facet"].get("field")
-        frame = tables[figure.table]
-        panels = frame[facet].n_unique() if facet in frame.columns else hint.get("panels", 1)
-        least = hint.get("panel") or hint.get("least", 220)
-        if facet is not None:
-            spec["columns"] = max(1, min(panels, (1200 if hint.get("panel") else width) // least))
-        if not hint.get("panel") and "width" not in spec["spec"]:
-            spec["spec"]["width"] = width // spec.get("columns", 1) - 50
-    elif spec.get("width") == "container":
-        spec["width"] = width
     inputs = {control.name: control for control in figure.controls}
     for param in spec.get("params", []):
         if param["name"] in inputs:
             values, labels = zip(*inputs[param["name"]].options, strict=True)
             bound = {"input": inputs[param["name"]].kind, "options": list(values), "labels": list(labels)}
             param["bind"] = bound | {"name": f"{inputs[param['name']].label} "}
+    return spec
+
+
+def _panels(spec: Spec, frame: pl.DataFrame) -> int:
+    """How many panels a figure has."""
+    field = spec.get("facet", {}).get("field")
+    number: int = frame[field].n_unique() if field in frame.columns else spec.get("usermeta", {}).get("panels", 1)
+    return number
+
+
+def _standalone(figure: Figure, draft: Spec, panels: int) -> Spec:
+    """The specification with title and fixed width."""
+    spec = copy.deepcopy(draft)
+    hint = spec.pop("usermeta", {})
+    width = min(WIDTH, hint.get("most", WIDTH))
+    if "facet" in spec and hint.get("panel"):
+        spec["columns"] = max(1, min(panels, WIDEST // hint["panel"]))
+    elif "facet" in spec:
+        room = width - hint.get("pad", 60) - 12
+        most = max(1, min(panels, (room + GAP) // (hint.get("least", 220) + GAP)))
+        columns = 1 if "row" in spec["facet"] else math.ceil(panels / math.ceil(panels / most))
+        spec["spec"]["width"] = (room - GAP * (columns - 1)) // columns
+        if "row" not in spec["facet"]:
+            spec["columns"] = columns
+    elif spec.get("width") == "container":
+        spec["width"] = width
     style = {"anchor": "start", "fontSize": 15, "subtitleFontSize": 12, "subtitleColor": "@muted", "offset": 12}
     spec["title"] = {"text": figure.title, "subtitle": textwrap.wrap(figure.caption, 120) or [""], **style}
     return spec
@@ -262,22 +295,6 @@ def _collect_tables(value: Any, used: set[str]) -> None:
             _collect_tables(entry, used)
 
 
-def write_figure(chart: Any, path: str | os.PathLike[str], heading: str, finding: str = "") -> Path:
-    """Write an Altair chart; the ending of ``path`` chooses the format. HTML shows the finding above the figure."""
-    import vl_convert
-
-    target = check_target(path, FORMATS)
-    kind, spec = target.suffix.lower(), chart.to_dict()
-    if kind == ".html":
-        content = _page(spec, heading, finding).encode()
-    elif kind == ".svg":
-        content = vl_convert.vegalite_to_svg(spec).encode()
-    else:
-        content = vl_convert.vegalite_to_png(spec, scale=2)
-    atomic_write(target, lambda temporary: temporary.write_bytes(content))
-    return target
-
-
 @cache
 def vega_library() -> str:
     """Vega, Vega-Lite and vega-embed as one script, from the installed package."""
@@ -285,11 +302,3 @@ def vega_library() -> str:
 
     library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return library.replace("</script", "<\\/script")
-
-
-def _page(spec: Spec, heading: str, finding: str) -> str:
-    """Render the page; ``tojson`` escapes every character that could end the script early."""
-    from jinja2 import Environment, PackageLoader
-
-    page = Environment(loader=PackageLoader("breadth.results"), autoescape=True).get_template("figure.html")
-    return page.render(spec=spec, heading=heading, finding=finding, library=vega_library())

@@ -1,15 +1,17 @@
-"""What every result can do: print a short table, show as HTML in a notebook, and export to pandas, Markdown, LaTeX."""
+"""What every result can do: answer first, print a short table, show as HTML, and export to pandas, Markdown, LaTeX."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from breadth.errors import InputError, did_you_mean, listed
+from breadth.records import cell_text, latex_table, markdown_table
+from breadth.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -19,7 +21,7 @@ SHOWN_ROWS = 10
 
 
 class Result(ABC):
-    """Base of what an analysis returns: tidy polars frames, a summary in words, warnings, a figure."""
+    """Base of what an analysis returns: tidy polars frames, a verdict, details in words, warnings, a figure."""
 
     warnings: tuple[str, ...]
 
@@ -27,9 +29,18 @@ class Result(ABC):
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Every frame by name, the main one first."""
 
+    def verdict(self) -> Verdict | None:
+        """The answer to the question that the analysis asks; None where it asks none."""
+        return None
+
     @abstractmethod
+    def details(self) -> str:
+        """What lies behind the verdict, in plain language."""
+
     def summary(self) -> str:
-        """The answer in plain language."""
+        """The verdict, a line each for the answer, the strongest findings and what is needed; then the details."""
+        verdict = self.verdict()
+        return "\n\n".join(part for part in ("\n".join(verdict.lines()) if verdict else "", self.details()) if part)
 
     def table(self, name: str | None = None) -> pl.DataFrame:
         """One frame by name; the main one by default."""
@@ -59,14 +70,17 @@ class Result(ABC):
         return latex_table(self.table(table))
 
     def __str__(self) -> str:  # noqa: D105
-        frame = self.table()
+        frame, verdict = self.table(), self.verdict()
         shown = markdown_table(frame.head(SHOWN_ROWS))
         more = f"... {frame.height - SHOWN_ROWS:,} more rows" if frame.height > SHOWN_ROWS else ""
+        answer = "\n".join(verdict.lines()) if verdict else ""
         warnings = [f"warning: {line}" for line in self.warnings]
-        return "\n\n".join(part for part in (*warnings, f"{shown}\n{more}".strip(), self.summary()) if part)
+        return "\n\n".join(part for part in (answer, *warnings, f"{shown}\n{more}".strip(), self.details()) if part)
 
     def _repr_html_(self) -> str:
-        frame = self.table()
+        frame, verdict = self.table(), self.verdict()
+        answer, *others = map(escape, verdict.lines()) if verdict else [""]
+        lines = "".join(f"<p>{line}</p>" for line in (f"<strong>{answer}</strong>" if answer else "", *others) if line)
         warnings = "".join(f"<p><strong>Warning:</strong> {escape(line)}</p>" for line in self.warnings)
         head = "".join(f"<th>{escape(name)}</th>" for name in frame.columns)
         rows = "".join(
@@ -74,51 +88,6 @@ class Result(ABC):
             for row in frame.head(SHOWN_ROWS).iter_rows()
         )
         more = f"<p>{frame.height - SHOWN_ROWS:,} more rows</p>" if frame.height > SHOWN_ROWS else ""
-        summary = "".join(f"<p>{escape(part)}</p>" for part in self.summary().split("\n\n"))
-        return f"{warnings}{summary}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-
-
-def cell_text(value: Any) -> str:
-    """A cell for readers: three decimals, or three digits for very small and large numbers; empty for null."""
-    if value is None:
-        return ""
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
-
-
-def plain_markdown(text: str) -> str:
-    """Text that Markdown, and the HTML made of it, show as it is."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for mark in "\\`*_[]|":
-        escaped = escaped.replace(mark, f"\\{mark}")
-    return escaped.replace("\n", " ")
-
-
-def markdown_table(frame: pl.DataFrame) -> str:
-    """A frame as a Markdown table."""
-    lines = ["| " + " | ".join(map(plain_markdown, frame.columns)) + " |", "|" + "---|" * frame.width]
-    lines += ["| " + " | ".join(plain_markdown(cell_text(cell)) for cell in row) + " |" for row in frame.iter_rows()]
-    return "\n".join(lines)
-
-
-def latex_table(frame: pl.DataFrame) -> str:
-    """A frame as a LaTeX tabular; numbers are aligned right."""
-    columns = "".join("r" if dtype.is_numeric() else "l" for dtype in frame.dtypes)
-    rows = [" & ".join(_latex(cell_text(cell)) for cell in row) + r" \\" for row in frame.iter_rows()]
-    head = " & ".join(map(_latex, frame.columns)) + r" \\"
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
-    )
-
-
-def _latex(text: str) -> str:
-    special = {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    }
-    special |= {mark: f"\\{mark}" for mark in "&%$#_{}"}
-    return "".join(special.get(letter, letter) for letter in text)
+        details = "".join(f"<p>{escape(part)}</p>" for part in self.details().split("\n\n") if part)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+        return f"{lines}{warnings}{table}{details}"

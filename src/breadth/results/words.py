@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: What is called a finding remains with the false discovery rate at this level.
+FINDING = 0.05
+
 #: Scores as a sentence names them.
 SCORE_WORDS = {
     "accuracy": "accuracy",
@@ -20,11 +23,17 @@ def points(value: float | None) -> str:
     return "an unknown number of points" if value is None else f"{100 * value:+.0f} points".replace("-", "−")
 
 
-def interval(row: Mapping[str, Any]) -> str:
-    """The ends of an interval of accuracies in points; empty where there is none."""
+def change(value: float | None, share: bool = True) -> str:
+    """A difference of scores, with its sign: in points if they are shares."""
+    return points(value) if share or value is None else f"{value:+.3g}".replace("-", "−")
+
+
+def interval(row: Mapping[str, Any], share: bool = True) -> str:
+    """The ends of an interval of scores, in points if they are shares; empty where there is none."""
     if row.get("ci_low") is None:
         return ""
-    return f"{100 * row['ci_low']:+.0f} to {100 * row['ci_high']:+.0f}".replace("-", "−")
+    ends = (row["ci_low"], row["ci_high"])
+    return " to ".join(f"{100 * end:+.0f}" if share else f"{end:+.3g}" for end in ends).replace("-", "−")
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
