@@ -5,6 +5,7 @@ READY := .venv/.ready
 PEERS := .venv-peers/.ready
 HARNESS := .venv-lm-eval/.ready
 INSPECT := .venv-inspect/.ready
+AXE := .venv/axe/node_modules/axe-core/axe.min.js
 
 .PHONY: setup browser demo test coverage lint docs bench figures clean
 
@@ -16,18 +17,23 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/breadth demo --into demo
+	$(BIN)/breadth demo --train --into demo
 
 # Debian's Chromium, where it is missing and may be installed; without it the tests in a browser are skipped.
 browser:
 	@command -v chromium > /dev/null || (apt-get update && apt-get install -y chromium) > /dev/null 2>&1 \
 	  || echo "no chromium here: the tests in a browser will be skipped (apt-get install chromium)"
 
-test: $(READY) browser
+# The rules by which a page is accessible, run in that browser; without npm these tests are skipped.
+$(AXE): $(READY)
+	@npm install --silent --no-audit --no-fund --prefix .venv/axe axe-core@4.14.0 > /dev/null 2>&1 \
+	  || echo "no axe-core: the tests of accessibility will be skipped (they need npm and its registry)"
+
+test: $(READY) browser $(AXE)
 	$(BIN)/python -m pytest
 
 # Which lines the tests run: tracing them takes two to three times as long, so it is not part of every run.
-coverage: $(READY) browser
+coverage: $(READY) browser $(AXE)
 	$(BIN)/python -m pytest --cov=breadth --cov-report=term:skip-covered
 
 lint: $(READY)

@@ -103,9 +103,9 @@ def renewed(match: re.Match[str], folder: Path) -> str:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory):
-    """The files that ``breadth demo --simulated`` writes."""
+    """The files that ``breadth demo`` writes."""
     folder = tmp_path_factory.mktemp("demo")
-    run("breadth demo --simulated --into .", folder)
+    run("breadth demo --into .", folder)
     return [folder / name for name in DEMO]
 
 

@@ -47,12 +47,28 @@ def test_a_directory_of_matrices_and_the_headline(breadth, tmp_path):
     both = breadth("calibrate", tmp_path / "sets", "--model", "2pl", "--chance", 0.5, "--out", tmp_path / "c.csv")
     assert both.stderr.startswith("warning: the answers do not measure one ability here")
     text = " ".join(both.stdout.split())
-    assert "The answers do not measure one ability here" in text
+    assert "No: the answers do not measure one ability here" in text
     assert "Chance is 50%: " in text
     assert "wrong key" not in text + both.stderr
     assert pl.read_csv(tmp_path / "c.csv")["item"][0] == "hans / q0"
     one = breadth("calibrate", tmp_path / "sets", "--testset", "snli")
     assert "80 subjects x 30 items" in " ".join(one.stdout.split())
+
+
+def test_names_of_other_tools_are_recognised_and_said(breadth, tmp_path):
+    generator = np.random.default_rng(0)
+    rows = [
+        {"model": f"gpt-{i}", "task": "arc", "question_id": j, "is_correct": bool(generator.random() < 0.3 + 0.02 * i)}
+        for i in range(20)
+        for j in range(15)
+    ]
+    pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
+    out = breadth("calibrate", tmp_path / "answers.csv")
+    assert out.stderr.splitlines()[:2] == [
+        "  20 models (model) x 15 items (question_id) of 1 test set (task); right or wrong: is_correct",
+        "  wrong? rename columns to model, step, testset, item, correct",
+    ]
+    assert "20 subjects x 15 items" in " ".join(out.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,32 @@ def test_tables_summary_and_files(breadth, table, tmp_path):
     assert pl.read_csv(tmp_path / "pairs.csv").height == 45
 
 
+def test_columns_are_recognised_and_said(breadth, table):
+    options = ("--control", "in_domain", "--by", "run", "--order", "step")
+    known, given = breadth("correlate", table), breadth("correlate", table, *options)
+    assert known.stdout == given.stdout
+    assert known.stderr.splitlines() == [
+        "  3 runs (run) x 41 steps (step); in-domain: in_domain; test sets: 6 (negation, word_order, numbers, "
+        "formal_style, ...)",
+        "  wrong? --by, --order, --control, --testsets",
+    ]
+    assert not given.stderr
+
+
+def test_an_export_of_wandb(breadth, table, tmp_path):
+    logged = pl.read_csv(table).rename(
+        {"run": "run_name", "step": "Step", "in_domain": "eval/mnli_acc", "negation": "eval/hans_acc",
+         "science": "eval/anli_acc", "numbers": "train/loss"}
+    )  # fmt: skip
+    logged = logged.drop("word_order", "formal_style", "coreference").with_columns(_timestamp=1.7e9 + pl.col("Step"))
+    logged.write_csv(tmp_path / "wandb.csv")
+    out = breadth("correlate", tmp_path / "wandb.csv")
+    assert out.stderr.splitlines()[:2] == [
+        "  3 runs (run_name) x 41 steps (Step); in-domain: eval/mnli_acc; test sets: 2 (eval/hans_acc, eval/anli_acc)",
+        "  ignored: train/loss (training), _timestamp (time); wrong? --by, --order, --control, --testsets",
+    ]
+
+
 def test_options_reach_the_verb(breadth, table):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--testsets", "negation,sci*", "--by", "run", "--order", "step",
@@ -43,8 +69,8 @@ def test_direction_and_robust(breadth, table):
 
 def test_item_counts(breadth, table):
     out = breadth(
-        "correlate", table, "--control", "in_domain", "--testsets", "negation,science", "--item-counts",
-        "in_domain=9000,negation=20000,science=20000",
+        "correlate", table, "--control", "in_domain", "--testsets", "negation,science", "--by", "none", "--order",
+        "none", "--item-counts", "in_domain=9000,negation=20000,science=20000",
     )  # fmt: skip
     assert "r_corr" in out.stdout
 
@@ -53,14 +79,15 @@ def test_item_counts(breadth, table):
     ("arguments", "message"),
     [
         (["--control", "in_domian"], "Did you mean in_domain?"),
-        ([], "name the in-domain column with --control"),
+        (["--testsets", "science,negation,in_domain"], "name the in-domain column with --control"),
         (["--control", "in_domain", "--testsets", "science"], "at least 2"),
         (["--control", "in_domain", "--testsets", "science,in_domain"], "both control and test set"),
         (["--control", "in_domain", "--item-counts", "science"], "is not NAME=NUMBER"),
-        (["--control", "in_domain", "--figure", "x.pdf"], "use .html, .png, .svg"),
+        (["--control", "in_domain", "--figure", "x.gif"], "use .html, .pdf, .png, .svg"),
         (["--control", "in_domain", "--out", "x.doc"], "cannot tell the format"),
         (["--control", "in_domain", "--out", "nowhere/x.csv"], "there is no directory nowhere"),
-        (["--control", "in_domain", "--order", "step"], "Add --by run"),
+        (["--control", "in_domain", "--order", "step", "--by", "none"], "Add --by run"),
+        (["--control", "in_domain", "--order", "none", "--windows", "2"], "--windows needs --order"),
         (["--control", "in_domain", "--adjust", "quadratic"], "gam, linear"),
         (["--control", "in_domain", "--ci", "wide"], "auto, iid, ar"),
         (["--control", "in_domain", "--method", "kendall"], "spearman"),

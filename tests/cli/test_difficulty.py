@@ -9,6 +9,9 @@ def test_profile(breadth, answers, calibration, tmp_path):
         tmp_path / "p.csv", "--figure", tmp_path / "p.svg",
     )  # fmt: skip
     assert "m1 minus m2" in out.stdout
+    assert out.stdout.startswith(
+        ("Yes: m1 and m2 differ", "It depends: m1 and m2", "Not enough data: m1 and m2 do not")
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"p.csv", "p.differences.csv", "p.svg"}
     wide = breadth("profile", answers, "--calibration", calibration)
     assert max(map(len, wide.stdout.splitlines())) <= 100

@@ -10,7 +10,7 @@ import pytest
 import breadth as package
 
 PANELS = {
-    "Measure": ["run", "import", "demo"],
+    "Measure": ["init", "run", "import", "demo"],
     "Analyse": [
         "correlate",
         "calibrate",
@@ -23,7 +23,7 @@ PANELS = {
         "difficulty-vs",
     ],
     "Show": ["report", "view"],
-    "Manage": ["export", "get", "validate", "ls"],
+    "Manage": ["export", "get", "show", "validate", "ls"],
 }
 VERBS = [verb for verbs in PANELS.values() for verb in verbs]
 
@@ -44,6 +44,7 @@ def test_verbs_are_grouped(breadth):
         if entry:
             verbs.setdefault(panel, []).append(entry[1])
     assert verbs == PANELS
+    assert "Exit codes: 0 answered, 1 a run failed, 2 bad input, 3 a threshold" in plain(out)
     assert breadth("--version").stdout.startswith("breadth ")
 
 

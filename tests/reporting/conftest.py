@@ -28,6 +28,22 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def levels_report(levels_study, tmp_path_factory):
+    """The page of the study by levels."""
+    import breadth
+
+    return breadth.report(levels_study.folder, out=tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(scope="session")
+def levels_data(levels_study):
+    """What that page is made of."""
+    from breadth.reporting import build_report
+
+    return build_report(levels_study.folder)
+
+
 @pytest.fixture
 def open_page(browser):
     """Open a page and watch it: console errors and requests that leave it are collected in ``page.trouble``."""
@@ -49,6 +65,7 @@ def open_page(browser):
             "request", lambda request: None if request.url.startswith(allowed) else page.trouble.append(request.url)
         )
         page.until = lambda expression, seconds=30: until(page, expression, seconds)
+        page.ready = lambda: page.until("document.documentElement.dataset.ready === 'yes'", 60)
         page.goto(url)
         yield page
         assert page.trouble == []

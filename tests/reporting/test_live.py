@@ -145,9 +145,29 @@ def test_a_study_that_has_not_begun_waits(serve, simulated_study, tmp_path):
     assert json.loads(ask("/study/empty/state.json")[1])["done"] == 0
 
 
+def test_a_directory_that_is_not_there_yet_is_waited_for(serve, simulated_study, tmp_path):
+    folder = tmp_path / "<b>later"
+    _, ask = serve(folder)
+    status, text, _ = ask("/")
+    assert status == 200
+    assert "does not exist yet" in text
+    assert "--into" in text
+    assert "<b>later" not in text
+    assert 'http-equiv="refresh"' in text
+    assert ask("/study/later")[0] == 404
+    folder.mkdir()
+    assert "holds no study yet" in ask("/")[1]
+    shutil.copytree(simulated_study.folder, folder / "one")
+    assert "96 of 96" in ask("/")[1]  # a list of studies
+    shutil.rmtree(folder)
+    shutil.copytree(simulated_study.folder, folder)
+    assert 'id="live-text"' in ask("/")[1]  # the page of the study itself
+
+
 def test_mistakes_are_one_line(tmp_path, serve, simulated_study):
+    (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is not a directory"):
-        view(tmp_path / "nothing")
+        view(tmp_path / "file")
     port, _ = serve(simulated_study.folder)
     with pytest.raises(InputError, match=f"--port {port}: cannot be used"):
         view(simulated_study.folder, port=port)
@@ -229,12 +249,13 @@ def test_the_page_grows_while_a_run_writes(serve, beginning, simulated_study, op
         page.wait_for_selector('[data-figure="profile"] .plot[data-drawn]')
         command = [sys.executable, "-c", FEED, simulated_study.folder / "runs" / name, beginning / "runs" / name]
         feeding = subprocess.Popen(list(map(str, command)))
-        count = f"breadth.rows('trajectories').filter((row) => row.run === '{name}' && row.testset === 'plain').length"
+        mine = f"row.run === '{name}' && row.testset === 'plain'"
+        count = f"(async () => (await breadth.rows('trajectories')).filter((row) => {mine}).length)()"
         before = page.evaluate(count)
-        page.until(f"{count} > {before}", 30)
+        page.until(f"{count}.then((rows) => rows > {before})", 30)
         assert feeding.wait(timeout=60) == 0
         page.until("document.getElementById('live-text').textContent.includes('45 of 96')", 30)
-        page.until(f"{count} === 24", 30)
+        page.until(f"{count}.then((rows) => rows === 24)", 30)
         page.until("document.querySelector('#main .numbers').textContent.includes('45')", 30)
         assert page.locator("#live-runs tbody tr").count() == 4
 

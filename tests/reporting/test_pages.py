@@ -6,9 +6,18 @@ import polars as pl
 import pytest
 import vl_convert
 
-from breadth.records import open_study
+from breadth.records import open_study, plain_markdown
 from breadth.reporting import ReportData, build_report
-from breadth.reporting.pages import ASSETS, payload, render_html, render_json, render_markdown, script_json
+from breadth.reporting.pages import (
+    ASSETS,
+    SCRIPTS,
+    narrow,
+    payload,
+    render_html,
+    render_json,
+    render_markdown,
+    script_json,
+)
 from breadth.results.figures import CONFIGS, THEMES, themed
 
 EVIL = "</script><script>alert(1)</script>"
@@ -65,18 +74,19 @@ def test_tables_reach_the_page_whole(data):
 def test_json_is_whole_and_has_no_nan(data):
     report = json.loads(render_json(data), parse_constant=lambda word: pytest.fail(f"{word} in the data"))
     assert report["tables"]["gains"] == data.table("gains").to_dicts()
-    assert list(report["findings"]) == ["overview", "training", "carry_over", "difficulty", "items", "methods"]
+    assert list(report["findings"]) == [section.key for section in data.contents]
 
 
 def test_text_is_escaped_everywhere(data):
-    items = data.table("items").with_columns(
-        text=pl.lit(EVIL), label=pl.lit(EVIL), item=EVIL + pl.col("item"), doubt=pl.lit(EVIL)
-    )
+    names = {"text": pl.lit(EVIL), "label": pl.lit(EVIL), "item": EVIL + pl.col("item")}
+    items = data.table("items").with_columns(**names, doubt=pl.lit(EVIL))
     contents = {
-        section: replace(content, finding=EVIL, details=[EVIL], absent=[EVIL], shown={"Items": items})
+        section: replace(content, finding=EVIL, details=[EVIL], absent=[EVIL], shown={EVIL: items})
         for section, content in data.contents.items()
     }
-    evil = ReportData(replace(data.study, warnings=(EVIL,)), {**data.tables, "items": items}, contents)
+    columns = {"premise": pl.lit(EVIL), "label": pl.lit(EVIL), "item": EVIL + pl.col("item")}
+    study = replace(data.study, warnings=(EVIL,), items=data.study.items.with_columns(**columns), _parts=())
+    evil = ReportData(study, {**data.tables, "items": items}, contents)
     evil.headings, evil.study_file, evil.environments = (EVIL, EVIL), EVIL, [{"runs": EVIL}]
     page = render_html(evil)
     assert EVIL not in page
@@ -88,11 +98,45 @@ def test_text_is_escaped_everywhere(data):
     assert "\u2028" not in script_json("\u2028")
 
 
+def test_markdown_pastes_into_an_issue(data):
+    text = render_markdown(data)
+    lines = text.splitlines()
+    assert lines[0] == "# simulated"
+    first = next(iter(data.contents.values()))
+    verdict = next(line for line in lines if line.startswith("**"))
+    assert verdict == f"**{plain_markdown(first.lines[0])}**"
+    assert lines.index(verdict) < 8  # name, description and the title of the section come before it
+    tables = [line for line in lines if line.startswith("|")]
+    assert max(line.replace("\\|", "").count("|") for line in tables) <= 7  # six columns
+    assert max(map(len, lines)) < 1500
+    opened = 0
+    rows = 0
+    for line in lines:
+        opened += line.count("<details>") - line.count("</details>")
+        rows = rows + 1 if line.startswith("|") and not opened else 0
+        assert rows <= 22  # a head of two lines, and twenty rows
+    assert opened == 0
+    shown, _, folded = text.partition("<details><summary>Study file</summary>")
+    assert "evaluate: {every" in folded
+    assert "evaluate: {every" not in shown
+
+
+def test_narrow_tables_keep_what_differs():
+    rows = {"model": ["m", "m"], "testset": ["a", "b"], "r": [0.123456, None], "ci_low": [0.1, None]}
+    frame = pl.DataFrame(rows | {"ci_high": [0.2, None], "n": [1200, 3], "p": [0.00012, 1.0], "long": ["x" * 90, "y"]})
+    table, constant = narrow(frame)
+    assert constant == ["model m"]
+    assert table.columns == ["testset", "r", "95% interval", "n", "p", "long"]
+    assert table.row(0)[:5] == ("a", "0.12", "0.10 to 0.20", "1,200", "< 0.001")
+    assert len(table["long"][0]) <= 60
+    assert table.row(1) == ("b", "", "", "3", "1.00", "y")
+
+
 def test_nothing_is_fetched(data):
     page = render_html(data)
     assert "connect-src 'none'" in page
     assert "unsafe-eval" not in page.split("<body>")[0]
-    for name in ("figures.js", "items.js", "page.js", "report.css"):
+    for name in (*SCRIPTS, "report.css"):
         asset = (ASSETS / name).read_text()
         assert "http" not in asset
         assert asset in page

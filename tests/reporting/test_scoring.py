@@ -3,12 +3,14 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import norm
 
 import breadth
 from breadth.records import open_study
 from breadth.reporting import ReportData
 from breadth.reporting.accuracy import score_profile
-from breadth.reporting.scores import answer_shares, changes_table
+from breadth.reporting.scoring import answer_shares, changes_table
+from breadth.results import Answer
 
 
 def test_shares_of_three_answers_come_from_what_was_said(write_study, tmp_path):
@@ -54,3 +56,64 @@ def test_the_table_of_changes_says_which_sets_follow(simulated_study):
     cells = [list(column.cells) for column in table.columns]
     assert len(cells[0]) == result.changes.height
     assert {"in-domain"} < set(cells[-1]) <= {"in-domain", "yes", "in part", "no", "undecided"}
+
+
+def leaning(sensitivity, lean, subjects=1, items=400):
+    """Answers of subjects that were evaluated once, with the log-odds of the right answer."""
+    generator = np.random.default_rng(0)
+    sign = np.tile([1.0, -1.0], items // 2)
+    frames = []
+    for index in range(subjects):
+        margin = sign * (sign * sensitivity + lean * (index + 1) + generator.normal(size=items))
+        label = np.where(sign > 0, "no", "yes")
+        rows = {"item": range(items), "label": label, "margin": margin, "correct": (margin > 0).astype(int)}
+        frames.append(pl.DataFrame({"subject": f"m{index}", "testset": "t", **rows}))
+    return pl.concat(frames)
+
+
+def test_a_lean_that_costs_accuracy_is_found():
+    verdict = breadth.scores(leaning(1.0, 2.0)).verdict()
+    assert verdict.answer is Answer.NO
+    assert verdict.reason == (
+        "accuracy shows which answer models lean to: leaning to one answer costs at least 5 points of accuracy in 1 of "
+        "1 case (subject x test set)."
+    )
+    scores = breadth.scores(leaning(1.0, 2.0)).scores.row(0, named=True)
+    cost = 100 * (norm.cdf(scores["dprime"] / 2) - scores["balanced"])
+    assert int(verdict.findings.split("costs ")[1].split()[0]) == pytest.approx(cost, abs=1.5)
+    assert f"m0 on t says no in {scores['share']:.0%} of its answers" in verdict.findings
+    assert breadth.scores(leaning(1.0, 0.0)).verdict().answer is Answer.YES
+    assert breadth.scores(leaning(1.0, 0.3, subjects=3)).verdict().answer is Answer.DEPENDS
+
+
+def test_changes_through_training(simulated_study):
+    result = breadth.scores(simulated_study.folder)
+    verdict = result.verdict()
+    found = result.found_changes
+    assert found["found"].sum() > 0
+    assert found.filter(~pl.col("found"))["flag"].null_count() == found.filter(~pl.col("found")).height
+    biased = (found["flag"] == "bias").sum()
+    assert f"{biased} of {found['found'].sum()} changes of accuracy (model x test set)" in verdict.reason
+    changed = result.changes.with_columns(flag=pl.lit("bias"), p=pl.lit(1e-9))
+    assert replace(result, changes=changed).verdict().answer is Answer.NO
+    unclear = replace(result, changes=result.changes.with_columns(p=pl.lit(0.9), flag=pl.lit("bias")))
+    assert unclear.verdict().answer is Answer.UNKNOWN
+    assert "more often" not in unclear.details(), "a change that is no finding is not called bias"
+
+
+def test_a_lean_that_swings_on_the_way_is_not_overlooked(simulated_study):
+    result = breadth.scores(simulated_study.folder)
+    steady = result.scores.with_columns(share=pl.lit(0.5))
+    wide = steady.with_columns(share=pl.when(pl.col("step") > 0).then(0.95).otherwise(0.05))
+    unbiased = replace(result, changes=result.changes.with_columns(flag=pl.lit(None, dtype=pl.String)))
+    assert replace(unbiased, scores=steady).verdict().answer is Answer.YES
+    swinging = replace(unbiased, scores=wide).verdict()
+    assert swinging.answer is Answer.DEPENDS
+    assert "the lean to an answer swings during training in model-a" in swinging.reason
+
+
+def test_without_labels_nothing_is_known():
+    table = leaning(1.0, 0.0).drop("label", "margin")
+    verdict = breadth.scores(table).verdict()
+    assert verdict.answer is Answer.UNKNOWN
+    assert "what a model can tell apart is not known" in verdict.reason

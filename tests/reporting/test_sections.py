@@ -2,7 +2,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -12,8 +11,7 @@ import breadth
 from breadth.errors import InputError
 from breadth.records import StudyStore
 from breadth.reporting import build_report
-from breadth.reporting.data import MOST_MODELS
-from breadth.reporting.figures import profile_figure
+from breadth.reporting.about import MOST_MODELS
 
 
 @pytest.fixture(scope="module")
@@ -51,19 +49,18 @@ def test_accuracies_are_means_of_answers(data, simulated_study):
 def test_findings_hold_numbers(data, with_levels):
     for built in (data, with_levels):
         for section, content in built.contents.items():
-            assert content.finding, section.key
-            for text in (content.finding, *content.details, *content.absent):
+            assert content.lines, section.key
+            for text in (*content.lines, *content.details, *content.absent):
                 assert "None" not in text
                 assert "nan" not in text.split()
 
 
 def test_the_verdict_counts_gains_and_correlations(data):
     gains = data.table("gains").filter(~pl.col("in_domain"))
-    finding = content(data, "overview").finding
-    assert finding.startswith("Do these results generalise? ")
-    assert f"Of {gains.height} gains on shifted test sets" in finding
-    assert f"{(gains['ci_low'] > 0).sum()} are above 0" in finding
-    assert f"of {data.table('pairs').height} correlations" in finding
+    first, second = content(data, "overview").lines
+    up = gains.filter((pl.col("q") < 0.05) & (pl.col("gain") > 0)).height
+    assert f"{up} of {gains.height} gains on shifted test sets (model x test set) are above 0" in first
+    assert second.endswith(f"Does one test set speak for another? {data.carry_over.verdict.answer.value}.")
 
 
 def test_few_checkpoints_still_give_a_report(simulated_study, tmp_path):
@@ -72,7 +69,7 @@ def test_few_checkpoints_still_give_a_report(simulated_study, tmp_path):
         remove(run, {0, 16, 32})
     data = build_report(folder)
     assert not data.table("correlations").height
-    assert content(data, "carry_over").finding.startswith("Undecided")
+    assert content(data, "carry_over").lines[0].startswith("Not enough data")
     assert any("too few checkpoints" in reason for reason in content(data, "carry_over").absent)
     assert "4 runs are not finished" in content(data, "overview").details[0]
     assert breadth.report(folder).stat().st_size > 10**5
@@ -85,8 +82,8 @@ def test_one_model_evaluated_once_still_gives_a_report(simulated_study, tmp_path
     for run in others:
         shutil.rmtree(run.folder)
     data = build_report(folder)
-    assert "Undecided" in content(data, "overview").finding
-    assert "one checkpoint" in content(data, "training").absent[0]
+    assert "Not enough data" in content(data, "overview").lines[0]
+    assert "training" not in {section.key for section in data.contents}
     assert "at least 10 subjects" in content(data, "difficulty").absent[0]
     assert [figure.key for figure in content(data, "difficulty").figures] == ["by_level"]
     assert breadth.report(folder, out=tmp_path / "r.html").exists()
@@ -110,7 +107,7 @@ def test_formats_hold_the_same(simulated_study, data, tmp_path):
     page = breadth.report(simulated_study.folder, out=tmp_path / "r.html").read_text()
     words = breadth.report(simulated_study.folder, out=tmp_path / "r.md").read_text()
     for section, content in data.contents.items():
-        assert report["findings"][section.key]["finding"] == content.finding
+        assert report["findings"][section.key]["finding"] == " ".join(content.lines)
         assert section.title in words
         assert section.title in page
     assert report["tables"]["pairs"] == data.table("pairs").to_dicts()
@@ -118,7 +115,7 @@ def test_formats_hold_the_same(simulated_study, data, tmp_path):
 
 
 def test_what_cannot_be_written_is_refused(simulated_study, tmp_path):
-    with pytest.raises(InputError, match="is not the directory of a study"):
+    with pytest.raises(InputError, match="nothing to report on"):
         breadth.report(tmp_path)
     with pytest.raises(InputError, match="choose html, md or json"):
         breadth.report(simulated_study.folder, format="pdf")
@@ -165,20 +162,20 @@ def test_damaged_parts_are_named_on_the_page(simulated_study, tmp_path):
 
 
 def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypatch):
-    assert not content(data, "difficulty").finding.startswith("Undecided")
-    monkeypatch.setattr("breadth.irt.words.LEAST_RELIABILITY", 1.1)
-    stored = content(build_report(simulated_study.folder), "difficulty").finding
-    assert not stored.startswith("Undecided"), "its items come with their levels"
+    keys = [figure.key for figure in content(data, "difficulty").figures]
+    assert keys == ["map", "by_level"]
+    for module in ("words", "verdict"):
+        monkeypatch.setattr(f"breadth.irt.{module}.LEAST_RELIABILITY", 1.1)
+    stored = content(build_report(simulated_study.folder), "difficulty")
+    assert [figure.key for figure in stored.figures] == ["by_level"], "its items come with their levels"
     study = breadth.open(simulated_study.folder)
-    without = replace(study, items=study.items.drop("level"))
-    finding = content(build_report(without), "difficulty").finding
-    assert finding.startswith("Undecided: the subjects are too alike to be told apart")
+    without = content(build_report(replace(study, items=study.items.drop("level"))), "difficulty")
+    assert without.lines[0].startswith("Not enough data: the subjects are too alike to be told apart")
+    assert without.figures == []
+    assert any("the map of difficulty" in reason for reason in without.absent)
     monkeypatch.setattr("breadth.irt.words.MOST_AGAINST", -1)
-    several = content(build_report(without), "difficulty")
-    assert several.finding.startswith("Undecided: the answers do not measure one ability here")
-    assert several.details[0].startswith("The answers do not measure one ability here")
-    assert "too alike" not in several.finding + several.details[0]
-    assert several.details[0].count("do not measure one ability") == 1
+    several = content(build_report(replace(study, items=study.items.drop("level"))), "difficulty")
+    assert several.lines[0].startswith("No: the answers do not measure one ability here")
 
 
 def test_answers_from_elsewhere(tmp_path, monkeypatch):
@@ -193,15 +190,14 @@ def test_answers_from_elsewhere(tmp_path, monkeypatch):
     assert report["name"] == "answers.npz"
     assert report["facts"]["runs"] == 60
     findings = {key: section["absent"] for key, section in report["findings"].items()}
-    assert findings["training"] == ["every subject was evaluated once, so there are no trajectories"]
-    assert "correlates test sets over models instead" in findings["carry_over"][0]
+    assert "training" not in findings
+    assert "nothing is controlled for" in " ".join(findings["carry_over"])
     assert findings["difficulty"] == [
         "transfer between levels: no run was trained on one level of difficulty or by a strategy"
     ]
     assert len(report["tables"]["profile"]) == 60 * 2
     assert len(report["tables"]["subjects"]) == 60
     assert len({row["model"] for row in report["tables"]["by_level"]}) == MOST_MODELS
-    assert "pairs" not in report["tables"]
     frame = pl.DataFrame({"subject": ["x", "y"] * 3, "item": [1, 1, 2, 2, 3, 3], "correct": [1, 0, 1, 1, 0, 1]})
     assert "2 subjects evaluated on 3 items of 1 test set" in breadth.report(frame, format="md").read_text()
 
@@ -213,20 +209,3 @@ def test_a_table_with_runs_has_the_findings_of_its_study(simulated_study, data):
     from_table = build_report(table)
     for key in ("overview", "training", "carry_over"):
         assert content(from_table, key).finding == content(data, key).finding
-
-
-def test_panels_name_what_differs():
-    profile = pl.DataFrame(
-        {"model": ["a", "a", "b"], "train_set": ["x", "y", "x"], "when": ["after"] * 3, "chance": 0.5}
-    )
-    for frame, calculated, number in (
-        (profile, "datum.model + ' · ' + (datum.train_set || 'untrained')", 3),
-        (profile[::2], "datum.model", 2),
-    ):
-        data = SimpleNamespace(
-            table=lambda _, frame=frame: frame, score="accuracy", testsets=["t"], models=["a", "b"], has_runs=True,
-            study=SimpleNamespace(shifts={"t": None}), facts={"models": ["a", "b"]},
-        )  # fmt: skip
-        spec = profile_figure(data).spec
-        assert spec["transform"][1] == {"calculate": calculated, "as": "panel"}
-        assert spec["usermeta"]["panels"] == number

@@ -6,9 +6,11 @@ Nothing heavy is imported until a verb runs, so ``breadth --help`` answers at on
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from breadth import __version__
 from breadth.cli.calibrate import ability_command, calibrate_command, levels_command
@@ -16,7 +18,7 @@ from breadth.cli.correlate import correlate_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
 from breadth.cli.importing import export_command, import_command
-from breadth.cli.manage import get_command, ls_app, validate_command
+from breadth.cli.manage import get_command, init_command, ls_app, show_command, validate_command
 from breadth.cli.options import verb_class
 from breadth.cli.report import report_command, scores_command, view_command
 from breadth.cli.run import run_command
@@ -25,18 +27,31 @@ from breadth.errors import InputError
 
 __all__ = ["app", "main"]
 
+
+class _Verbs(TyperGroup):
+    """The verbs; `breadth PATH` is short for `breadth report PATH`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and (Path(args[0]).exists() or "/" in args[0] or "." in args[0]):
+            args = ["report", *args]
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
+    cls=_Verbs,
     name="breadth",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Measure how broadly a language model generalises, and how far one result carries over to another.\n\n"
     "Example: `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html`",
+    epilog="Exit codes: 0 answered, 1 a run failed, 2 bad input, 3 a threshold of yours was crossed.",
 )
 
 #: Verbs by what a person wants: name, command, and where help finds choices and defaults.
 _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
     "Measure": {
+        "init": (init_command, None),
         "run": (run_command, None),
         "import": (import_command, verb_class("import_logs")),
         "demo": (demo_command, None),
@@ -59,6 +74,7 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
     "Manage": {
         "export": (export_command, verb_class("export")),
         "get": (get_command, None),
+        "show": (show_command, None),
         "validate": (validate_command, None),
     },
 }

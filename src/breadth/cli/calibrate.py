@@ -43,8 +43,9 @@ def calibrate_command(
     """Estimate how hard each item is and how able each subject is, from right and wrong answers.
 
     Fits a model of item response theory. ANSWERS is NPZ (R with -1 for missing, models, items), a wide table (a row per
-    subject, a column per item), a long one (subject, item, correct), a directory of long ones, or a directory with one
-    matrix (NPZ or wide table) per test set. Or the directory of a study: its checkpoints are the subjects.
+    subject, a column per item), a long one (subject, item, correct, or names such as model, question_id, is_correct), a
+    directory of long ones, or a directory with one matrix (NPZ or wide table) per test set. Or the directory of a
+    study: its checkpoints are the subjects.
 
     Examples:
 
@@ -57,7 +58,16 @@ def calibrate_command(
     * `breadth calibrate my-study --testset mnli --out calibration.parquet`
     """
     from breadth import calibrate
-    from breadth.cli.terminal import check_outputs, console, print_warnings, print_written, write_figure_file
+    from breadth.cli.terminal import (
+        check_outputs,
+        console,
+        exit_if_empty,
+        print_notes,
+        print_warnings,
+        print_written,
+        write_figure_file,
+    )
+    from breadth.records import open_study
 
     check_outputs(out, figure)
     options = given(
@@ -65,7 +75,9 @@ def calibrate_command(
         testset=testset, chance=chance,
     )  # fmt: skip
     with console.status(f"calibrating {answers.name}"):
-        result = calibrate(answers, **options)
+        study = open_study(answers)
+        result = calibrate(study, **options)
+    print_notes(*study.understood)
     print_warnings(result.warnings)
     samples = None
     if stability:
@@ -78,6 +90,7 @@ def calibrate_command(
         name: names.split(",") for name, names in (("items", curves), ("subjects", profiles)) if names is not None
     }
     write_figure_file(result, figure, f"breadth calibrate: {answers.name}", **chosen)
+    exit_if_empty(result)
 
 
 def print_calibration(result: Calibration, samples: pl.DataFrame | None = None, **levels: int) -> None:

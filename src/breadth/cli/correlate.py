@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breadth.cli.options import FigureFile, Out, ScoreOption, Seed, given
+from breadth.cli.options import By, Controls, FigureFile, Order, Out, ScoreOption, Seed, Testsets, given
 from breadth.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,20 +16,10 @@ if TYPE_CHECKING:
 
 def correlate_command(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="Scores, or a study.", show_default=False)],
-    control: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="In-domain score to control for, or bias. May be repeated."),
-    ] = None,
-    testsets: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,..", help="Test sets to correlate; wildcards allowed. Default: all other scores."),
-    ] = None,
-    by: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Analyse each value separately. May be repeated.")
-    ] = None,
-    order: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Order of the rows in a group, which are then dependent.")
-    ] = None,
+    control: Controls = None,
+    testsets: Testsets = None,
+    by: By = None,
+    order: Order = None,
     score: ScoreOption = None,
     lower_is_better: Annotated[
         list[str] | None,
@@ -57,13 +47,14 @@ def correlate_command(
 ) -> None:
     """Do results on one test set carry over to another, after controlling for in-domain performance?
 
-    TABLE is CSV, TSV, Parquet, JSON lines or NPZ: wide (a column per test set), long (columns testset, score), or
-    single answers (columns testset, item, correct). Or the directory of a study: every run is then analysed over its
-    checkpoints, with its own training set as the control.
+    TABLE is CSV, TSV, Parquet, JSON, Markdown or NPZ: wide (a column per test set), long (columns testset, score), or
+    single answers (columns testset, item, correct). Columns are recognised by the names that tools of the field use;
+    what was recognised is printed first, and options correct it. Or the directory of a study: every run is then
+    analysed over its checkpoints, with its own training set as the control.
 
     Examples:
 
-    * `breadth correlate scores.csv --control mnli`
+    * `breadth correlate scores.csv`
 
     * `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html --out pairs.csv`
 
@@ -73,7 +64,14 @@ def correlate_command(
 
     * `breadth correlate my-study --score auc`
     """
-    from breadth.cli.terminal import check_outputs, count_progress, print_warnings, write_figure_file
+    from breadth.cli.terminal import (
+        check_outputs,
+        count_progress,
+        exit_if_empty,
+        print_notes,
+        print_warnings,
+        write_figure_file,
+    )
     from breadth.correlation import correlate
 
     check_outputs(out, figure)
@@ -85,12 +83,14 @@ def correlate_command(
     )  # fmt: skip
     with count_progress("correlating", "groups") as progress:
         result = correlate(table, **options, progress=progress)
+    print_notes(*result.trajectories.understood)
     print_warnings(result.warnings)
     print_correlation(result)
     if out is not None:
         write_correlation(result, out)
     if figure is not None:
         write_figure_file(result, figure, f"breadth correlate: {table.name}")
+    exit_if_empty(result)
 
 
 def parse_counts(text: str) -> dict[str, int]:
@@ -105,23 +105,21 @@ def parse_counts(text: str) -> dict[str, int]:
 
 
 def print_correlation(result: Correlation) -> None:
-    """Print tables and summary, of each training set if there are several."""
-    from breadth.cli.terminal import console, print_line, print_result
+    """Print the verdict, then tables and details, of each training set if there are several."""
+    from breadth.cli.terminal import console, print_details, print_line, print_verdict
     from breadth.correlation import CorrelationByTrainSet, groups_table, heterogeneity_table, pairs_table
 
-    if isinstance(result, CorrelationByTrainSet):
-        for name, part in result.parts.items():
+    print_verdict(result.verdict().lines())
+    for name, part in (result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}).items():
+        if name:
             print_line(f"Trained on {name}", "bold")
-            print_correlation(part)
+        tables = [pairs_table(part.pairs, part.by, console.width)]
+        if part.by and part.pairs.height:
+            groups = groups_table(part.pairs, part.by, console.width)
+            tables = [groups, heterogeneity_table(part.heterogeneity, console.width)]
+        print_details(part, *tables)
+        if name:
             console.print()
-    elif result.by and result.pairs.height:
-        tables = (
-            groups_table(result.pairs, result.by, console.width),
-            heterogeneity_table(result.heterogeneity, console.width),
-        )
-        print_result(result, *tables)
-    else:
-        print_result(result, pairs_table(result.pairs, result.by, console.width))
 
 
 def write_correlation(result: Correlation, out: Path) -> None:

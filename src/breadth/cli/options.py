@@ -9,17 +9,37 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
 Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write the tables (csv, tsv, parquet, json, jsonl).")
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Write the tables (csv, tsv, parquet, json, jsonl, md, tex)."),
 ]
-FigureFile = Annotated[Path | None, typer.Option("--figure", metavar="FILE", help="Write the figure (html, png, svg).")]
+FigureFile = Annotated[
+    Path | None, typer.Option("--figure", metavar="FILE", help="Write the figure (html, pdf, png, svg).")
+]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")]
 ScoreOption = Annotated[str | None, typer.Option("--score", help="What answers are scored by.")]
+Controls = Annotated[
+    list[str] | None,
+    typer.Option("--control", metavar="COLUMN", help="In-domain score to control for, or bias. May be repeated."),
+]
+Testsets = Annotated[
+    list[str] | None,
+    typer.Option("--testsets", metavar="A,B,..", help="Test sets, wildcards allowed. Default: all other scores."),
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", metavar="COLUMN", help="Analyse each value separately, or none. May be repeated."),
+]
+Order = Annotated[
+    str | None,
+    typer.Option("--order", metavar="COLUMN", help="Order of the rows in a group, which then are dependent; or none."),
+]
 Levels = Annotated[int | None, typer.Option("--levels", metavar="N", help="Number of difficulty levels.")]
 CalibrationArgument = Annotated[
     Path, typer.Argument(metavar="CALIBRATION", help="Calibrated items.", show_default=False)
@@ -46,7 +66,7 @@ def verb_class(name: str, **words: str) -> type[TyperCommand]:
     class Verb(TyperCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:
             function = getattr(import_module("breadth"), name)
-            hints, parameters = get_type_hints(function), inspect.signature(function).parameters
+            hints, parameters = _hints(function), inspect.signature(function).parameters
             for option in self.params:
                 parameter = parameters.get(str(option.name))
                 if parameter is None:
@@ -60,6 +80,12 @@ def verb_class(name: str, **words: str) -> type[TyperCommand]:
             super().format_help(ctx, formatter)
 
     return Verb
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    """Types of a function's parameters. That of what it returns may not be loaded, and is not needed."""
+    own = SimpleNamespace(__annotations__={k: v for k, v in function.__annotations__.items() if k != "return"})
+    return get_type_hints(own, vars(import_module(function.__module__)))
 
 
 def _show_choices(option: Any, choices: list[str]) -> None:

@@ -11,27 +11,51 @@ from breadth.cli.options import AnswersArgument, Out, ScoreOption, given
 
 
 def report_command(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a study.", show_default=False)],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A study, logs, checkpoints, or a table of scores or answers.", show_default=False
+        ),
+    ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write. Default: report.html in DIR.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write. Default: report.html, in the study if it is one."),
     ] = None,
     format: Annotated[str | None, typer.Option(help="Default: by the ending of --out.")] = None,
     score: ScoreOption = None,
+    control: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="In-domain column of a table of scores.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that tells runs or models apart.")] = None,
+    order: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that orders checkpoints.")] = None,
+    testsets: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Columns that are test sets; wildcards allowed.")
+    ] = None,
 ) -> None:
-    """Write all results of a study as one HTML file that needs no network, as Markdown, or as JSON.
+    """Report on whatever you have, as one HTML file that needs no network, as Markdown, or as JSON.
+
+    PATH is the directory of a study or an import, logs of other tools, checkpoints with their scores, a table of
+    scores or answers, a matrix, or a saved calibration. `breadth PATH` does the same.
 
     Examples:
 
-    * `breadth report studies/mnli --out report.html`
+    * `breadth report studies/mnli`
 
-    * `breadth report studies/mnli --format md`
+    * `breadth report scores.csv --control mnli --out report.html`
 
-    * `breadth report studies/mnli --score auc`
+    * `breadth report logs/ --format md`
     """
-    from breadth.cli.terminal import print_line
-    from breadth.reporting import report
+    from breadth.cli.terminal import print_line, print_notes, print_verdict, print_warnings
+    from breadth.reporting import understood, written_report
 
-    print_line(f"wrote {report(directory, **given(out=out, format=format, score=score))}")
+    options = given(out=out, format=format, score=score, by=by, order=order, control=control, testsets=testsets)
+    target, data = written_report(source, **options)
+    print_notes(*understood(data.source))
+    print_warnings(data.warnings)
+    shown = {content.lines: section.title for section, content in reversed(data.contents.items()) if section.headline}
+    for lines, title in reversed(shown.items()):  # a verdict that two sections share is printed once
+        print_verdict(lines, title)
+    print_line(f"wrote {target}")
 
 
 def scores_command(answers: AnswersArgument, out: Out = None) -> None:
@@ -47,7 +71,7 @@ def scores_command(answers: AnswersArgument, out: Out = None) -> None:
     * `breadth scores answers.parquet --out scores.csv`
     """
     from breadth import scores
-    from breadth.cli.terminal import check_outputs, console, print_result, print_warnings, write_tables
+    from breadth.cli.terminal import check_outputs, console, exit_if_empty, print_result, print_warnings, write_tables
     from breadth.reporting import changes_table, scores_table
 
     check_outputs(out, None)
@@ -56,6 +80,7 @@ def scores_command(answers: AnswersArgument, out: Out = None) -> None:
     changes = (changes_table(result.changes, console.width),) if result.changes.height else ()
     print_result(result, scores_table(result.scores, console.width), *changes)
     write_tables(out, result.scores, changes=result.changes, answers=result.answers)
+    exit_if_empty(result)
 
 
 def view_command(
@@ -70,6 +95,8 @@ def view_command(
 ) -> None:
     """Show the report as a live page that follows a study while it runs in another process. Stop it with Ctrl-C.
 
+    The directory need not exist yet: the page waits until the study starts.
+
     Example: `breadth view studies --port 8765`
     """
     from ipaddress import ip_address
@@ -82,6 +109,9 @@ def view_command(
     if not ip_address(address).is_loopback:
         print_warnings([f"anyone who can reach {address} can read these pages"])
     print_line(f"http://{host or address}:{number}")
+    waiting = server.site.waiting()
+    if waiting:
+        print_line(f"Waiting: {waiting}")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
@@ -24,7 +25,7 @@ from rich.text import Text
 
 from breadth.records import check_target, write_table
 from breadth.results import FORMATS, write_figure
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,19 +65,47 @@ def print_written(*paths: Path) -> None:
         print_line(f"wrote {path}")
 
 
+def print_verdict(lines: Sequence[str], title: str = "") -> None:
+    """Print a verdict and a blank line: the answer in bold, after a title if there is one; findings; what is needed."""
+    if title:
+        console.print(title, style="dim", markup=False, highlight=False)
+    for index, line in enumerate(lines):
+        console.print(line, style="" if index else "bold", markup=False, highlight=False)
+    if lines:
+        console.print()
+
+
 def print_result(result: Result, *tables: RenderableType) -> None:
-    """Print tables, then the summary."""
+    """Print the verdict, then tables, then the details."""
+    verdict = result.verdict()
+    print_verdict(verdict.lines() if verdict else ())
+    print_details(result, *tables)
+
+
+def print_details(result: Result, *tables: RenderableType) -> None:
+    """Print tables, then the details."""
     for table in tables:
         console.print(table)
-    console.print(result.summary(), markup=False, highlight=False)
+    if details := result.details():
+        print_text(details)
+
+
+def exit_if_empty(*results: Result) -> None:
+    """End with exit code 2 if nothing could be computed, once its reason is printed and the files are written."""
+    if any(verdict is not None and not verdict.computed for verdict in (result.verdict() for result in results)):
+        raise typer.Exit(2)
 
 
 def print_runs(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print a table of runs: model, training set, runs, steps, checkpoints."""
     title += f": the first {MOST_ROWS} rows" if len(rows) > MOST_ROWS else ""
     table = make_table(title, ["model", "train set"], ["runs", "steps", "checkpoints"], console.width)
-    for row in rows[:MOST_ROWS]:
-        table.add_row(*map(Text, row))
+    model, train_set = table.columns[:2]
+    spare = (train_set.max_width or 0) - max(len("train set"), *(len(row[1]) for row in rows))
+    model.max_width = (model.max_width or 0) + max(spare, 0)
+    shown = distinct_names([row[0] for row in rows], table)
+    for name, *others in rows[:MOST_ROWS]:
+        table.add_row(*map(Text, (shown[name], *others)))
     console.print(table)
 
 

@@ -42,6 +42,7 @@ def transfer_command(
     from breadth.cli.terminal import (
         check_outputs,
         console,
+        exit_if_empty,
         print_result,
         print_warnings,
         write_figure_file,
@@ -60,3 +61,4 @@ def transfer_command(
         beside = [path and path.with_name(f"{path.stem}{ending}{path.suffix}") for path in (out, figure)]
         write_tables(beside[0], one.cells, effects=one.effects, breaks=one.breaks, best=one.best)
         write_figure_file(one, beside[1], f"breadth transfer: {answers.resolve().name}")
+    exit_if_empty(*results.values())

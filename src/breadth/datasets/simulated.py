@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,9 @@ TESTSETS = ("negation", "word_order", "numbers", "formal_style", "science", "cor
 STUDY_SETS = ("plain", "formal", "chat", "science", "negation", "word_order", "numbers", "chains")
 
 MODELS = ("model-a", "model-b")
+
+#: File of a simulated study that holds its truth; the report compares its findings with it.
+TRUTH_FILE = "truth.json"
 
 #: One item in this many has its label flipped, so that there are wrong labels to find.
 ONE_WRONG_IN = 50
@@ -159,7 +163,7 @@ def simulate_study(
     set follows it by a share of its own and fluctuates. Sets of the same half of the list fluctuate together; the two
     halves fluctuate together in the first model and in opposite directions in the second. Every item has a difficulty
     and a ``level`` (five levels); one in fifty has a wrong label. With ``train_levels``, a run trains on one level
-    and gains less on items far from it.
+    and gains less on items far from it. What is true is in ``truth.json``.
 
     ``answer_bias`` is the standard deviation, in log-odds, of a lean towards the first answer that swings from
     checkpoint to checkpoint in all test sets at once: it moves accuracy and leaves alone what the model can tell apart.
@@ -178,6 +182,7 @@ def simulate_study(
     between = np.where(np.arange(runs) % len(models) == 0, 0.45, -0.45)
     within = 0.7 if together is None else together
     between = between if together is None else np.full(runs, together)
+    half = np.arange(len(testsets)) < len(testsets) / 2
     fluctuations = 0.22 * _two_halves(generator, checkpoints, len(testsets), within, between, 0.5)
     fluctuations[:, :, 0] *= together is None
     swing = np.random.default_rng((seed, 1))
@@ -205,6 +210,18 @@ def simulate_study(
         _write_run(store, names[-1], record, everything, margins)
     _write_study(store, testsets, models, runs)
     wrong = everything.filter("wrong")["item"].to_list()
+    together_signs = np.sign(between)[: len(models)]
+    truth = {
+        "correlations": [
+            {"model": model, "a": a, "b": b, "sign": int(np.sign(within) if half[i] == half[j] else sign)}
+            for model, sign in zip(models, together_signs, strict=False)
+            for (i, a), (j, b) in combinations(list(enumerate(testsets))[1:], 2)
+        ],
+        "gains": {model: list(testsets[1:]) for model in models},
+        "fading": train_levels is not None,
+        "wrong_labels": wrong,
+    }
+    store.store.write(TRUTH_FILE, json.dumps(truth, indent=1).encode())
     return SimulatedStudy(store.folder, tuple(names), tuple(wrong))
 
 

@@ -7,8 +7,17 @@ and makes the pages. Only ``cli`` imports it.
 from breadth.reporting.accuracy import Follows, GainFlag
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.live import LOCAL, view
-from breadth.reporting.scores import Scores, changes_table, scores, scores_table
-from breadth.reporting.sections import SECTIONS, Format, build_report, register_section, report, unregister_section
+from breadth.reporting.scoring import Scores, changes_table, scores, scores_table
+from breadth.reporting.sections import (
+    SECTIONS,
+    Format,
+    build_report,
+    register_section,
+    report,
+    unregister_section,
+    written_report,
+)
+from breadth.reporting.sources import read_source, understood
 
 __all__ = [
     "LOCAL",
@@ -22,10 +31,13 @@ __all__ = [
     "Section",
     "build_report",
     "changes_table",
+    "read_source",
     "register_section",
     "report",
     "scores",
     "scores_table",
+    "understood",
     "unregister_section",
     "view",
+    "written_report",
 ]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError
+from breadth.inference import benjamini_hochberg
 from breadth.level_transfer import Gains, contrast
 from breadth.records import Measure, Score, Study, answers_of, item_values, score_intervals
 from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
@@ -29,7 +30,8 @@ _KEYS = dict.fromkeys(("model", "train_set", "testset", "shift"), pl.String)
 #: Columns of the tables ``profile``, ``gains`` and ``by_level`` of a report.
 PROFILE = {**_KEYS, "when": pl.String, **_SIZES, "accuracy": pl.Float64, **_INTERVAL, "chance": pl.Float64}
 _CHANGES = {f"{name}{end}": pl.Float64 for name in ("accuracy", "auc", "share") for end in ("", "_low", "_high")}
-GAINS = {**_KEYS, "in_domain": pl.Boolean, **_SIZES, "gain": pl.Float64, **_INTERVAL, "p": pl.Float64, **_CHANGES}
+GAINS = {**_KEYS, "in_domain": pl.Boolean, **_SIZES, "gain": pl.Float64, **_INTERVAL, "p": pl.Float64, "q": pl.Float64}
+GAINS |= _CHANGES
 GAINS |= dict.fromkeys(("answer", "says_more", "flag", "follows", "auc_follows"), pl.String)
 BY_LEVEL = {"model": pl.String, "when": pl.String, "level": pl.Int64, **_SIZES, "accuracy": pl.Float64, **_INTERVAL}
 
@@ -189,7 +191,14 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
                 gain[column] = follows(each[measure], at_home)
         gains += own_gains
     schema = {score if name == "accuracy" else name: dtype for name, dtype in PROFILE.items()}
-    return pl.DataFrame(rows, schema=schema), pl.DataFrame(gains, schema=GAINS)
+    return pl.DataFrame(rows, schema=schema), with_q(pl.DataFrame(gains, schema=GAINS))
+
+
+def with_q(gains: pl.DataFrame) -> pl.DataFrame:
+    """Gains with ``q``: the smallest false discovery rate, over all shifted test sets, at which each is a finding."""
+    p = gains.select(pl.when(~pl.col("in_domain")).then("p")).to_series().cast(pl.Float64)
+    q = benjamini_hochberg(p.fill_null(float("nan")).to_numpy())
+    return gains.with_columns(pl.Series("q", q, nan_to_null=True))
 
 
 def follows(away: Changes, home: Changes) -> Follows | None:
@@ -233,6 +242,13 @@ def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> 
     )
 
 
+def swings(checkpoints: pl.DataFrame) -> pl.DataFrame:
+    """Models in which the share of an answer, averaged over test sets, swings widely over checkpoints: its range."""
+    shares = checkpoints.drop_nulls("share").group_by("run", "model", "answer", "step").agg(pl.col("share").mean())
+    ranges = shares.group_by("model", "answer").agg(low=pl.col("share").min(), high=pl.col("share").max())
+    return ranges.filter(pl.col("high") - pl.col("low") > SWING).sort("model", "answer")
+
+
 def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
     """Where a change of accuracy is a change of bias, and where bias swings during training, in sentences."""
     lines = []
@@ -243,11 +259,9 @@ def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
             f"Accuracy of {row['model']} on {row['testset']} {changed}, but what it can tell apart did not clearly "
             f"change (area under the ROC curve {points(row['auc'])}, {within}); it says {row['says_more']} more often."
         )
-    shares = checkpoints.drop_nulls("share").group_by("run", "model", "answer", "step").agg(pl.col("share").mean())
-    ranges = shares.group_by("model", "answer").agg(low=pl.col("share").min(), high=pl.col("share").max())
-    swings = ranges.filter(pl.col("high") - pl.col("low") > SWING).sort("model", "answer")
-    for answer in swings["answer"].unique(maintain_order=True):
-        own = swings.filter(pl.col("answer") == answer).select("model", "low", "high").iter_rows()
+    wide = swings(checkpoints)
+    for answer in wide["answer"].unique(maintain_order=True):
+        own = wide.filter(pl.col("answer") == answer).select("model", "low", "high").iter_rows()
         models = joined([f"{low:.0%} to {high:.0%} in {model}" for model, low, high in own])
         lines.append(
             f"The share of {answer} among the answers, averaged over test sets, swings during training: from {models}. "

@@ -8,11 +8,12 @@ from typing import ClassVar
 import polars as pl
 
 from breadth.difficulty import profile
-from breadth.irt import SCALE_MAP_FIGURE, accuracy_by_level_figure, scale_map
+from breadth.irt import SCALE_MAP_FIGURE, Calibration, accuracy_by_level_figure, scale_map, scale_map_reason
 from breadth.level_transfer import Effect, gain_by_distance, gain_matrix
-from breadth.records import SUBJECTS
+from breadth.records import SUBJECTS, Study, Trajectories
 from breadth.reporting.accuracy import model_accuracy_by_level
 from breadth.reporting.data import Content, ReportData, Section
+from breadth.results import Result
 from breadth.results.words import count, joined, points
 
 #: Tables of ``transfer``, for training levels and for strategies.
@@ -37,10 +38,13 @@ class Correlations(Section):
     """Correlations between test sets over checkpoints, agreement of models, windows over training."""
 
     key, title = "carry_over", "Do results carry over?"
+    headline = True
+    needs = (Study, Trajectories)
     tables: ClassVar[Mapping[str, str]] = {
         "pairs": "correlations of every run (breadth correlate)",
         "heterogeneity": "per pair of test sets: mean over runs, and how much runs differ (breadth correlate)",
         "correlations": "raw, partial and corrected correlations, per run and as means per model",
+        "residuals": "scores of every checkpoint, residuals after adjustment, and the control (breadth correlate)",
         "similarity": "how alike the correlations of two runs are (breadth correlate)",
         "windows": "correlations in consecutive parts of training, per run (breadth correlate --windows)",
         "window_means": "the same as means over a model's runs",
@@ -52,15 +56,19 @@ class Correlations(Section):
     def write(self, data: ReportData) -> Content:  # noqa: D102
         result, correlations, shown = data.carry_over, data.table("correlations"), {}
         if correlations.height:
-            means = correlations.filter(pl.col("run").is_null() & (pl.col("kind") == "partial"))
-            shown["Mean over runs"] = means.select("train_set", "model", "a", "b", "r", "ci_low", "ci_high")
-        return Content(result.finding, result.figures, result.paragraphs, result.reasons, shown)
+            kind = "partial" if "partial" in correlations["kind"] else "raw"
+            means = correlations.filter(pl.col("run").is_null() & (pl.col("kind") == kind))
+            shown["Mean over runs"] = means.select(
+                pl.col("panel").alias("model"), "a", "b", "r", "ci_low", "ci_high", "q"
+            )
+        return Content(result.verdict, result.figures, result.paragraphs, result.reasons, shown)
 
 
 class Difficulty(Section):
     """Difficulty of items, ability of subjects, accuracy by level, and transfer between levels."""
 
     key, title = "difficulty", "Difficulty"
+    needs = (Study, Calibration)
     tables: ClassVar[Mapping[str, str]] = {
         "subjects": "ability of every subject (breadth calibrate)",
         "fit": "how well the model of difficulty fits (breadth calibrate)",
@@ -71,13 +79,16 @@ class Difficulty(Section):
     }
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
-        study, calibration = data.study, data.calibration
+        calibration = data.calibration
         tables: dict[str, pl.DataFrame] = {}
         if calibration is not None:
-            last = study.subjects["subject"].gather(data.described.ends["last"]).to_list()[:MOST_PROFILED]
             tables |= {"subjects": calibration.subjects, "fit": calibration.fit}
             tables["scale_map"] = scale_map(calibration.items, calibration.subjects)
-            tables["profile_by_run"] = profile(study, calibration, subjects=last).levels
+        if not data.has_answers:
+            return tables
+        if calibration is not None:
+            last = data.study.subjects["subject"].gather(data.described.ends["last"]).to_list()[:MOST_PROFILED]
+            tables["profile_by_run"] = profile(data.study, calibration, subjects=last).levels
         if data.levels.is_not_null().any():
             tables["by_level"] = model_accuracy_by_level(data.described, data.levels, data.models)
         parts: dict[str, list[pl.DataFrame]] = {}
@@ -93,17 +104,24 @@ class Difficulty(Section):
         transfers, reasons = data.transfers
         absent = [data.reasons["calibration"]] if data.calibration is None else []
         absent += [f"transfer between levels: {reason}" for reason in reasons]
-        results = [("", data.calibration)] if data.calibration is not None else []
-        details = []
-        for name, result in (*results, *((f"{group.name}: ", group.result) for group in transfers)):
-            said = (*data.study.warnings, getattr(result, "scale_warning", None))
+        calibration, by_levels = data.calibration, _levels_words(data)
+        verdict = calibration.verdict() if calibration is not None else None
+        details = [by_levels] if verdict else []
+        results: list[tuple[str, str, Result]] = []
+        if calibration is not None:
+            results.append(("", calibration.details(), calibration))
+        results += [(f"{group.name}: ", group.result.summary(), group.result) for group in transfers]
+        for name, text, result in results:
+            said = (*data.warnings, getattr(result, "scale_warning", None))
             warnings = [f"Warning: {line}." for line in result.warnings if line not in said]
-            details.append(" ".join([f"{name}{result.summary()}", *warnings]))
+            details.append(" ".join([f"{name}{text}", *warnings]))
+        doubt = scale_map_reason(calibration) if calibration is not None else None
+        absent += [f"the map of difficulty: {doubt}"] if doubt else []
         by_level, cells = data.table("by_level"), data.table("transfer_cells")
         columns = ("model", "when", "level", "accuracy", "ci_low", "ci_high")
         shown = {"Accuracy by level": by_level.select(columns)} if by_level.height else {}
-        figures = [SCALE_MAP_FIGURE] if data.table("scale_map").height else []
-        if by_level.height:
+        figures = [SCALE_MAP_FIGURE] if data.table("scale_map").height and doubt is None else []
+        if by_level.height and (data.levels_stored or doubt is None):
             source = "Levels of equal size, by the difficulty estimated from these answers."
             source = "Levels as stored with the items." if data.levels_stored else source
             figures.append(accuracy_by_level_figure(by_level, group="model", order=data.models, source=source))
@@ -111,16 +129,17 @@ class Difficulty(Section):
             figures += [gain_matrix(data.table(name), name)] if data.table(name).height else []
         if cells.height:
             figures.append(gain_by_distance(cells, "transfer_cells", data.models))
-        return Content(_finding(data), figures, details, absent, shown)
+        return Content(verdict or by_levels, figures, [text for text in details if text], absent, shown)
 
 
-def _finding(data: ReportData) -> str:
+def _levels_words(data: ReportData) -> str:
     """On which levels models gained, model by model if there are few, and whether gains fade with distance."""
     levels, effects = data.table("by_level"), data.table("transfer_effects")
     if not levels.height:
-        return "Undecided: items have no level, and their difficulty could not be estimated from these answers."
+        known = data.calibration is not None
+        return "" if known else "Not enough data: the difficulty of the items is not known, and could not be estimated."
     if data.calibration is not None and not data.levels_stored and data.calibration.scale_warning:
-        return f"Undecided: {data.calibration.scale_warning}."
+        return ""
     text = "The figure shows how accuracy depends on difficulty."
     if "before" in levels["when"]:
         wide = levels.pivot(on="when", index=["model", "level"], values=["accuracy", "ci_low", "ci_high"])

@@ -1,150 +1,338 @@
-"""Figures of the sections Overview and Training."""
+"""Figures of the sections Overview and Training: scores of every model on every test set, and through training.
+
+The panel of a mean comes first. Means are taken where the figure is drawn, so that they follow the reader's choice of
+runs: a row goes to its own panel and, in addition, to that of the mean (``flatten``).
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
+from scipy import special
 
-from breadth.reporting.accuracy import BOUNDED
+from breadth.inference import LEVEL
 from breadth.reporting.data import ReportData
-from breadth.results.figures import Control, Figure, Spec, model_colour, nominal, tooltip
-from breadth.results.words import SCORE_WORDS
+from breadth.results.figures import MODEL_COLOURS, Control, Figure, Spec, model_colour, nominal, tooltip
+from breadth.results.words import count
 
-#: What the figure of trajectories can show, as its switch names it.
+#: What the figure of trajectories can show of answers, as its switch names it.
 MEASURES = {"accuracy": "accuracy", "auc": "sensitivity (area under the ROC curve)", "share": "bias (share of {})"}
 
-ACCURACY_TIPS = (("accuracy", "accuracy", ".1%"), ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"))
+#: Panels of the profile: with more, it shows the mean and a selection of models, spread evenly over their scores.
+MOST_PANELS = 12
+
+#: Above this many test sets a row of the profile has one short line, and there are half as many panels.
+MOST_TALL = 12
+
+#: Runs that an interval over runs needs.
+LEAST_RUNS = 3
 
 
 def profile_figure(data: ReportData) -> Figure:
     """A score on every test set, a panel per model: before and after training where there is both."""
-    profile = data.table("profile")
-    name, form = SCORE_WORDS[data.score], ".1%" if data.score in BOUNDED else ".2f"
-    once = "before" not in profile["when"]
-    shifts = json.dumps({name: shift or "" for name, shift in data.study.shifts.items()})
-    label = {"labelExpr": f"[datum.label, {shifts}[datum.label]]", "labelLineHeight": 12, "labelOffset": -6}
-    y = nominal("testset", data.testsets, **label)
+    profile, name = data.table("profile"), data.measure_words
+    once, tall = "before" not in profile["when"], len(data.testsets) <= MOST_TALL
+    models = profile["model"].n_unique()
+    panels, transform, shown = _model_panels(data, MOST_PANELS if tall else MOST_PANELS // 2)
+    y = nominal("testset", data.testsets)
+    if tall:
+        shift = f"{json.dumps({name: shift or '' for name, shift in data.shifts.items()})}[datum.label]"
+        two = {"labelExpr": f"{shift} ? [datum.label, {shift}] : datum.label", "labelLineHeight": 12}
+        y["axis"] |= two | {"labelOffset": {"condition": {"test": shift, "value": -6}, "value": 0}}
+    form = data.value_format
     x: Spec = {
-        "field": data.score, "type": "quantitative", "scale": {"zero": False, "nice": True},
+        "field": data.measure, "type": "quantitative", "scale": {"zero": False, "nice": True},
         "axis": {"title": name, "format": form.replace(".1%", ".0%"), "tickCount": 5},
     }  # fmt: skip
     tips = tooltip(
-        ("model", "model"), ("testset", "test set"), ("shift", "shift"), ("when", "when"), ("runs", "runs", "d"),
-        ("n_items", "items", ",d"), (data.score, name, form), ("ci_low", "from", form),
+        ("model", "model"), ("testset", "test set"), ("shift", "shift"), ("when", "when"), ("runs", "runs", ".3~r"),
+        ("n_items", "items", ",.0f"), (data.measure, name, form), ("ci_low", "from", form),
         ("ci_high", "to", form), ("chance", "commonest label", ".1%"),
     )  # fmt: skip
-    order = {"field": "when", "sort": ["before", "after"]}
-    colour = model_colour(data.models, legend=False)
-    base: Spec = {"y": y, "yOffset": order, "color": colour, "tooltip": tips}
+    colour = {"condition": {"test": "!datum.model", "value": "@ink"}} | model_colour(data.models, legend=False)
+    base: Spec = {"y": y, "yOffset": {"field": "when", "sort": ["before", "after"]}, "color": colour, "tooltip": tips}
     hollow = {"test": "datum.when == 'before'", "value": "@paper"}
-    fill = {"condition": hollow} | colour
-    ticks: list[Spec] = [
-        {
-            "transform": [{"filter": "datum.when == 'after'"}],
-            "mark": {"type": "tick", "color": "@muted", "thickness": 2, "size": 26, "opacity": 0.6},
-            "encoding": {"y": y, "x": x | {"field": "chance"}, "tooltip": tips},
-        }
-    ]
+    fill = colour | {"condition": [hollow, colour["condition"]]}
+    chance = data.measure == "accuracy" and bool(profile["chance"].is_not_null().any())
+    tick: Spec = {
+        "transform": [{"filter": "datum.when == 'after'"}],
+        "mark": {"type": "tick", "color": "@muted", "thickness": 2, "size": 26 if tall else 14, "opacity": 0.6},
+        "encoding": {"y": y, "x": x | {"field": "chance"}, "tooltip": tips},
+    }
     layers: list[Spec] = [
-        *(ticks if data.score == "accuracy" else ()),
+        *([tick] if chance else ()),
         {
+            "transform": [{"filter": "isValid(datum.ci_low)"}],
             "mark": {"type": "rule", "strokeWidth": 2},
             "encoding": base | {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}},
         },
         {
-            "mark": {"type": "point", "size": 62, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"},
+            "mark": {"type": "point", "size": 62 if tall else 32, "strokeWidth": 2, "opacity": 1, "cursor": "pointer"},
             "encoding": base | {"x": x, "fill": fill},
         },
     ]
-    shown = {"filter": {"field": "model", "oneOf": data.models}}
-    # A panel per model, or per model and training set where a model has several of these.
-    kept = profile.filter(pl.col("model").is_in(data.models))
-    panels, panel = kept.select("model", "train_set").n_unique(), "datum.model"
-    if panels > kept["model"].n_unique():
-        panel += " + ' · ' + (datum.train_set || 'untrained')"
+    width = 7 * max(len(name) for name in data.testsets)
     spec: Spec = {
         "data": {"name": "profile"},
-        "usermeta": {"pad": 100, "least": 230, "panels": panels},
-        "transform": [shown, {"calculate": panel, "as": "panel"}],
-        "facet": {"field": "panel", "type": "nominal", "title": None, "sort": None, "header": {"labelAnchor": "start"}},
-        "spec": {"height": {"step": 34, "for": "position"}, "layer": layers},
+        "usermeta": {"pad": min(width, 150) + 30, "least": 230, "panels": len(panels)},
+        "transform": transform,
+        "facet": _facet(panels),
+        "spec": {"height": {"step": 34 if tall else 20, "for": "position"}, "layer": layers},
     }
-    models = len(data.facts["models"])
+    samples = "both the items and the runs as samples" if data.has_runs else "the items as a sample"
+    samples = samples if data.has_answers else "the runs as a sample"
     sentences = {
-        f"Dot: mean {name} over runs. Line: 95% interval, with both the items and the runs as samples.": data.has_runs,
-        "Line: 95% interval, with the items as a sample.": not data.has_runs,
+        f"Dot: mean {name} over runs.": data.has_runs,
+        f"Line: 95% interval, with {samples}.": bool(profile["ci_low"].is_not_null().any()),
+        "First panel: mean over models, and of the ends of their intervals.": models > 1,
         "Hollow: first checkpoint; filled: last.": not once,
-        "Grey tick: accuracy of always giving the commonest label.": data.score == "accuracy"
-        and profile["chance"].is_not_null().any(),
-        f"Shown: {len(data.models)} of {models} models, evenly spread over accuracy.": models > len(data.models),
+        "Grey tick: accuracy of always giving the commonest label.": chance,
+        "Models from best to worst.": 1 < models == shown,
+        f"Models from best to worst; shown: {shown} of {models}, evenly spread.": models > shown,
     }
     caption = " ".join(sentence for sentence, applies in sentences.items() if applies)
     title = f"{name[0].upper()}{name[1:]} on every test set{'' if once else ', before and after training'}"
     return Figure("profile", title, caption, spec, "profile", drill={"testset": "testset", "model": "model"})
 
 
+def _model_panels(data: ReportData, most: int) -> tuple[list[str], list[Spec], int]:
+    """Titles of the panels, transforms that send every row to its own and to that of the mean, and how many models.
+
+    A panel is that of a model, or of a model and training set where a model has several of these; the best model comes
+    first. A row of the mean has no model.
+    """
+    profile = data.table("profile")
+    score = pl.col(data.measure).mean()
+    ranked = profile.filter(pl.col("model").is_in(data.models), when="after").group_by("model").agg(score)
+    order = ranked.sort(data.measure, "model", descending=[True, False], nulls_last=True)["model"].to_list()
+    models = profile["model"].n_unique()
+    if len(order) > most:
+        order = [order[k] for k in np.linspace(0, len(order) - 1, most - 1).round().astype(int)]
+    pairs = profile.select("model", "train_set").unique(maintain_order=True).filter(pl.col("model").is_in(order))
+    panel, titles = "datum.model", order
+    if pairs.height > len(order):
+        panel += " + ' · ' + (datum.train_set || 'untrained')"
+        sets = {model: pairs.filter(model=model)["train_set"].fill_null("untrained") for model in order}
+        titles = [f"{model} · {train_set}" for model in order for train_set in sets[model]]
+    mean = f"mean of {count(models, 'model')}"
+    own = f"indexof({json.dumps(order)}, datum.model) >= 0"
+    both = f"{own} ? ['{mean}', {panel}] : ['{mean}']" if models > 1 else f"[{panel}]"
+    ends, keys = ("ci_low", "ci_high"), ["panel", "model", "testset", "shift", "when"]
+    transform: list[Spec] = [
+        {"calculate": both, "as": "panel"},
+        {"flatten": ["panel"]},
+        {"calculate": f"datum.panel == '{mean}' ? null : datum.model", "as": "model"},
+        *_mean_ends([data.measure, "chance", "runs", "n_items"], ends, keys),
+    ]
+    return [mean] * (models > 1) + titles, transform, len(order)
+
+
 def trajectory_figure(data: ReportData) -> Figure:
-    """Scores during training, a panel per test set, with a switch between accuracy, sensitivity and bias."""
-    table = data.table("trajectories")
-    answers = table["answer"].drop_nulls().unique().to_list()
+    """Scores during training, a panel per test set and one of their mean, with a switch between measures of answers.
+
+    The band of a model is the mean of the intervals of its runs. The standard error of a mean is at most the mean of
+    the standard errors, so that band is wide enough. Test sets share no items: in the panel of their mean, errors of
+    different sets are independent.
+    """
+    table = data.table("trajectories").filter(pl.col("model").is_in(data.models))
+    answers = table["answer"].drop_nulls().unique().to_list() if "answer" in table.columns else []
     answer = answers[0] if len(answers) == 1 else "the first answer"
-    known = {name: words.format(answer) for name, words in MEASURES.items() if table[name].is_not_null().any()}
-    others = [(name, words.split(" (")[-1].rstrip(")"), ".1%") for name, words in known.items() if name != "accuracy"]
-    axes: dict[str, Any] = {
+    columns = MEASURES if data.has_answers else {data.measure: data.measure_words}
+    known = {name: words.format(answer) for name, words in columns.items() if table[name].is_not_null().any()}
+    first, many = next(iter(known)), len(data.models) > MODEL_COLOURS
+    panels, placed = _testset_panels(data, table)
+    band = _band(data, table)
+    profile = data.table("profile")
+    guessed = first == "accuracy" and "chance" in profile.columns and bool(profile["chance"].is_not_null().any())
+    axes: Spec = {
         "x": {
             "field": "step", "type": "quantitative", "scale": {"nice": False},
-            "axis": {"title": "training step", "tickCount": 4, "grid": False},
+            "axis": {"title": "training step", "tickCount": 3, "grid": False, "format": "~s"},
         },
         "y": {
-            "field": "value", "type": "quantitative", "scale": {"zero": False},
-            "axis": {"title": None, "format": ".0%", "tickCount": 4},
+            # A line at the edge would push the title of its panel out of line with the others.
+            "field": "value", "type": "quantitative", "scale": {"zero": False, "nice": False, "padding": 6},
+            "axis": {"title": None, "format": ".0%" if data.share else ".3~g", "tickCount": 4},
         },
         "color": model_colour(data.models),
     }  # fmt: skip
     tips = tooltip(
-        ("run", "run"), ("model", "model"), ("testset", "test set"), ("step", "step", "d"), *ACCURACY_TIPS, *others,
-        ("n", "items", ",d"),
+        ("run", "run"), ("model", "model"), ("testset", "test set"), ("step", "step", ",~f"),
+        *((name, words.split(" (")[-1].rstrip(")"), data.value_format) for name, words in known.items()),
+        *((("low", "from", ".1%"), ("high", "to", ".1%"), ("n", "items", ",.0f")) if data.has_answers else ()),
     )  # fmt: skip
-    mean = {"aggregate": [{"op": "mean", "field": "value", "as": "mean"}], "groupby": ["model", "step", "testset"]}
-    nearest = {"type": "point", "on": "pointermove", "clear": "pointerout", "nearest": True}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.45},
-            "encoding": axes | {"detail": {"field": "run"}},
-        },
-        {
-            "transform": [mean],
-            "mark": {"type": "line", "strokeWidth": 2.5},
-            "encoding": axes | {"y": axes["y"] | {"field": "mean"}},
-        },
-        {
-            "params": [{"name": "near", "select": nearest}],
-            "mark": {"type": "point", "filled": True, "size": 70, "cursor": "pointer"},
-            "encoding": axes
-            | {"tooltip": tips, "opacity": {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}},
-        },
-    ]
-    header = {"labelAnchor": "start"}
+    params: list[Spec] = [{"name": "shown", "value": None}, {"name": "measure", "value": first}]
+    controls = [Control("measure", "Show", tuple(known.items()))] if len(known) > 1 else []
+    if many:
+        params.append({"name": "picked", "value": ""})
+        options = (("", "none"), *((name, name) for name in data.models))
+        controls.append(Control("picked", "Highlight", options, "select"))
     spec: Spec = {
         "data": {"name": "trajectories"},
-        "usermeta": {"pad": 60, "least": 118, "renderer": "canvas"},
+        "usermeta": {"pad": 60, "least": 128, "renderer": "canvas", "panels": len(panels)},
         "autosize": {"type": "pad", "resize": True},  # labels of the axes change their width with the switch
-        "params": [{"name": "shown", "value": None}, {"name": "measure", "value": "accuracy"}],
-        "transform": [
-            {"filter": {"field": "model", "oneOf": data.models}},
-            {"filter": "!shown || indexof(shown, datum.run) >= 0"},
-            {"calculate": "datum[measure]", "as": "value"},
-            {"filter": "isValid(datum.value)"},
-        ],
-        "facet": {"field": "testset", "type": "nominal", "title": None, "sort": data.testsets, "header": header},
-        "spec": {"height": 140, "layer": layers},
+        "params": params,
+        "transform": _trajectory_rows(data, list(known), placed, guessed),
+        "facet": _facet(panels, 158),
+        "spec": {"height": 140, "layer": _trajectory_layers(axes, tips, band, many)},
     }
-    caption = "Thin: one run. Thick: mean of the model's runs that are shown. Hover for values; choose runs below."
-    if len(known) > 1:
-        caption += " Sensitivity is what the model can tell apart, whichever answer it leans to: 50% is chance."
-    controls = (Control("measure", "Show", tuple(known.items())),) if len(known) > 1 else ()
-    title = "Accuracy, sensitivity and bias during training" if len(known) > 2 else "Accuracy during training"
+    caption = _trajectory_caption(data, guessed, len(known) > 1, many, bool(band))
+    words = "Accuracy, sensitivity and bias" if len(known) > 2 else f"{known[first][0].upper()}{known[first][1:]}"
     drill = {"testset": "testset", "model": "model"}
-    return Figure("trajectories", title, caption, spec, "trajectories", controls, drill)
+    return Figure("trajectories", f"{words} during training", caption, spec, "trajectories", tuple(controls), drill)
+
+
+def _testset_panels(data: ReportData, table: pl.DataFrame) -> tuple[list[str], list[Spec]]:
+    """Titles of the panels, and transforms that send every row to its own and, if it is shifted, to that of the mean.
+
+    In-domain is the test set of a run's training set, else those marked so. A row of the mean has no test set.
+    """
+    marked = [name for name, kind in data.shifts.items() if kind == "in-domain"]
+    homes = [[name] if name in data.shifts else marked for name in table["train_set"].unique()]
+    testsets = [name for name in data.testsets if name in table["testset"]]
+    shifted = [name for name in testsets if not all(name in home for home in homes)]
+    some = {name for home in homes for name in home}
+    suffix = {name: f" (in-domain{' for some runs' * (name in shifted)})" for name in some}
+    titles = {name: name + suffix.get(name, "") for name in testsets}
+    own = f"{json.dumps(titles)}[datum.testset]"
+    if len(shifted) < 2:
+        return list(titles.values()), [{"calculate": own, "as": "panel"}]
+    mean = f"mean of {len(shifted)} {'shifted' if some else 'test'} sets"
+    named = f"indexof({json.dumps(data.testsets)}, datum.train_set) >= 0"
+    home = f"({named} ? datum.testset == datum.train_set : indexof({json.dumps(marked)}, datum.testset) >= 0)"
+    return [mean, *titles.values()], [
+        {"calculate": f"{home} ? [{own}] : ['{mean}', {own}]", "as": "panel"},
+        {"flatten": ["panel"]},
+        {"calculate": f"datum.panel == '{mean}' ? null : datum.testset", "as": "testset"},
+    ]
+
+
+def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spec], guessed: bool) -> list[Spec]:
+    """Transforms: a row per panel, run and step with ``value``, the ends of its interval, and ``chance`` if known."""
+    lookup = {"lookup": "testset", "from": {"data": {"name": "profile"}, "key": "testset", "fields": ["chance"]}}
+    chance = f"measure == 'auc' ? 0.5 : measure == 'accuracy' ? {'datum.chance' if guessed else 'null'} : null"
+    rows: list[Spec] = [
+        {"filter": {"field": "model", "oneOf": data.models}},
+        {"filter": "!shown || indexof(shown, datum.run) >= 0"},
+        {"calculate": "datum[measure]", "as": "value"},
+        {"filter": "isValid(datum.value)"},
+        *([lookup] if guessed else []),
+        {"calculate": chance, "as": "chance"},
+    ]
+    keys = ["panel", "testset", "model", "run", "step"]
+    if not data.has_answers:
+        return [*rows, *placed, _means(["value", "chance", *measures], keys)]
+    # The squared error of a mean of n independent scores is the mean of their squared errors, over n.
+    end = "datum[measure == 'accuracy' ? 'ci_{0}' : measure + '_{0}']"
+    square = f"isValid({end}) ? pow({end} - datum.value, 2) : null"
+    return [
+        *rows,
+        *({"calculate": square.format(name), "as": name} for name in ("low", "high")),
+        *placed,
+        *_mean_ends(["value", "chance", "n", *measures], ("low", "high"), keys),
+        *(
+            {
+                "calculate": f"isValid(datum.{name}) ? datum.value {sign} sqrt(datum.{name} / datum.rows) : null",
+                "as": name,
+            }
+            for name, sign in (("low", "-"), ("high", "+"))
+        ),
+    ]
+
+
+def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: bool) -> list[Spec]:
+    """Chance, bands, runs, means of models, and a dot under the pointer.
+
+    For more models than hues: the means of models in grey, their mean in ink, and the model that the reader picks.
+    """
+    y, colour = axes["y"], axes["color"]
+    own = ["panel", "model", "step"]
+    mean = {"transform": [_means(["value"], own)], "mark": {"type": "line", "strokeWidth": 2.5}, "encoding": axes}
+    area: Spec = {
+        "transform": band,
+        "mark": {"type": "area", "opacity": 0.16},
+        "encoding": axes | {"y": y | {"field": "low"}, "y2": {"field": "high"}},
+    }
+    chance: Spec = {
+        "transform": [{"filter": "isValid(datum.chance)"}, _means(["chance"], ["panel"])],
+        "mark": {"type": "rule", "strokeDash": [4, 3], "color": "@muted"},
+        "encoding": {"y": y | {"field": "chance"}},
+    }
+    run: Spec = {
+        "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.4},
+        "encoding": axes | {"detail": {"field": "run"}},
+    }
+    nearest = {"type": "point", "on": "pointermove", "clear": "pointerout", "nearest": True}
+    near = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
+    dot: Spec = {
+        "params": [{"name": "near", "select": nearest}],
+        "mark": {"type": "point", "filled": True, "size": 70, "cursor": "pointer"},
+        "encoding": axes | {"tooltip": tips, "opacity": near},
+    }
+    if not many:
+        return [chance, *([area] if band else []), run, mean, dot]
+    picked = [{"filter": "datum.model == picked"}]
+    means = [_means(["value"], own), _means(["value"], ["panel", "step"])]
+    plain, ink, hue = ({"color": {"value": token}} for token in ("@muted", "@ink", "@model0"))
+    thin = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
+    return [
+        chance,
+        *([area | {"transform": picked + band, "encoding": area["encoding"] | hue}] if band else []),
+        mean | {"mark": thin, "encoding": axes | plain | {"detail": {"field": "model"}}},
+        mean | {"transform": means, "encoding": axes | ink},
+        mean | {"transform": [*picked, _means(["value"], own)], "encoding": axes | hue},
+        dot | {"encoding": dot["encoding"] | {"color": colour}},
+    ]
+
+
+def _band(data: ReportData, table: pl.DataFrame) -> list[Spec]:
+    """Ends of a model's interval at a step: means of those of its runs, or from how much the runs differ, if enough."""
+    keys = ["panel", "model", "step"]
+    if data.has_answers:
+        return [*_mean_ends([], ("low", "high"), keys), {"filter": "isValid(datum.low)"}]
+    most = int(table.group_by("model", "step", "testset").len()["len"].max() or 1)  # type: ignore[arg-type]
+    if most < LEAST_RUNS:
+        return []
+    quantiles = [0.0, 0.0, *special.stdtrit(np.arange(1, most), (1 + LEVEL) / 2).round(4).tolist()]
+    spread = _means(["value"], keys)
+    spread["aggregate"] += [{"op": "stdev", "field": "value", "as": "sd"}, {"op": "count", "as": "runs"}]
+    half = f"{quantiles}[datum.runs] * datum.sd / sqrt(datum.runs)"
+    return [
+        spread,
+        {"filter": f"datum.runs >= {LEAST_RUNS}"},
+        {"calculate": f"datum.value - {half}", "as": "low"},
+        {"calculate": f"datum.value + {half}", "as": "high"},
+    ]
+
+
+def _trajectory_caption(data: ReportData, guessed: bool, several: bool, many: bool, band: bool) -> str:
+    sample = "the items as a sample, averaged over these runs" if data.has_answers else "the runs as a sample"
+    sentences = {
+        "Thin: one run. Thick: mean of the model's runs that are shown.": not many,
+        f"Thin: the mean of a model's runs. Thick: mean of the {len(data.models)} models shown.": many,
+        f"Band{' of a highlighted model' * many}: 95% interval with {sample}.": band,
+        "Dashed: accuracy of always giving the commonest label.": guessed,
+        "Sensitivity is what the model can tell apart, whichever answer it leans to: 50% is chance.": several,
+        "Hover for values; choose runs below.": True,
+    }
+    return " ".join(sentence for sentence, applies in sentences.items() if applies)
+
+
+def _means(fields: Sequence[str], keys: Sequence[str]) -> Spec:
+    """Transform: the mean of each field per combination of keys, under the field's name."""
+    return {"aggregate": [{"op": "mean", "field": name, "as": name} for name in fields], "groupby": list(keys)}
+
+
+def _mean_ends(fields: Sequence[str], ends: tuple[str, str], keys: Sequence[str]) -> list[Spec]:
+    """Transforms: the same, and the mean of the ends of intervals, which are null where one of them is not known."""
+    means = _means([*fields, *ends], keys)
+    means["aggregate"] += [{"op": "count", "as": "rows"}, {"op": "valid", "field": ends[0], "as": "known"}]
+    return [means, *({"calculate": f"datum.known == datum.rows ? datum.{name} : null", "as": name} for name in ends)]
+
+
+def _facet(order: Sequence[str], limit: int = 190) -> Spec:
+    header = {"labelAnchor": "start", "labelLimit": limit}
+    return {"field": "panel", "type": "nominal", "title": None, "sort": list(order), "header": header}

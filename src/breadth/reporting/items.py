@@ -13,19 +13,14 @@ from breadth.inference import Floats
 from breadth.irt import ItemFlag
 from breadth.records import Study
 from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.embedded import MOST_CHARACTERS, text_fields
 from breadth.results.words import count
-
-#: Columns of items that are not texts to show.
-NOT_TEXT = ("item", "testset", "shift", "label", "template", "pair", "id", "answer", "source", "split")
 
 #: What a calibration knows about an item, as the report shows it.
 CALIBRATED = ("n", "p_correct", "difficulty", "difficulty_se", "flag", "note")
 
 #: Most items that a page carries; beyond that a random sample, with every doubted item in it.
 MOST_ITEMS = 20_000
-
-#: Characters of an item's text that a page carries.
-MOST_CHARACTERS = 600
 
 #: A label is doubted if at least this share of three or more runs end with another answer ...
 MOSTLY_WRONG, LEAST_RUNS = 0.8, 3
@@ -51,6 +46,7 @@ class Items(Section):
     """The table of items, and what stands out in it."""
 
     key, title = "items", "Items"
+    needs = (Study,)
     tables: ClassVar[Mapping[str, str]] = {
         "items": "items: text, label, difficulty, share of runs that end with a right answer, doubts"
     }
@@ -68,7 +64,7 @@ class Items(Section):
         study, calibration = data.described, data.calibration
         items, ends = study.items, study.ends
         # The text fields one below the other, each after its name where there are several.
-        fields = [name for name in items.columns if items[name].dtype == pl.String and name not in NOT_TEXT]
+        fields = text_fields(items)
         parts = [
             pl.format("{}: {}", pl.lit(name), pl.col(name)) if len(fields) > 1 else pl.col(name) for name in fields
         ]

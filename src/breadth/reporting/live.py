@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import threading
 import time
 import urllib.parse
@@ -51,13 +52,21 @@ class Answer(NamedTuple):
 MISSING = Answer(HTTPStatus.NOT_FOUND, "text/plain", "There is no such page.\n")
 
 
-def view(directory: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 8765) -> ThreadingHTTPServer:
+class LiveServer(ThreadingHTTPServer):
+    """Serves the pages of a ``site``."""
+
+    daemon_threads = True
+    site: LiveSite
+
+
+def view(directory: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 8765) -> LiveServer:
     """A server of live pages for the study, or the studies, in ``directory``; call its ``serve_forever``.
 
-    Port 0 chooses a free one. Nothing in the directory is changed.
+    The directory need not exist yet: its page waits for a study. Port 0 chooses a free one. Nothing in the directory is
+    changed.
     """
     folder = Path(directory)
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is not a directory; name the directory of a study, or one that holds several")
     site = LiveSite(folder)
 
@@ -90,28 +99,44 @@ def view(directory: str | os.PathLike[str], *, host: str = "127.0.0.1", port: in
             """Log nothing: a page that polls every two seconds would fill the terminal."""
 
     try:
-        server = ThreadingHTTPServer((host, port), Handler)
+        server = LiveServer((host, port), Handler)
     except OSError as error:
         raise InputError(f"--port {port}: cannot be used ({error.strerror}); choose another") from error
-    server.daemon_threads = True
+    server.site = site
     return server
 
 
 class LiveSite:
-    """The studies in a directory: the directory itself if it is one, else those directly in it."""
+    """The studies in a directory: the directory itself if it is one, else those directly in it.
+
+    Neither the directory nor a study in it need exist yet.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.resolve()
-        self.single = is_study(self.folder)
+        self.given, self.folder = folder, folder.resolve()
         self._studies: dict[str, LiveStudy] = {}
         self._lock = threading.Lock()
+
+    @property
+    def single(self) -> bool:
+        """Whether the directory itself is a study."""
+        return is_study(self.folder)
 
     def names(self) -> list[str]:
         """Names of the studies that exist now. Links that lead out of the directory are not followed."""
         if self.single:
             return [self.folder.name]
+        if not self.folder.is_dir():
+            return []
         studies = (path for path in sorted(self.folder.iterdir()) if is_study(path))
         return [path.name for path in studies if path.resolve().parent == self.folder]
+
+    def waiting(self) -> str:
+        """What the pages wait for; empty if there is a study."""
+        if self.names():
+            return ""
+        what = "holds no study yet" if self.folder.is_dir() else "does not exist yet"
+        return f"{self.given} {what}. Start one with: breadth run STUDY --into {shlex.quote(str(self.given))}"
 
     def study(self, name: str) -> LiveStudy | None:
         """A study by its name; None for anything that is not one of ``names``."""
@@ -140,6 +165,12 @@ class LiveSite:
             return Answer(HTTPStatus.OK, "text/html", waiting)
 
     def _front(self) -> Answer:
+        waiting = self.waiting()
+        if waiting:
+            page = render_template("waiting.html", name=f"Waiting for {self.given}", reason=waiting)
+            return Answer(HTTPStatus.OK, "text/html", page)
+        if self.single:
+            return self.answer(_link(self.folder.name))
         studies = [(name, study) for name in self.names() if (study := self.study(name)) is not None]
         rows = [{"name": name, "link": _link(name), **study.progress.state(None)} for name, study in studies]
         return Answer(HTTPStatus.OK, "text/html", render_template("studies.html", rows=rows, folder=self.folder.name))

@@ -74,8 +74,10 @@ class Methods(Section):
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
         seeds = ", ".join(map(str, data.facts["seeds"])) or "not recorded"
+        source = "a table of scores" if data.facts["items"] is None else f"{data.facts['items']:,} calibrated items"
+        if data.has_answers:
+            source = f"{data.facts['responses']:,} answers. Seeds of the runs: {seeds}"
         return Content(
-            f"Made by breadth {import_module('breadth').__version__} from {data.facts['responses']:,} answers. Seeds "
-            f"of the runs: {seeds}. Seed of the split halves and random relabellings: 0. The same answers give the "
-            "same numbers."
+            f"Made by breadth {import_module('breadth').__version__} from {source}. Seed of the split halves and "
+            "random relabellings: 0. The same input gives the same numbers."
         )

@@ -1,35 +1,45 @@
-"""Sections Overview and Training: what was studied, accuracy before and after training, and every run's trajectory."""
+"""Sections Overview and Training: what was studied, scores before and after training, and every run's trajectory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import polars as pl
 
+from breadth.records import Study, Trajectories
 from breadth.reporting.accuracy import bias_words, checkpoint_scores, follow_words, score_profile
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.figures import profile_figure, trajectory_figure
-from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
+from breadth.results import Answer, Verdict
+from breadth.results.words import FINDING, change, count, interval, joined
 
-#: Share of gains or correlations that must be decided, or agree, for a plain answer.
+#: Share of gains that must be decided, or agree, for a plain answer.
 FEW, ALMOST_ALL = 0.1, 0.9
 
 #: Changes of bias that the finding names.
 MOST_CHANGES = 3
 
+#: A gain that a study should be able to see, and how many standard errors it then is (80 % power at 5 %).
+WORTH_SEEING, POWER = 0.05, 2.8
+
 
 class Overview(Section):
-    """What was studied, how accurate every model is, and whether the results generalise."""
+    """What was studied, how well every model does, and whether the results generalise."""
 
     key, title, open = "overview", "Overview", True
+    headline = True
+    needs = (Study, Trajectories)
     tables: ClassVar[Mapping[str, str]] = {
         "runs": "runs: what determines each, and how far it has come",
-        "profile": "accuracy per model and test set, before and after training",
-        "gains": "gain per model and test set, paired by run and item",
+        "profile": "score per model and test set, before and after training",
+        "gains": "gain per model and test set, paired by run (and by item where answers are known)",
     }
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
+        if not data.has_answers:
+            return data.score_tables
         profile, gains = score_profile(data.described, data.score)
         ends = data.described.ends.drop("first", "last")
         planned = {run: len(record.checkpoints) or None for run, record in data.study.runs.items()}
@@ -37,68 +47,58 @@ class Overview(Section):
         return {"runs": runs, "profile": profile, "gains": gains}
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
-        facts, runs = data.facts, data.table("runs")
-        evaluated = (
-            f"evaluated on {count(facts['items'], 'item')} of {count(len(data.testsets), 'test set')}; "
-            f"{facts['responses']:,} answers."
-        )
-        studied = f"{count(facts['checkpoints'], 'subject')} {evaluated}"
-        if data.has_runs:
-            examples = f" ({joined(list(map(str, facts['examples'])))} examples)" if facts["examples"] else ""
-            trained = f", trained on {joined(facts['train_sets'])}{examples}" if facts["train_sets"] else ""
-            studied = (
-                f"{count(len(facts['models']), 'model')} ({joined(facts['models'])}){trained}: "
-                f"{count(facts['runs'], 'run')}, {count(facts['checkpoints'], 'checkpoint')} in total, {evaluated}"
-            )
-        unfinished = runs.filter(pl.col("checkpoints") < pl.col("planned")).height
-        if unfinished:
-            verb = "is" if unfinished == 1 else "are"
-            studied += f" {count(unfinished, 'run')} {verb} not finished; the latest checkpoint counts as the last."
+        gains, measure = data.table("gains"), data.about.measure
+        details = [_studied(data)]
+        if gains.height:
+            details += [_mean_gains(gains, data.about.share), follow_words(gains, data.score)]
         # Where every model gained most and least.
-        details = [studied]
-        for (model, train_set), group in data.table("gains").group_by(["model", "train_set"], maintain_order=True):
+        for (model, train_set), group in gains.group_by(["model", "train_set"], maintain_order=True):
             rows = group.sort("gain").rows(named=True)
             chosen = {"most": rows[-1], "least": rows[0]} if len(rows) > 1 else {"": rows[0]}
-            where = [
-                f"{word} on {row['testset']} ({points(row['gain'])}{', ' * bool(interval(row))}{interval(row)})".strip()
-                for word, row in chosen.items()
-            ]
+            where = [f"{word} on {_gain_words(row, data.about.share)}".strip() for word, row in chosen.items()]
             trained = f", trained on {train_set}" if train_set is not None else ""
             details.append(f"{model}{trained}: gained {' and '.join(where)}.")
-        columns = ("model", "train_set", "testset", "when", data.score, "ci_low", "ci_high")
+        train_sets = data.table("profile")["train_set"].is_not_null().any()
+        columns = ["model", *(["train_set"] if train_sets else []), "testset", "when", measure, "ci_low", "ci_high"]
         shown = data.table("profile").filter(pl.col("model").is_in(data.models)).select(columns)
-        name = SCORE_WORDS[data.score]
-        answer = f"Do these results generalise? {_answer(data)}"
+        shown = shown if gains.height else shown.drop("when")
+        name = data.about.measure_words
         return Content(
-            answer,
+            overall_verdict(data),
             (profile_figure(data),),
-            details,
+            [text for text in details if text],
             shown={f"{name[0].upper()}{name[1:]}": shown},
         )
 
 
 class Training(Section):
-    """Accuracy of every run at every checkpoint, what it can tell apart, and which answer it leans to."""
+    """Scores of every run at every checkpoint; from answers also sensitivity and bias."""
 
     key, title = "training", "During training"
+    needs = (Study, Trajectories)
     tables: ClassVar[Mapping[str, str]] = {
-        "trajectories": "accuracy, sensitivity and bias of every run at every checkpoint (breadth scores)"
+        "trajectories": "scores of every run at every checkpoint (breadth scores)",
     }
     template = "runs.html"
 
+    def applies(self, data: ReportData) -> bool:
+        """Only where a run has several checkpoints."""
+        if not data.has_answers:
+            return "trajectories" in data.score_tables
+        return bool(data.described.ends["checkpoints"].max() > 1)  # type: ignore[operator]
+
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:
         """Accuracy, sensitivity and bias of every run at every checkpoint on every test set, as ``scores`` does."""
+        if not data.has_answers:
+            return data.score_tables
         return {"trajectories": checkpoint_scores(data.described, ("accuracy", "auc", "share"))}
 
     def write(self, data: ReportData) -> Content:
         """Which test sets peak before the end: the best checkpoint beats the last and their intervals are apart."""
-        if data.table("runs")["checkpoints"].max() == 1:
-            who = "run has one checkpoint" if data.has_runs else "subject was evaluated once"
-            return Content(
-                "Undecided: nothing is known about the course of training.",
-                absent=(f"every {who}, so there are no trajectories",),
-            )
         trajectories = data.table("trajectories")
+        steps = f"Over {count(round(max(trajectories['step'])), 'step')}"
+        if not data.has_answers:
+            return Content(f"{steps}: {_course(data)}", (trajectory_figure(data),))
         numbers = pl.col("accuracy", "ci_low", "ci_high").mean()
         means = trajectories.group_by("model", "testset", "step", maintain_order=True).agg(numbers).sort("step")
         last = means.group_by("model", "testset", maintain_order=True).last()
@@ -115,8 +115,7 @@ class Training(Section):
                 f"{fell.height} {'ends' if fell.height == 1 else 'end'} clearly below the best checkpoint "
                 f"({joined(names)}): the intervals of the two do not overlap."
             )
-        steps, curves = count(max(trajectories["step"]), "step"), count(both.height, "curve")
-        text = f"Over {steps}, {curves} (model x test set, mean over runs). {finding}"
+        text = f"{steps}, {count(both.height, 'curve')} (model x test set, mean over runs). {finding}"
         changes = bias_words(data.table("gains"), trajectories)
         if changes:
             text += f" {' '.join(changes[:MOST_CHANGES])}"
@@ -125,54 +124,98 @@ class Training(Section):
         return Content(text, (trajectory_figure(data),), changes[MOST_CHANGES:])
 
 
-def _answer(data: ReportData) -> str:
-    """Whether the results generalise, from gains on shifted test sets and correlations between test sets."""
-    gains, pairs = data.table("gains"), data.table("pairs")
-    if not gains.height:
-        who = "run" if data.has_runs else "subject"
-        return (
-            f"Undecided: every {who} was evaluated once, so there are no gains to compare between test sets. The "
-            "figure shows the accuracy of each model."
-        )
-    shifted = gains.filter(~pl.col("in_domain"))
-    if not shifted.height:
-        return "Undecided: only the in-domain test set was evaluated."
-    signs = [verdict(*ends) for ends in shifted.select("ci_low", "ci_high").iter_rows()]
-    up, down, total = signs.count(1), signs.count(-1), len(signs)
-    together = [verdict(*ends) for ends in pairs.select("ci_low", "ci_high").iter_rows()] if pairs.height else []
+def overall_verdict(data: ReportData) -> Verdict:
+    """Do these results generalise? From gains on shifted test sets and from correlations between test sets.
+
+    A gain counts if it remains with the false discovery rate at 5 %, over all models and shifted test sets. Yes: almost
+    all do. No: more losses than gains remain, or none although a gain of 5 points would have been seen.
+    """
+    carried = data.carry_over.verdict
+    shifted = data.table("gains").filter(~pl.col("in_domain"))
+    known = shifted.drop_nulls("p")
+    if not known.height:
+        return carried
+    signs = np.sign(known.filter(pl.col("q") < FINDING)["gain"].to_numpy())
+    up, down, total = int((signs > 0).sum()), int((signs < 0).sum()), known.height
+    cells = " (model x test set)" if known["model"].n_unique() > 1 else ""
+    where = f"{total} gains on shifted test sets{cells}"
+    counted = f"{up} of {where} {'is' if up == 1 else 'are'} above 0 and {down or 'none'} below"
+    several = len(data.facts["models"]) > 1
+    largest = [
+        f"Largest gain: {_gain_words(row, data.about.share, str(row['model']) if several else '')}."
+        for row in _extreme(known, up)
+    ]
+    line = " ".join([*largest, f"Does one test set speak for another? {carried.answer.value}."])
+    median = float(known["se"].median() or 0)  # type: ignore[arg-type]
+    more = (POWER * median / WORTH_SEEING) ** 2
     if up + down < FEW * total:
-        text = "Undecided: almost no gain on a shifted test set can be distinguished from 0."
-    elif down > up:
-        text = "No: more shifted test sets lost than gained."
-    elif up < ALMOST_ALL * total:
-        text = "In part."
-    elif together and together.count(1) >= ALMOST_ALL * len(together):
-        text = "Yes, on the test sets measured here."
-    elif together:
-        text = (
-            f"The gains do, on the test sets measured here; but beyond in-domain {SCORE_WORDS[data.score]}, "
-            "one test set does not predict another."
-        )
-    else:
-        text = "The gains do, on the test sets measured here; whether one test set predicts another was not computed."
-    text += (
-        f" Of {count(total, 'gain')} on shifted test sets (model x test set), {up} {'is' if up == 1 else 'are'} above "
-        f"0, {down} below and {total - up - down} undecided (the 95% interval covers 0). "
-    )
-    # Mean gain on shifted test sets per model, beside the in-domain gain where that is above 0.
+        if more <= 1 and data.about.share:
+            reason = f"{counted}, although a gain of 5 points would show."
+            return Verdict(Answer.NO, reason, line)
+        needed = f"To see a gain of 5 points takes about {more:.0f} times as many items or runs." if more > 1 else ""
+        return Verdict(Answer.UNKNOWN, f"{counted}.", line, needed if data.about.share else "")
+    if down > up:
+        return Verdict(Answer.NO, f"{counted}: shifted test sets lose more than they gain.", line)
+    if up >= ALMOST_ALL * total:
+        one = {
+            Answer.YES: "; one test set also speaks for another",
+            Answer.NO: ", but one test set says little about another",
+            Answer.DEPENDS: ", but which test sets go together differs",
+        }.get(carried.answer, "")
+        return Verdict(Answer.YES, f"{counted}{one}.", line)
+    return Verdict(Answer.DEPENDS, f"{counted}; the others are undecided.", line)
+
+
+def _extreme(gains: pl.DataFrame, up: int) -> list[dict[str, Any]]:
+    """The largest gain that remains a finding, if there is one."""
+    return gains.filter(pl.col("q") < FINDING).sort("gain").tail(1).to_dicts() if up else []
+
+
+def _gain_words(row: Mapping[str, Any], share: bool, model: str = "") -> str:
+    within = interval(row, share)
+    where = f"{row['testset']} in {model}" if model else row["testset"]
+    return f"{where} ({change(row['gain'], share)}{', ' if within else ''}{within})"
+
+
+def _studied(data: ReportData) -> str:
+    """What was studied, in a sentence or two."""
+    facts, runs = data.facts, data.table("runs")
+    testsets = count(len(data.testsets), "test set")
+    evaluated = f"evaluated on {testsets}."
+    if data.has_answers:
+        evaluated = f"evaluated on {count(facts['items'], 'item')} of {testsets}; {facts['responses']:,} answers."
+    text = f"{count(facts['checkpoints'], 'subject')} {evaluated}"
+    if data.has_runs:
+        examples = f" ({joined(list(map(str, facts['examples'])))} examples)" if facts["examples"] else ""
+        trained = f", trained on {joined(facts['train_sets'])}{examples}" if facts["train_sets"] else ""
+        models = f"{count(len(facts['models']), 'model')} ({joined(facts['models'])}){trained}: "
+        models = models if facts["models"] else ""
+        checkpoints = count(facts["checkpoints"], "checkpoint")
+        text = f"{models}{count(facts['runs'], 'run')}, {checkpoints} in total, {evaluated}"
+    unfinished = runs.filter(pl.col("checkpoints") < pl.col("planned")).height
+    if unfinished:
+        verb = "is" if unfinished == 1 else "are"
+        text += f" {count(unfinished, 'run')} {verb} not finished; the latest checkpoint counts as the last."
+    return text
+
+
+def _mean_gains(gains: pl.DataFrame, share: bool) -> str:
+    """Mean gain on shifted test sets per model, beside the in-domain gain where that is above 0."""
     away = pl.col("gain").filter(~pl.col("in_domain")).mean().alias("away")
     home = pl.col("gain").filter(pl.col("in_domain") & (pl.col("ci_low") > 0)).mean().alias("home")
     means = gains.group_by("model", maintain_order=True).agg(away, home).drop_nulls()
-    parts = [f"{model} {points(away)} (in-domain {points(home)})" for model, away, home in means.iter_rows()]
+    parts = [
+        f"{model} {change(far, share)} (in-domain {change(near, share)})" for model, far, near in means.iter_rows()
+    ]
     if means.height > 3:
         low, *_, high = means.sort("away", "model").iter_rows()
-        parts = [f"from {points(low[1])} ({low[0]}) to {points(high[1])} ({high[0]})"]
-    text += f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
-    text += f" {follow_words(gains, data.score)}".rstrip()
-    if together:
-        text += (
-            f" Beyond what in-domain {SCORE_WORDS[data.score]} explains, doing better on one test set goes with doing "
-            f"better on another in {together.count(1)} of {count(len(together), 'correlation')} and with doing worse "
-            f"in {together.count(-1)}; {together.count(0)} are undecided or could not be computed."
-        )
-    return text
+        parts = [f"from {change(low[1], share)} ({low[0]}) to {change(high[1], share)} ({high[0]})"]
+    return f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
+
+
+def _course(data: ReportData) -> str:
+    """Which test set rose most and least, for a table of scores: mean over models and runs."""
+    means = data.table("gains").group_by("testset", maintain_order=True).agg(pl.col("gain").mean()).sort("gain")
+    words = [f"{change(gain, data.about.share)} on {name}" for name, gain in means.iter_rows()]
+    said = f"from {words[0]} to {words[-1]}" if len(words) > 3 else joined(words)
+    return f"scores changed by {said} (first to last checkpoint, mean over {count(data.facts['runs'], 'run')})."

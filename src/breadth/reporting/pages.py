@@ -9,49 +9,41 @@ from typing import Any
 
 import polars as pl
 
-from breadth.reporting.data import ReportData
+from breadth.records import markdown_table, plain_markdown
+from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.embedded import item_texts, single_answers, table_columns
 from breadth.reporting.methods import STATISTICS
-from breadth.results import markdown_table, plain_markdown
 from breadth.results.figures import CONFIGS, THEMES, vega_library
 
-#: Digits that numbers keep in a page and its downloads.
-DIGITS = 7
+#: Labels to check that the page lists without being asked.
+MOST_DOUBTED = 8
 
-#: Texts with fewer different values than this share of the rows are written once and numbered.
-FEW_VALUES = 0.5
-
-#: Labels that the filter of items lists.
-MOST_LABELS = 50
+#: Rows of a table that Markdown shows, and those that it folds away; columns; characters of a cell.
+MARKDOWN_ROWS, FOLDED_ROWS, MARKDOWN_COLUMNS, CELL = 20, 200, 6, 60
 
 #: Stylesheet and scripts of the page.
 ASSETS = resources.files("breadth.reporting") / "assets"
-SCRIPTS = ("figures.js", "items.js", "page.js")
+SCRIPTS = ("tables.js", "state.js", "figures.js", "panel.js", "items.js", "item.js", "pair.js", "page.js")
 
 
 def payload(data: ReportData) -> dict[str, Any]:
-    """What the page's script works on: tables by column (repeated texts as numbers into a list), figures, themes."""
-    tables: dict[str, Any] = {}
-    for table, frame in data.tables.items():
-        if not frame.height:
-            continue
-        columns: dict[str, Any] = {}
-        for name, values in frame.to_dict().items():
-            if values.dtype.is_float():
-                columns[name] = values.fill_nan(None).round_sig_figs(DIGITS).to_list()
-            elif values.dtype == pl.String and values.n_unique() < FEW_VALUES * values.len():
-                names = values.unique(maintain_order=True).drop_nulls()
-                codes = values.replace_strict(names, range(names.len()), default=None, return_dtype=pl.Int64)
-                columns[name] = {"names": names.to_list(), "codes": codes.to_list()}
-            else:
-                columns[name] = values.to_list()
-        tables[table] = {"rows": frame.height, "columns": columns}
+    """What the page's script works on: tables by column, figures, themes, texts of items and single answers."""
+    tables = {
+        # The texts of items are there by field already.
+        name: {"rows": frame.height, "columns": table_columns(frame.drop("text") if name == "items" else frame)}
+        for name, frame in data.tables.items()
+        if frame.height
+    }
     figures = [figure for content in data.contents.values() for figure in content.figures]
+    answered = data.has_answers and "items" in tables
     return {
         "name": data.headings[0],
         "models": data.models,
         "unit": "runs" if data.has_runs else "subjects",
         "testsets": data.testsets,
         "tables": tables,
+        "texts": item_texts(data) if answered else None,
+        "answers": single_answers(data) if answered else None,
         "figures": {
             figure.key: {
                 "title": figure.title, "spec": figure.spec, "table": figure.table, "drill": dict(figure.drill),
@@ -71,9 +63,11 @@ def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str 
     sizes = {
         "model": len(facts["models"]), "run": facts["runs"], "checkpoint": facts["checkpoints"],
     } if data.has_runs else {"subject": facts["checkpoints"]}  # fmt: skip
+    sizes |= {"test set": len(data.testsets), "item": facts["items"], "answer": facts["responses"]}
+    doubted = items.filter(pl.col("doubt").is_not_null()) if "doubt" in items.columns else items
     context = {
         "data": data,
-        "sizes": sizes | {"test set": len(data.testsets), "item": facts["items"], "answer": facts["responses"]},
+        "sizes": {word: size for word, size in sizes.items() if size},
         "statistics": STATISTICS,
         "downloads": [
             (name, words, data.tables[name].height)
@@ -82,11 +76,9 @@ def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str 
             if data.table(name).height
         ],
         "environments": [json.dumps(entry, indent=1, ensure_ascii=False) for entry in data.environments],
-        "choices": {
-            name: sorted(items[name].drop_nulls().unique().to_list())[:MOST_LABELS] if name in items.columns else []
-            for name in ("level", "label")
-        },
-        "runs": data.table("runs").sort("model", "run").to_dicts(),
+        "doubted": doubted.head(MOST_DOUBTED).to_dicts(),
+        "doubts": doubted.height,
+        "runs": data.table("runs").sort("model", "run").to_dicts() if data.table("runs").height else [],
     }
     if page == "report.html":
         scripts = (*SCRIPTS, *(["live.js"] if live else []))
@@ -119,12 +111,12 @@ def render_json(data: ReportData) -> str:
         "facts": data.facts,
         "findings": {
             section.key: {
-                "title": section.title, "finding": content.finding, "details": list(content.details),
+                "title": section.title, "finding": " ".join(content.lines), "details": list(content.details),
                 "absent": list(content.absent),
             }
             for section, content in data.contents.items()
         },
-        "warnings": list(data.study.warnings),
+        "warnings": list(data.warnings),
         "environments": data.environments,
         "study_file": data.study_file,
         "tables": {name: frame.fill_nan(None).to_dicts() for name, frame in data.tables.items() if frame.height},
@@ -133,20 +125,72 @@ def render_json(data: ReportData) -> str:
 
 
 def render_markdown(data: ReportData) -> str:
-    """The findings, with the tables that fit on a page."""
+    """The findings, with tables narrow and short enough for an issue; what is long is folded away."""
     name, description = data.headings
-    parts = [f"# {plain_markdown(name)}\n", plain_markdown(description)]
-    parts += [f"Warning: {plain_markdown(text)}." for text in data.study.warnings]
+    parts = [f"# {plain_markdown(name)}", plain_markdown(description)]
+    parts += [f"Warning: {plain_markdown(text)}." for text in data.warnings]
     for section, content in data.contents.items():
-        parts.append(f"## {section.title}\n\n**{plain_markdown(content.finding)}**")
-        parts += [plain_markdown(text) for text in content.details]
-        parts += [f"Absent: {plain_markdown(text)}." for text in content.absent]
-        parts += [f"{caption}:\n\n{markdown_table(frame)}" for caption, frame in content.shown.items() if frame.height]
+        parts += _markdown_section(section, content)
     if data.study_file:
         longest = max((len(run) for run in re.findall("`+", data.study_file)), default=0)
         fence = "`" * max(4, longest + 1)
-        parts.append(f"{fence}yaml\n{data.study_file.strip()}\n{fence}")
+        parts.append(_folded("Study file", f"{fence}yaml\n{data.study_file.strip()}\n{fence}"))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _markdown_section(section: Section, content: Content) -> list[str]:
+    """Title, verdict in bold, its other lines, the first rows of tables; details and further rows folded away."""
+    first, *others = map(plain_markdown, content.lines)
+    parts = [f"## {section.title}", f"**{first}**", *others]
+    parts += [f"Not shown: {plain_markdown(text)}." for text in content.absent]
+    for caption, frame in content.shown.items():
+        if not frame.height:
+            continue
+        table, constant = narrow(frame)
+        words = f"{caption} ({', '.join(constant)})" if constant else caption
+        parts.append(f"{plain_markdown(words)}:\n\n{markdown_table(table.head(MARKDOWN_ROWS))}")
+        if more := table.height - MARKDOWN_ROWS:
+            rest = table.slice(MARKDOWN_ROWS, FOLDED_ROWS)
+            left = f"\n\nand {more - rest.height:,} more rows" if more > rest.height else ""
+            parts += [_folded(f"{more:,} more rows", markdown_table(rest) + left)] if more > 0 else []
+    if content.details:
+        parts.append(_folded("Details", "\n\n".join(plain_markdown(text) for text in content.details)))
+    return parts
+
+
+def narrow(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """A table for a narrow page, and what all its rows have in common.
+
+    The ends of an interval become one column, columns of one value leave the table, numbers keep two or three digits.
+    """
+    columns: dict[str, list[str]] = {}
+    constant = []
+    for name, values in frame.to_dict().items():
+        tiny = name in ("p", "q")
+        cells = ["< 0.001" if tiny and value is not None and value < 0.001 else _cell(value) for value in values]
+        if name == "ci_high" and "ci_low" in columns:
+            ends = zip(columns.pop("ci_low"), cells, strict=True)
+            columns["95% interval"] = [f"{low} to {high}" if low and high else "" for low, high in ends]
+        elif frame.height > 1 and len(set(cells)) == 1 and values.dtype == pl.String:
+            constant += [f"{name} {cells[0]}"] if cells[0] else []
+        else:
+            columns[name] = cells
+    return pl.DataFrame(dict(list(columns.items())[:MARKDOWN_COLUMNS])), constant
+
+
+def _cell(value: Any) -> str:
+    """Two decimals, or two digits of a very small number; long texts are cut."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.2f}" if abs(value) >= 0.01 or value == 0 else f"{value:.2g}"
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text if len(text) <= CELL else f"{text[: CELL - 2]} …"
+
+
+def _folded(summary: str, text: str) -> str:
+    """Text that opens on demand; the empty lines make GitHub read it as Markdown."""
+    return f"<details><summary>{plain_markdown(summary)}</summary>\n\n{text}\n\n</details>"
 
 
 def script_json(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +11,36 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 from rich.text import Text
+from scipy import special
 
 from breadth.errors import InputError
-from breadth.inference import with_wilson
+from breadth.inference import NORMAL, benjamini_hochberg, with_wilson
 from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_study
-from breadth.reporting.accuracy import CHECKPOINT, bias_words, checkpoint_scores, follow_words, score_profile
+from breadth.reporting.accuracy import (
+    CHECKPOINT,
+    GainFlag,
+    bias_words,
+    checkpoint_scores,
+    follow_words,
+    score_profile,
+    swings,
+)
 from breadth.reporting.data import ReportData
-from breadth.results import Result
+from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Result, Verdict
 from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, number_text
-from breadth.results.words import joined
+from breadth.results.words import FINDING, count, interval, joined, points
 
 #: What the table ``scores`` holds.
 MEASURES: tuple[Measure, ...] = (*SCORES, "criterion", "share")
+
+#: What accuracy shows, by the verdict.
+ANSWERS = {
+    Answer.YES: "accuracy shows what models can tell apart",
+    Answer.NO: "accuracy shows which answer models lean to",
+    Answer.DEPENDS: "accuracy is in part answer bias",
+}
+
+UNDEFINED = "what a model can tell apart is not known: it takes labels and, for auc, margins of two answers."
 
 _ANSWERS = {"label": pl.String, "answer": pl.String}
 
@@ -45,11 +63,31 @@ class Scores(Result):
         """The frames by name: scores, changes, answers."""
         return {"scores": self.scores, "changes": self.changes, "answers": self.answers}
 
-    def summary(self) -> str:
+    def verdict(self) -> Verdict:
+        """Does accuracy show what the model can tell apart, or which answer it leans to?
+
+        Of runs: how many of the changes of accuracy from the first to the last checkpoint that are findings (q < 0.05
+        over models and test sets) are only changes of bias (column ``flag``)? Of subjects that were evaluated once: in
+        how many cases does leaning to one answer cost at least 5 points? With sensitivity d' and criterion c, accuracy
+        is (Phi(d'/2 - c) + Phi(d'/2 + c)) / 2 instead of Phi(d'/2); c must differ from 0 (q < 0.05). Yes: at most 10 %,
+        and the share of an answer swings by at most 40 points during training. No: at least 90 %. It depends: else.
+        """
+        if not self.changes.height:
+            return _bias_of_last(self.scores)
+        return _bias_of_changes(self.found_changes, swings(self.scores)["model"].unique(maintain_order=True).to_list())
+
+    @property
+    def found_changes(self) -> pl.DataFrame:
+        """``changes`` with ``found``: whether the change of accuracy is a finding; ``flag`` is null where it is not."""
+        q = benjamini_hochberg(self.changes["p"].fill_null(float("nan")).to_numpy())
+        frame = self.changes.with_columns(found=pl.Series(q < FINDING))
+        return frame.with_columns(pl.when("found").then("flag").alias("flag"))
+
+    def details(self) -> str:
         """Which test sets follow the in-domain one, where a change of accuracy is one of bias, what is not defined."""
         known = self.changes["auc"].is_not_null().any()
         score: Score = "auc" if known else "accuracy"
-        lines = bias_words(self.changes, self.scores)
+        lines = bias_words(self.found_changes, self.scores)
         if not lines and known:
             lines = ["No change of accuracy between the first and the last checkpoint is only a change of bias."]
         lines = [
@@ -60,6 +98,56 @@ class Scores(Result):
             names = missing.filter(measure)["testset"].to_list()
             lines += [f"{measure} is not defined for {joined(names)}: it needs {need}."] if names else []
         return " ".join(lines)
+
+
+def _bias_of_changes(changes: pl.DataFrame, swinging: Sequence[str]) -> Verdict:
+    """The verdict on changes through training; in ``swinging`` models the lean swings on the way."""
+    known, unit = changes.drop_nulls("auc"), "(model x test set)"
+    if not known.height:
+        return Verdict(Answer.UNKNOWN, UNDEFINED)
+    found = known.filter("found")
+    if not found.height:
+        reason = f"none of {count(known.height, 'change')} of accuracy {unit} is a finding (q < {FINDING})."
+        return Verdict(Answer.UNKNOWN, reason, needed="More items or runs would narrow the intervals.")
+    biased = found.filter(pl.col("flag") == GainFlag.BIAS).height
+    answer = _share_of_bias(biased, found.height)
+    answer = Answer.DEPENDS if answer is Answer.YES and swinging else answer
+    verb = "is only a change" if biased == 1 else "are only changes"
+    reason = f"{ANSWERS[answer]}: {biased} of {count(found.height, 'change')} of accuracy {unit} {verb} of bias"
+    reason += f", but the lean to an answer swings during training in {joined(swinging, 4)}." if swinging else "."
+    row = found.sort(pl.col("auc").abs(), descending=True, maintain_order=True).row(0, named=True)
+    within = interval({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
+    largest = f"Largest change of what a model can tell apart (auc): {row['model']} on {row['testset']}"
+    return Verdict(answer, reason, f"{largest}, {points(row['auc'])} ({within}).")
+
+
+def _bias_of_last(scores: pl.DataFrame) -> Verdict:
+    """The verdict on subjects that were evaluated once."""
+    known, unit = scores.drop_nulls(["dprime", "criterion"]), "(subject x test set)"
+    if not known.height:
+        return Verdict(Answer.UNKNOWN, UNDEFINED, computed=scores.height > 0)
+    half, lean = known["dprime"].to_numpy() / 2, known["criterion"].to_numpy()
+    error = (known["criterion_high"] - known["criterion_low"]).to_numpy() / (2 * NORMAL)
+    q = benjamini_hochberg(2 * special.ndtr(-np.abs(lean) / np.maximum(error, 1e-12)))
+    cost = special.ndtr(half) - (special.ndtr(half - lean) + special.ndtr(half + lean)) / 2
+    found = known.with_columns(pl.Series("cost", cost)).filter((q < FINDING) & (cost >= WORTH_SEEING))
+    answer, cases = (
+        _share_of_bias(found.height, known.height),
+        f"{found.height} of {count(known.height, 'case')} {unit}",
+    )
+    reason = f"{ANSWERS[answer]}: leaning to one answer costs at least 5 points of accuracy in {cases}."
+    if not found.height:
+        return Verdict(answer, reason)
+    row = found.sort("cost", descending=True, maintain_order=True).row(0, named=True)
+    who = f"{row['model']} on {row['testset']} says {row['answer']} in {row['share']:.0%} of its answers"
+    line = f"Largest: {who}, which costs {100 * row['cost']:.0f} points."
+    return Verdict(answer, reason, line)
+
+
+def _share_of_bias(biased: int, total: int) -> Answer:
+    if biased <= ALMOST_NONE * total:
+        return Answer.YES
+    return Answer.NO if biased >= ALMOST_ALL * total else Answer.DEPENDS
 
 
 def scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import SCORES, Score, atomic_write, check_target, open_study
+from breadth.records import SCORES, Score, atomic_write, check_target
 from breadth.reporting.analysis import Correlations, Difficulty
 from breadth.reporting.data import ReportData, Section
 from breadth.reporting.items import Items
 from breadth.reporting.methods import Methods
 from breadth.reporting.overview import Overview, Training
 from breadth.reporting.pages import render_html, render_json, render_markdown
+from breadth.reporting.sources import Names, read_source
+from breadth.reporting.truth import Truth
 
 Format = Literal["html", "md", "json"]
 RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
 
 #: Sections in the order of the page.
-SECTIONS: list[Section] = [Overview(), Training(), Correlations(), Difficulty(), Items(), Methods()]
+SECTIONS: list[Section] = [Overview(), Training(), Correlations(), Difficulty(), Items(), Truth(), Methods()]
 
 
 def register_section(section: Section, before: str | None = None) -> None:
@@ -39,13 +41,23 @@ def unregister_section(key: str) -> None:
     SECTIONS[:] = [section for section in SECTIONS if section.key != key]
 
 
-def build_report(source: Any, score: Score = "accuracy") -> ReportData:
-    """Compute everything that a report shows; ``source`` is anything :func:`breadth.open` takes, and is not changed."""
-    data = ReportData(open_study(source), score=score)
-    for section in (section for section in SECTIONS if section.tables):
+def build_report(
+    source: Any,
+    score: Score = "accuracy",
+    *,
+    by: Names = None,
+    order: str | None = None,
+    control: Names = None,
+    testsets: Names = None,
+) -> ReportData:
+    """Compute everything that a report shows; ``source`` is anything :func:`report` takes, and is not changed."""
+    opened = read_source(source, by=by, order=order, control=control, testsets=testsets)
+    data = ReportData(opened, score=score, name=str(source) if isinstance(source, str | os.PathLike) else "report")
+    sections = [section for section in SECTIONS if isinstance(opened, section.needs) and section.applies(data)]
+    for section in sections:
         tables = section.compute(data)
         data.tables |= {name: tables[name] for name in section.tables if name in tables}
-    for section in SECTIONS:
+    for section in sections:
         data.contents[section] = section.write(data)
     return data
 
@@ -56,22 +68,29 @@ def report(
     out: str | os.PathLike[str] | None = None,
     format: Format | None = None,
     score: Score = "accuracy",
+    by: Names = None,
+    order: str | None = None,
+    control: Names = None,
+    testsets: Names = None,
 ) -> Path:
-    """Write a report: one HTML file that needs no network, Markdown, or JSON.
+    """Write a report on whatever you have: one HTML file that needs no network, Markdown, or JSON.
 
     Parameters
     ----------
     source
-        Anything :func:`breadth.open` takes: the directory of a study, or a table, file or array of answers. Sections
-        that need checkpoints say so where there are none.
+        The directory of a study or an import; logs of other tools; checkpoints with their scores; a table of scores or
+        of answers, as a file or a frame; a matrix; a saved calibration. The page has the sections that it allows, and
+        says what it was understood to be.
     out
-        Where to write. By default ``report.html`` (or ``.md``, ``.json``) in the directory of the study; for other
-        answers in the current directory.
+        Where to write. By default ``report.html`` (or ``.md``, ``.json``) in the directory of the study; for anything
+        else in the current directory.
     format
         ``html``, ``md`` or ``json``; by default the ending of ``out`` decides.
     score
         What gains, correlations and transfer between levels are computed from: ``accuracy``, or ``auc``, ``dprime``,
         ``balanced`` or ``logscore`` (:func:`breadth.scores`). Difficulty is always estimated from right and wrong.
+    by, order, control, testsets
+        What the columns of a table of scores stand for, where that is not recognised: see :func:`breadth.correlate`.
 
     Returns
     -------
@@ -85,14 +104,25 @@ def report(
     >>> breadth.report(answers, out="report.md").name  # doctest: +SKIP
     'report.md'
     """
+    target, _ = written_report(source, out, format, score=score, by=by, order=order, control=control, testsets=testsets)
+    return target
+
+
+def written_report(
+    source: Any, out: str | os.PathLike[str] | None = None, format: Format | None = None, **options: Any
+) -> tuple[Path, ReportData]:
+    """Write a report as :func:`report` does; the file, and what is in it."""
     chosen = format or (Path(out).suffix.lower().removeprefix(".") if out is not None else "html")
     if format is not None and format not in RENDER:
         raise InputError(f"--format is {format!r}; choose html, md or json")
-    if score not in SCORES:
-        raise InputError(f"--score is {score!r}; choose {', '.join(SCORES)}")
-    study = open_study(source)
+    if options.get("score", "accuracy") not in SCORES:
+        raise InputError(f"--score is {options['score']!r}; choose {', '.join(SCORES)}")
     endings = [f".{chosen}"] if chosen in RENDER else [f".{name}" for name in RENDER]
-    target = check_target((study.folder or Path()) / f"report.{chosen}" if out is None else out, endings)
-    content = RENDER[chosen](build_report(study, score)).encode()
+    if out is not None:
+        check_target(out, endings)
+    data = build_report(source, **options)
+    folder = data.study.folder if data.has_answers else None
+    target = check_target((folder or Path()) / f"report.{chosen}" if out is None else out, endings)
+    content = RENDER[chosen](data).encode()
     atomic_write(target, lambda path: path.write_bytes(content))
-    return target
+    return target, data

@@ -1,199 +1,263 @@
 "use strict";
-/* The table of items: filter, sort, page. Texts only ever become text nodes. */
+/* The list of items in the panel: filters that compose, two models side by side. Texts only ever become text nodes. */
 (() => {
-  const PAGE = 100;
-  const state = { sets: [], low: null, high: null, page: 0, sort: null, down: false, first: null };
-  let rows = [];
-  let matching = [];
+  const PAGE = 50;
+  const { make, number } = breadth;
 
-  const form = () => document.getElementById("filters");
-  const make = (tag, text, name) => {
-    const node = document.createElement(tag);
-    if (text !== undefined && text !== null) node.textContent = text;
-    if (name) node.className = name;
-    return node;
-  };
   const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)}%`);
+  const listed = (value) => (value === undefined ? [] : [].concat(value));
+  const distinct = (rows, name) => [...new Set(rows.map((row) => row[name]).filter((value) => value !== null && value !== undefined))];
 
-  const columns = () => {
-    const there = rows.length ? rows[0] : {};
-    const models = breadth.payload.models;
-    return [
-      { key: "text", label: "Item", cell: (row) => itemCell(row), sort: (row) => row.item, wide: true },
-      { key: "testset", label: "Test set", cell: (row) => row.testset },
-      "label" in there && { key: "label", label: "Label", cell: (row) => row.label },
-      "level" in there && { key: "level", label: "Level", cell: (row) => row.level, number: true },
-      "difficulty" in there && {
-        key: "difficulty", label: "Difficulty", number: true,
-        cell: (row) => (row.difficulty === null || row.difficulty_se === null ? "–" : `${row.difficulty.toFixed(1)} ± ${(1.96 * row.difficulty_se).toFixed(1)}`.replace("-", "−")),
-      },
-      { key: "right", label: breadth.payload.unit === "runs" ? "Right at the end" : "Right", cell: (row) => shares(row, models), sort: (row) => row.right },
-    ].filter(Boolean);
+  /* "run:NAME" is a run, anything else a model. */
+  const rightBy = async (who, rows) => {
+    if (!who) return null;
+    const run = who.startsWith("run:") ? who.slice(4) : null;
+    if (breadth.hasAnswers()) return breadth.rightBy(who, run);
+    return run || !rows.length || !(`right_${who}` in rows[0]) ? null : rows.map((row) => row[`right_${who}`]);
+  };
+  const nameOf = (who) => who.replace(/^run:/, "");
+
+  const option = (select, value, text) => {
+    const entry = make("option", text === undefined ? value : text);
+    entry.value = value;
+    select.append(entry);
   };
 
-  const itemCell = (row) => {
-    const cell = document.createDocumentFragment();
-    cell.append(make("span", row.text || row.item));
-    if (row.text) cell.append(make("span", row.item, "id"));
-    if (row.doubt) cell.append(make("span", `Label doubted: ${row.doubt}`, "doubt"));
-    return cell;
-  };
-
-  const shares = (row, models) => {
-    const cell = document.createDocumentFragment();
-    const tokens = breadth.payload.themes[breadth.theme()].tokens;
-    const listed = models.length <= 4 ? models : models.filter((model) => row[`right_${model}`] < 0.5).slice(0, 4);
-    for (const model of listed) {
-      const share = row[`right_${model}`];
-      const line = make("span", null, "share");
-      const dot = make("i");
-      const colour = tokens[`@model${models.indexOf(model) % 8}`];
-      dot.style.borderColor = colour;
-      if (share >= 0.5) dot.style.background = colour;
-      line.append(dot, make("span", model), make("b", percent(share)));
-      cell.append(line);
+  const people = async (select, blank) => {
+    option(select, "", blank);
+    const runs = await breadth.runs();
+    const models = runs.length ? distinct(runs, "model") : breadth.payload.models;
+    for (const model of models) option(select, model);
+    if (runs.length > models.length) {
+      const group = make("optgroup");
+      group.label = "single runs";
+      for (const run of runs) option(group, `run:${run.run}`, run.run);
+      select.append(group);
     }
-    if (models.length > 4) cell.append(make("span", `${percent(row.right)} of all ${breadth.payload.unit}`, "id"));
-    return cell;
   };
 
-  const filter = () => {
-    const chosen = Object.fromEntries(new FormData(form()));
-    const words = (chosen.text || "").toLowerCase().split(/\s+/).filter(Boolean);
+  const field = (label, control, name) => {
+    const box = make("label", null, name);
+    box.append(make("span", label), control);
+    return box;
+  };
+
+  const control = (tag, name, attributes = {}) => Object.assign(document.createElement(tag), { name, ...attributes });
+
+  const build = async (box, rows) => {
+    const form = make("form");
+    form.id = "filters";
+    form.setAttribute("aria-label", "Filter items");
+    const select = (label, name, values) => {
+      const node = control("select", name);
+      option(node, "", "all");
+      for (const value of values) option(node, String(value));
+      if (values.length) form.append(field(label, node));
+    };
+    select("Test set", "testset", breadth.payload.testsets);
+    const levels = distinct(rows, "level").sort((one, two) => one - two);
+    select("Level", "level", levels);
+    select("Label", "label", distinct(rows, "label").sort().slice(0, 100));
+    const failed = control("select", "failed");
+    await people(failed, "any or none");
+    option(failed, "*", "every model");
+    form.append(field("Failed by", failed));
+    if (rows.length && "difficulty" in rows[0]) {
+      for (const [name, label] of [["low", "Difficulty from"], ["high", "to"]]) form.append(field(label, control("input", name, { type: "number", step: "any", className: "short" })));
+    }
+    form.append(field("Text", control("input", "text", { type: "search", placeholder: "words in the item", autocomplete: "off" }), "grow"));
+    if (rows.some((row) => row.doubt)) {
+      const check = make("label", null, "check");
+      check.append(control("input", "doubt", { type: "checkbox", value: "1" }), make("span", "label doubted"));
+      form.append(check);
+    }
+    const pair = make("fieldset", null, "pair");
+    pair.append(make("legend", "Compare"));
+    for (const [name, label] of [["one", "Compare"], ["two", "with"]]) {
+      const node = control("select", name);
+      node.setAttribute("aria-label", name === "one" ? "Compare this model or run" : "with this model or run");
+      await people(node, name === "one" ? "a model or run" : "another");
+      pair.append(...(name === "two" ? [make("span", label)] : []), node);
+    }
+    form.append(pair, breadth.button("Clear", () => breadth.go(Object.fromEntries(["testset", "level", "label", "failed", "low", "high", "text", "doubt", "one", "two", "cell", "first", "run", "step", "page", "sort", "down"].map((name) => [name, null])), { push: false })));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", (event) => {
+      const { name, type, checked, value } = event.target;
+      breadth.go({ [name]: type === "checkbox" ? (checked ? "1" : null) : value, page: null, ...(["one", "two"].includes(name) ? { cell: null } : {}) }, { push: false });
+    });
+    const chips = make("p", null, "chips");
+    chips.id = "chips";
+    const cells = make("div");
+    cells.id = "cells";
+    const count = make("p", null, "count");
+    count.id = "count";
+    count.setAttribute("aria-live", "polite");
+    const list = make("div");
+    list.id = "item-list";
+    box.replaceChildren(form, chips, cells, count, list);
+  };
+
+  const sync = (state) => {
+    for (const input of document.getElementById("filters").elements) {
+      if (!input.name) continue;
+      const value = listed(state[input.name]);
+      if (input.type === "checkbox") input.checked = value.length > 0;
+      else if (document.activeElement !== input || input.tagName === "SELECT" || !value.length) input.value = value.length === 1 ? value[0] : "";
+    }
+  };
+
+  const filtered = async (state, rows) => {
+    const sets = new Set(listed(state.testset));
+    const words = (state.text || "").toLowerCase().split(/\s+/).filter(Boolean);
+    const low = state.low === undefined ? -Infinity : Number(state.low);
+    const high = state.high === undefined ? Infinity : Number(state.high);
+    const ranged = state.low !== undefined || state.high !== undefined;
+    const wrong = (value) => value !== null && value !== undefined && value < 0.5;
+    const failed = state.failed && state.failed !== "*" ? await rightBy(state.failed, rows) : null;
     const models = breadth.payload.models;
-    const level = chosen.level === undefined || chosen.level === "" ? null : Number(chosen.level);
-    const wrong = (row, model) => row[`right_${model}`] !== null && row[`right_${model}`] < 0.5;
-    matching = rows.filter((row) =>
-      (!state.sets.length || state.sets.includes(row.testset)) &&
-      (level === null || row.level === level) &&
-      (!chosen.label || row.label === chosen.label) &&
-      (!chosen.failed || (chosen.failed === "*" ? models.every((model) => wrong(row, model)) : wrong(row, chosen.failed))) &&
-      (!chosen.doubt || row.doubt) &&
-      (state.low === null || (row.difficulty !== null && row.difficulty >= state.low && row.difficulty <= state.high)) &&
+    return rows.filter((row) =>
+      (!sets.size || sets.has(row.testset)) &&
+      (state.level === undefined || String(row.level) === state.level) &&
+      (state.label === undefined || row.label === state.label) &&
+      (!state.failed || (failed ? wrong(failed[row.index]) : models.every((model) => wrong(row[`right_${model}`])))) &&
+      (!state.doubt || row.doubt) &&
+      (!ranged || (row.difficulty !== null && row.difficulty >= low && row.difficulty <= high)) &&
       words.every((word) => row.search.includes(word)));
-    if (state.first) {
-      const name = `right_${state.first}`;
-      matching.sort((one, two) => (one[name] === null ? 2 : one[name]) - (two[name] === null ? 2 : two[name]));
-    } else if (state.sort) {
-      const column = columns().find((entry) => entry.key === state.sort);
-      const value = column.sort || ((row) => row[column.key]);
-      const sign = state.down ? -1 : 1;
-      matching.sort((one, two) => {
-        const [a, b] = [value(one), value(two)];
-        if (a === b) return 0;
-        if (a === null || a === undefined) return 1;
-        if (b === null || b === undefined) return -1;
-        return a < b ? -sign : sign;
-      });
-    }
-    state.page = Math.min(state.page, Math.max(0, Math.ceil(matching.length / PAGE) - 1));
-    show();
   };
 
-  const head = () => {
-    const line = make("tr");
-    for (const column of columns()) {
-      const cell = make("th", null, column.number ? "number" : "");
-      cell.scope = "col";
-      if (state.sort === column.key) cell.setAttribute("aria-sort", state.down ? "descending" : "ascending");
-      const button = make("button", column.label);
-      button.type = "button";
-      button.addEventListener("click", () => {
-        state.down = state.sort === column.key && !state.down;
-        state.sort = column.key;
-        state.first = null;
-        head();
-        filter();
-      });
-      cell.append(button);
-      line.append(cell);
-    }
-    document.querySelector("#item-table thead").replaceChildren(line);
+  /* Items by who gets them right: "right-wrong" is right by the first and wrong by the second. */
+  const compared = async (state, rows, all) => {
+    const [one, two] = [await rightBy(state.one, all), await rightBy(state.two, all)];
+    if (!one || !two) return null;
+    const groups = { "right-right": [], "right-wrong": [], "wrong-right": [], "wrong-wrong": [] };
+    const word = (value) => (value >= 0.5 ? "right" : "wrong");
+    for (const row of rows) if (one[row.index] !== null && two[row.index] !== null) groups[`${word(one[row.index])}-${word(two[row.index])}`].push(row);
+    return groups;
   };
 
-  const show = () => {
-    const start = state.page * PAGE;
-    const body = document.createDocumentFragment();
-    const shown = columns();
-    for (const row of matching.slice(start, start + PAGE)) {
-      const line = make("tr");
-      for (const column of shown) {
-        const cell = make("td", null, column.number ? "number" : column.wide ? "text" : "");
-        if (!column.wide && column.key !== "right") cell.dataset.label = column.label;
-        const content = column.cell(row);
-        cell.append(content === null || content === undefined ? "" : content);
-        if (content === null || content === undefined) cell.classList.add("missing");
-        line.append(cell);
-      }
-      body.append(line);
-    }
-    document.querySelector("#item-table tbody").replaceChildren(body);
-    const last = Math.min(matching.length, start + PAGE);
-    document.getElementById("count").textContent = matching.length
-      ? `Items ${(start + 1).toLocaleString("en")} to ${last.toLocaleString("en")} of ${matching.length.toLocaleString("en")}${matching.length < rows.length ? ` (${rows.length.toLocaleString("en")} without the filter)` : ""}`
-      : "No item matches the filter.";
-    document.getElementById("page").textContent = `${state.page + 1} / ${Math.max(1, Math.ceil(matching.length / PAGE))}`;
-    document.getElementById("previous").disabled = state.page === 0;
-    document.getElementById("next").disabled = last >= matching.length;
-    chips();
+  const showCells = (state, groups, box) => {
+    if (!groups) { box.replaceChildren(); return; }
+    const [one, two] = [nameOf(state.one), nameOf(state.two)];
+    const cell = (name) => {
+      const number = groups[name].length;
+      const button = breadth.button(number.toLocaleString("en"), () => breadth.go({ cell: state.cell === name ? null : name, page: null }, { push: false }));
+      const [first, second] = name.split("-");
+      button.setAttribute("aria-label", `${number} items: ${one} ${first}, ${two} ${second}`);
+      button.setAttribute("aria-pressed", String(state.cell === name));
+      return button;
+    };
+    const focused = [...box.querySelectorAll("button")].indexOf(document.activeElement);
+    const table = breadth.grid("Items by who gets them right", ["", `${two} right`, `${two} wrong`], [
+      [`${one} right`, cell("right-right"), cell("right-wrong")],
+      [`${one} wrong`, cell("wrong-right"), cell("wrong-wrong")],
+    ]);
+    table.classList.add("cells");
+    box.replaceChildren(table);
+    if (focused >= 0) box.querySelectorAll("button")[focused].focus();
   };
 
-  const chips = () => {
+  const SORTS = { difficulty: "Difficulty", right: "Right", item: "Item" };
+
+  const order = async (state, rows, all) => {
+    const sorted = [...rows];
+    const by = (value, sign) => sorted.sort((one, two) => {
+      const [a, b] = [value(one), value(two)];
+      if (a === b) return 0;
+      if (a === null || a === undefined) return 1;
+      if (b === null || b === undefined) return -1;
+      return a < b ? -sign : sign;
+    });
+    if (Object.hasOwn(SORTS, state.sort || "")) return by((row) => row[state.sort], state.down ? -1 : 1);
+    const at = state.step !== undefined && breadth.hasAnswers() ? await breadth.rightBy(null, state.run, state.step) : null;
+    const first = at || (await rightBy(state.first, all));
+    return first ? by((row) => first[row.index], 1) : sorted;
+  };
+
+  const entry = (row, people) => {
+    const line = make("li");
+    const open = breadth.button(null, () => breadth.go({ panel: "item", item: row.item, of: row.testset }), "item");
+    open.dataset.item = row.item;
+    open.append(make("span", row.text || row.item, "words"));
+    const facts = [row.testset, row.label && `label ${row.label}`, row.level !== null && row.level !== undefined && `level ${row.level}`, row.difficulty !== null && row.difficulty !== undefined && `difficulty ${number(row.difficulty, 1)}`, row.text && row.item].filter(Boolean);
+    open.append(make("span", facts.join(" · "), "id"));
+    if (row.doubt) open.append(make("span", `Label doubted: ${row.doubt}`, "doubt"));
+    const shares = make("span", null, "shares");
+    for (const [name, right] of people) shares.append(make("span", `${name} ${percent(right[row.index])}`));
+    open.append(shares);
+    line.append(open);
+    return line;
+  };
+
+  /* Whose answers a line shows: those compared, the chosen checkpoint, or the models while they are few. */
+  const shownPeople = async (state, rows) => {
+    const people = [];
+    if (state.step !== undefined && breadth.hasAnswers()) {
+      const at = await breadth.rightBy(null, state.run, state.step);
+      if (at) people.push([`${state.run} at step ${state.step}`, at]);
+    }
+    const names = [...new Set([state.one, state.two, state.first, state.failed === "*" ? null : state.failed].filter(Boolean))];
+    const models = breadth.payload.models;
+    for (const who of names.length || people.length ? names : models.length <= 4 ? models : []) {
+      const right = await rightBy(who, rows);
+      if (right) people.push([nameOf(who), right]);
+    }
+    if (!people.length) people.push([breadth.payload.unit === "runs" ? "runs" : "subjects", rows.map((row) => row.right)]);
+    return people;
+  };
+
+  const chips = (state) => {
     const list = [];
-    const chip = (text, clear) => {
-      const button = make("button", `${text} ✕`);
-      button.type = "button";
+    const chip = (text, keys) => {
+      const button = breadth.button(`${text} ✕`, () => breadth.go({ ...Object.fromEntries(keys.map((key) => [key, null])), page: null }, { push: false }));
       button.setAttribute("aria-label", `Remove filter ${text}`);
-      button.addEventListener("click", () => { clear(); filter(); });
       list.push(button);
     };
-    if (state.sets.length > 1) chip(`sets: ${state.sets.join(", ")}`, () => { state.sets = []; });
-    if (state.first) chip(`failures of ${state.first} first`, () => { state.first = null; });
-    if (state.low !== null) chip(`difficulty ${state.low.toFixed(2)} to ${state.high.toFixed(2)}`.replaceAll("-", "−"), () => { state.low = state.high = null; });
-    document.getElementById("chips").replaceChildren(...list);
+    if (listed(state.testset).length > 1) chip(`sets: ${listed(state.testset).join(", ")}`, ["testset"]);
+    if (state.first && state.step === undefined) chip(`failures of ${nameOf(state.first)} first`, ["first"]);
+    if (state.step !== undefined) chip(`failures of ${state.run} at step ${state.step} first`, ["run", "step", "first"]);
+    return list;
   };
 
-  const reset = () => {
-    form().reset();
-    Object.assign(state, { sets: [], low: null, high: null, page: 0, first: null });
+  breadth.panels.items = async (state, box) => {
+    const rows = await breadth.items();
+    if (!document.getElementById("filters")) await build(box, rows);
+    sync(state);
+    const { matching, groups } = await breadth.matchingItems(state);
+    showCells(state, groups, document.getElementById("cells"));
+    const people = await shownPeople(state, rows);
+    const page = Math.min(Number(state.page || 0), Math.max(0, Math.ceil(matching.length / PAGE) - 1));
+    const list = make("ol", null, "items");
+    list.start = page * PAGE + 1;
+    list.append(...matching.slice(page * PAGE, (page + 1) * PAGE).map((row) => entry(row, people)));
+    const mean = (right) => {
+      const known = matching.map((row) => right[row.index]).filter((value) => value !== null && value !== undefined);
+      return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+    };
+    const total = `${matching.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} items`;
+    document.getElementById("count").textContent = matching.length
+      ? `${total}. Right${state.step === undefined && breadth.payload.unit === "runs" ? " at the end" : ""}: ${people.map(([name, right]) => `${name} ${percent(mean(right))}`).join(", ")}.`
+      : "No item matches the filter.";
+    document.getElementById("chips").replaceChildren(...chips(state));
+    const sort = make("label", null, "sort");
+    const choose = control("select", "sort");
+    option(choose, "", "as listed");
+    for (const [key, words] of Object.entries(SORTS)) if (rows.length && key in rows[0]) { option(choose, key, `${words}, rising`); option(choose, `${key} down`, `${words}, falling`); }
+    choose.value = state.sort ? `${state.sort}${state.down ? " down" : ""}` : "";
+    choose.addEventListener("change", () => { const [key, down] = choose.value.split(" "); breadth.go({ sort: key, down: down ? "1" : null, page: null }, { push: false }); });
+    sort.append(make("span", "Sort"), choose);
+    const tools = breadth.pager(page, matching.length, PAGE, (to) => { breadth.go({ page: to }, { push: false }); box.parentElement.scrollTop = 0; });
+    tools.append(sort, ...["csv", "json"].map((kind) => breadth.button(`${kind.toUpperCase()} of these`, () => breadth.saveTable("items-filtered", kind, matching.map(breadth.plainItem)))));
+    document.getElementById("item-list").replaceChildren(list, tools);
+    return "Items";
   };
 
-  /* A mark was clicked: show the items behind it. */
-  breadth.onDrill = (drill, datum) => {
-    if (!form()) return;
-    if ("low" in drill && datum.side && datum.side !== "items") return;
-    reset();
-    const fields = form().elements;
-    const set = [drill.testset2, drill.testset].filter(Boolean).map((field) => datum[field]).filter((name) => name !== undefined && name !== null);
-    state.sets = [...new Set(set)];
-    if (fields.testset) fields.testset.value = state.sets.length === 1 ? state.sets[0] : "";
-    if (drill.level && fields.level && datum[drill.level] !== undefined) fields.level.value = String(datum[drill.level]);
-    if (drill.model && breadth.payload.models.includes(datum[drill.model])) state.first = datum[drill.model];
-    if (drill.low) Object.assign(state, { low: datum[drill.low], high: datum[drill.high] });
-    filter();
-    document.getElementById("items").scrollIntoView();
-    form().elements[0].focus({ preventScroll: true });
+  /* A row as the table of items has it. */
+  breadth.plainItem = ({ index, fields, options, labels, search, ...row }) => row;
+  breadth.matchingItems = async (state) => {
+    const all = await breadth.items();
+    const some = await filtered(state, all);
+    const groups = await compared(state, some, all);
+    const chosen = groups && Object.hasOwn(groups, state.cell || "") ? groups[state.cell] : some;
+    return { matching: await order(state, chosen, all), groups };
   };
-
-  breadth.startItems = () => {
-    if (!form()) return;
-    rows = breadth.rows("items");
-    for (const row of rows) row.search = `${row.text || ""} ${row.item}`.toLowerCase();
-    form().addEventListener("input", (event) => {
-      if (event.target.name === "testset") state.sets = event.target.value ? [event.target.value] : [];
-      state.page = 0;
-      filter();
-    });
-    form().addEventListener("submit", (event) => event.preventDefault());
-    form().addEventListener("reset", (event) => { event.preventDefault(); for (const field of form().elements) { if (field.type === "checkbox") field.checked = false; else if (field.name) field.value = ""; } reset.call(null); filter(); });
-    document.getElementById("previous").addEventListener("click", () => { state.page -= 1; show(); });
-    document.getElementById("next").addEventListener("click", () => { state.page += 1; show(); });
-    for (const button of document.querySelectorAll("[data-save-items]")) {
-      button.addEventListener("click", () => breadth.saveTable("items-filtered", button.dataset.saveItems, matching.map(({ search, ...row }) => row)));
-    }
-    if (state.sets.length === 1) form().elements.testset.value = state.sets[0];
-    head();
-    filter();
-  };
-  breadth.refreshItems = () => { if (form()) show(); };
 })();

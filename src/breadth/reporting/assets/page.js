@@ -1,153 +1,155 @@
 "use strict";
-/* The page: theme, controls, downloads, and drawing figures when they come into view. */
+/* The page: theme, switches, downloads, printing, and drawing figures when they come into view. */
 (() => {
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  let chosen = null;
+  const near = new Set();
+  const LARGE = 20000;
   let sight = null;
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
 
-  const setTheme = () => { document.documentElement.dataset.theme = chosen || (dark.matches ? "dark" : "light"); };
-  const redraw = async () => {
-    for (const key of Object.keys(breadth.drawn)) await breadth.draw(key);
+  /* Draw what is in view and not as it should be; then, when the browser is idle, the rest. */
+  const refresh = async () => {
+    for (const key of near) if (breadth.isStale(key)) await breadth.draw(key);
+    idle(next);
   };
+  let drawing = false;
+  const next = async () => {
+    if (drawing || document.hidden) return;
+    const stale = Object.keys(breadth.payload.figures).find(breadth.isStale);
+    /* Drawing a large table a second time takes seconds: that waits until the reader prints. */
+    const small = (paper) => breadth.payload.tables[breadth.payload.figures[paper.closest("figure").dataset.figure].table].rows < LARGE;
+    const unprinted = stale ? null : [...document.querySelectorAll("figure[data-figure] .paper:not([data-drawn])")].find(small);
+    if (!stale && !unprinted) {
+      if (breadth.payload.tables.items) await Promise.all([breadth.items(), breadth.runs()]); /* so that the panel opens at once */
+      document.documentElement.dataset.ready = "yes";
+      return;
+    }
+    drawing = true;
+    try {
+      if (stale) await breadth.draw(stale);
+      else await breadth.drawPaper(unprinted.closest("figure").dataset.figure);
+    } finally { drawing = false; }
+    idle(next);
+  };
+
+  const setSwitch = (input, value) => { if (input.type === "radio") input.checked = input.value === value; else input.value = value; };
 
   const bindFigure = (figure) => {
     const key = figure.dataset.figure;
     for (const input of figure.querySelectorAll("[data-signal]")) {
-      const before = (breadth.signals[key] || {})[input.dataset.signal];
-      if (before !== undefined) { if (input.type === "radio") input.checked = input.value === before; else input.value = before; }
-      input.addEventListener("change", () => breadth.signal(key, input.dataset.signal, input.value));
+      const name = input.dataset.signal;
+      const chosen = breadth.switched(key, name);
+      if (chosen !== undefined) setSwitch(input, chosen);
+      const first = () => (input.tagName === "SELECT" ? input.options[0].value : figure.querySelector(`input[data-signal="${CSS.escape(name)}"]`).value);
+      input.addEventListener("change", () => breadth.go({ [`${key}.${name}`]: input.value === first() ? null : input.value }, { push: false }));
     }
     for (const button of figure.querySelectorAll("[data-save]")) {
       if (!button.dataset.table) button.addEventListener("click", () => breadth.saveFigure(key, button.dataset.save));
     }
-    const numbers = figure.querySelector("[data-numbers]");
-    numbers.addEventListener("click", () => {
-      const box = figure.querySelector(".numbers-table");
-      const open = box.hidden;
-      if (open) fillTable(box, key, numbers.dataset.numbers);
-      box.hidden = !open;
-      numbers.setAttribute("aria-expanded", String(open));
-    });
   };
 
-  /* The numbers behind a figure, for readers who cannot use the figure; a row leads to its items as a mark does. */
-  const fillTable = (box, key, name) => {
-    const rows = breadth.rows(name);
-    const drill = breadth.payload.figures[key].drill;
-    const names = rows.length ? Object.keys(rows[0]) : [];
-    const table = document.createElement("table");
-    const line = table.createTHead().insertRow();
-    for (const column of [...names, ...(Object.keys(drill).length ? ["items"] : [])]) {
-      const cell = document.createElement("th");
-      cell.textContent = column;
-      line.append(cell);
-    }
-    const body = table.createTBody();
-    for (const row of rows.slice(0, 200)) {
-      const entry = body.insertRow();
-      for (const column of names) {
-        const value = row[column];
-        const cell = entry.insertCell();
-        cell.textContent = value === null ? "" : typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(3)) : value;
-        if (typeof value === "number") cell.className = "number";
-      }
-      if (Object.keys(drill).length) {
-        const button = document.createElement("button");
-        button.type = "button";
-        button.textContent = "show";
-        button.addEventListener("click", () => breadth.onDrill(drill, row));
-        entry.insertCell().append(button);
-      }
-    }
-    box.replaceChildren(table);
-    if (rows.length > 200) {
-      const note = document.createElement("p");
-      note.className = "count";
-      note.textContent = `The first 200 of ${rows.length.toLocaleString("en")} rows; the CSV has all.`;
-      box.append(note);
+  /* Switches of figures, from the address. A switch that the address does not name is as the figure defines it. */
+  const applySwitches = (state, before) => {
+    const changed = [...new Set([...Object.keys(state), ...Object.keys(before)])].filter((name) => name.includes(".") && String(state[name]) !== String(before[name]));
+    for (const full of changed) {
+      const key = full.slice(0, full.indexOf("."));
+      const name = full.slice(key.length + 1);
+      const figure = Object.hasOwn(breadth.payload.figures, key) ? breadth.payload.figures[key] : null;
+      const param = figure && (figure.spec.params || []).find((entry) => entry.name === name);
+      if (!param) continue;
+      const value = breadth.switched(key, name);
+      const now = value === undefined ? param.value : value;
+      for (const input of document.querySelectorAll(`[data-figure="${CSS.escape(key)}"] [data-signal="${CSS.escape(name)}"]`)) setSwitch(input, now);
+      if (name === "shown") showRuns();
+      const paper = document.querySelector(`[data-figure="${CSS.escape(key)}"] .paper`);
+      if (paper) delete paper.dataset.drawn;
+      if (breadth.charts[key]) breadth.charts[key].signal(name, now).runAsync();
+      idle(next);
     }
   };
 
+  const boxes = () => [...document.querySelectorAll("[data-run]")];
+  const showRuns = () => {
+    const chosen = breadth.switched("trajectories", "shown");
+    for (const box of boxes()) box.checked = !chosen || chosen.includes(box.dataset.run);
+    document.getElementById("runs-shown").textContent = `${boxes().filter((box) => box.checked).length} of ${boxes().length}`;
+  };
   const bindRuns = () => {
-    const boxes = [...document.querySelectorAll("[data-run]")];
-    if (!boxes.length) return;
-    const before = (breadth.signals.trajectories || {}).shown;
-    const label = () => { document.getElementById("runs-shown").textContent = `${boxes.filter((box) => box.checked).length} of ${boxes.length}`; };
-    if (before) for (const box of boxes) box.checked = before.includes(box.dataset.run);
+    if (!boxes().length) return;
     const apply = () => {
-      const names = boxes.filter((box) => box.checked).map((box) => box.dataset.run);
-      label();
-      breadth.signal("trajectories", "shown", names.length === boxes.length ? null : names);
+      const names = boxes().filter((box) => box.checked).map((box) => box.dataset.run);
+      const none = " "; /* an empty list would be all of them */
+      breadth.go({ "trajectories.shown": names.length === boxes().length ? null : names.length ? names : none }, { push: false });
     };
-    for (const box of boxes) box.addEventListener("change", apply);
+    for (const box of boxes()) box.addEventListener("change", apply);
     for (const button of document.querySelectorAll("[data-runs], [data-runs-of]")) {
       button.addEventListener("click", () => {
-        for (const box of boxes) box.checked = button.dataset.runs === "all" || box.dataset.model === button.dataset.runsOf;
+        for (const box of boxes()) box.checked = button.dataset.runs === "all" || box.dataset.model === button.dataset.runsOf;
         apply();
       });
     }
-    label();
+    showRuns();
   };
+
+  const saved = async (name) => (name === "items" ? (await breadth.items()).map(breadth.plainItem) : breadth.rows(name));
 
   breadth.start = (payload) => {
     breadth.payload = payload;
-    for (const view of Object.values(breadth.views)) view.finalize();
-    breadth.views = {};
-    breadth.drawn = {};
+    for (const view of Object.values(breadth.charts)) view.finalize();
+    Object.assign(breadth, { charts: {}, drawn: {} });
     document.querySelectorAll("figure[data-figure]").forEach(bindFigure);
     for (const button of document.querySelectorAll("[data-table][data-save]")) {
-      button.addEventListener("click", () => breadth.saveTable(button.dataset.table, button.dataset.save, breadth.rows(button.dataset.table)));
+      button.addEventListener("click", async () => breadth.saveTable(button.dataset.table, button.dataset.save, await saved(button.dataset.table)));
     }
     bindRuns();
-    breadth.startItems();
+    breadth.startPanel();
     if (sight) sight.disconnect();
+    near.clear();
     sight = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        sight.unobserve(entry.target);
-        if (!(entry.target.dataset.figure in breadth.drawn)) breadth.draw(entry.target.dataset.figure);
-      }
-    }, { rootMargin: "400px" });
+      for (const entry of entries) near[entry.isIntersecting ? "add" : "delete"](entry.target.dataset.figure);
+      refresh();
+    }, { rootMargin: "300px" });
     document.querySelectorAll("figure[data-figure]").forEach((figure) => sight.observe(figure));
-    /* The others when the browser is idle, so that the page soon has its final height. */
-    const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
-    const next = async () => {
-      if (breadth.payload !== payload) return;
-      const key = Object.keys(payload.figures).find((name) => !(name in breadth.drawn));
-      if (!key || document.hidden) return;
-      await breadth.draw(key);
-      idle(next);
-    };
     setTimeout(() => idle(next), 600);
   };
 
-  setTheme();
-  dark.addEventListener("change", () => { if (!chosen) { setTheme(); redraw(); breadth.refreshItems(); } });
-  document.getElementById("theme").addEventListener("click", () => {
-    chosen = breadth.theme() === "dark" ? "light" : "dark";
-    setTheme();
-    redraw();
-    breadth.refreshItems();
-  });
-  document.getElementById("print").addEventListener("click", async () => {
-    const before = chosen;
-    chosen = "light";
-    setTheme();
-    await breadth.drawAll();
+  /* On paper: items as an appendix if the reader asks for them, and figures that are not ready yet. */
+  const appendix = async () => {
+    const place = document.getElementById("appendix");
+    if (!breadth.state.appendix || !breadth.payload.tables.items) { place.replaceChildren(); return; }
+    const { matching } = await breadth.matchingItems(breadth.state);
+    const rows = matching.slice(0, 2000).map((row) => [row.item, row.item.includes(row.testset) ? "" : row.testset, row.text, row.label, row.difficulty === null || row.difficulty === undefined ? "" : breadth.number(row.difficulty, 1), row.right === null ? "" : `${Math.round(100 * row.right)}%`]);
+    const note = matching.length > rows.length ? `The first ${rows.length.toLocaleString("en")} of ${matching.length.toLocaleString("en")} items.` : `${matching.length.toLocaleString("en")} items.`;
+    place.replaceChildren(breadth.make("h2", "Appendix: items"), breadth.make("p", note), breadth.grid("Items", ["item", "test set", "text", "label", "difficulty", "right"], rows));
+  };
+  breadth.preparePrint = async () => {
+    await appendix();
+    for (const paper of document.querySelectorAll("figure[data-figure] .paper:not([data-drawn])")) await breadth.drawPaper(paper.closest("figure").dataset.figure);
+  };
+  const print = async () => {
+    document.getElementById("print-menu").open = false;
+    await breadth.preparePrint();
     window.print();
-    chosen = before;
-    setTheme();
-    redraw();
+  };
+  document.getElementById("print").addEventListener("click", print);
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "p" && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey) { event.preventDefault(); print(); }
+  });
+  const include = document.getElementById("print-items");
+  include.addEventListener("change", () => breadth.go({ appendix: include.checked ? "1" : null }, { push: false }));
+
+  document.getElementById("theme").addEventListener("click", () => breadth.go({ theme: breadth.theme() === "dark" ? "light" : "dark" }, { push: false }));
+  let theme = breadth.theme();
+  breadth.onState((state, before) => {
+    include.checked = Boolean(state.appendix);
+    if (state.appendix !== before.appendix) appendix();
+    applySwitches(state, before);
+    if (document.documentElement.dataset.theme !== theme) refresh();
+    theme = document.documentElement.dataset.theme;
   });
   let waiting = null;
-  window.addEventListener("resize", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      for (const [key, width] of Object.entries(breadth.drawn)) {
-        const box = document.querySelector(`[data-figure="${key}"] .plot`);
-        if (box && box.clientWidth !== width) breadth.draw(key);
-      }
-    }, 150);
-  });
+  new ResizeObserver(() => { clearTimeout(waiting); waiting = setTimeout(refresh, 100); }).observe(document.getElementById("main"));
   breadth.start(JSON.parse(document.getElementById("payload").textContent));
+  include.checked = Boolean(breadth.state.appendix);
+  if (include.checked) appendix();
+  if (breadth.state.at && document.getElementById(breadth.state.at)) document.getElementById(breadth.state.at).scrollIntoView();
 })();
