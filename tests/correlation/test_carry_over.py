@@ -217,3 +217,26 @@ def test_reasons_are_given(tmp_path, write_study):
     assert few.tables == {}
     assert not few.verdict.computed
     assert "every run has too few checkpoints" in few.reasons[0]
+
+
+def test_checkpoints_come_with_their_residuals_and_control(two):
+    table, result = carry_over(two).tables["residuals"], breadth.correlate(two)
+    columns = ["train_set", "run", "step", "testset", "score", "residual"]
+    assert table.select(columns).equals(result.residuals.select(columns))
+    scores = two.trajectories
+    for row in table.sample(20, seed=0).iter_rows(named=True):
+        own = scores.filter((pl.col("run") == row["run"]) & (pl.col("step") == row["step"]))
+        assert row["control"] == own[row["train_set"]][0]
+        assert row["score"] == own[row["testset"]][0]
+        assert row["model"] == own["model"][0]
+
+
+def test_checkpoints_of_a_table_of_scores_are_named_as_its_groups(monkeypatch):
+    scores = simulate_scores(runs=3, steps=12)
+    read = settle_trajectories(scores, by="run", order="step", control="in_domain")
+    result = carry_over(read)
+    runs = set(result.tables["correlations"]["run"].drop_nulls())
+    assert set(result.tables["residuals"]["run"]) == runs
+    assert result.tables["residuals"]["control"].n_unique() == scores["in_domain"].n_unique()
+    monkeypatch.setitem(carry_over.__globals__, "MOST_SCORES", 10)
+    assert "residuals" not in carry_over(read).tables

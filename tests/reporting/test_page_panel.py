@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import breadth
+from breadth.datasets import simulate_scores
 from breadth.datasets.kinds import NLI_PATTERN
 from breadth.records import open_study
 from breadth.reporting.embedded import FINENESS
@@ -247,3 +248,21 @@ def test_answers_that_do_not_fit_are_said_to_be_missing(levels_study, open_page,
         page.wait_for_selector("#item-list li")
         page.locator("#item-list button.item").first.click()
         page.until("document.getElementById('panel-body').textContent.includes('more than a page can carry')")
+
+
+def test_a_table_of_scores_leads_to_its_runs_and_checkpoints(open_page, tmp_path):
+    scores = simulate_scores(runs=3, steps=15)
+    scores.write_csv(tmp_path / "scores.csv")
+    report = breadth.report(tmp_path / "scores.csv", out=tmp_path / "report.html")
+    with open_page(report.as_uri()) as page:
+        page.ready()
+        click(page, "profile", "point", "test set: numbers", "when: after")
+        assert page.evaluate("[breadth.state.panel, breadth.state.testset]") == ["course", "numbers"]
+        page.locator("#panel .small svg").wait_for()
+        last = scores.filter(pl.col("step") == pl.col("step").max())["numbers"]
+        shown = page.locator("#panel tbody tr td:nth-child(4)").all_inner_texts()
+        assert [float(text) for text in shown] == pytest.approx(last.to_list(), abs=6e-4)
+        click(page, "correlations", "rect mark", "a: negation", "b: numbers")
+        page.locator("#panel .small svg").first.wait_for()
+        dots = page.locator("#panel .small svg path[aria-roledescription=point]")
+        assert dots.count() == scores.height

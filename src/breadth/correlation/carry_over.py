@@ -26,6 +26,9 @@ from breadth.results.words import FINDING, SCORE_WORDS, count, joined
 #: Checkpoints a run needs to be cut into two, or three, parts that can be analysed on their own.
 TWO_WINDOWS, THREE_WINDOWS = 20, 30
 
+#: Above this many test sets, a row for every pair and part of training cannot be read.
+MOST_TESTSETS = 12
+
 #: Above this many runs, a matrix of runs cannot be read.
 MOST_RUNS = 40
 
@@ -107,7 +110,10 @@ def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> Carry
         reasons.append(f"how alike every two of {runs} runs are; `breadth correlate` compares up to {MOST_COMPARED}")
     if result.windows.height:
         tables |= {"windows": result.windows, "window_means": _window_means(list(parts.values()), groups)}
-        figures.append(windows_figure(tables["window_means"], testsets, given=given))
+        if len(testsets) <= MOST_TESTSETS:
+            figures.append(windows_figure(tables["window_means"], testsets, given=given))
+        else:
+            reasons.append(f"windows over training are drawn for at most {MOST_TESTSETS} test sets; see the table")
     if len(models) > 1:
         paragraphs.append(_contradictions(tables["correlations"]))
     return CarryOver(verdict, tables, tuple(paragraphs), tuple(figures), tuple(reasons))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from breadth.datasets.kinds import NLI_PATTERN
 from breadth.datasets.suite import SETS, generate
 from breadth.records import RunRecord, StudyStore
 
@@ -202,6 +203,7 @@ def simulate_study(
             method="lora",
             recipe={"method": "lora", "rank": 8, "lr": 0.001},
             evaluate={"on": list(testsets), "every": 16},
+            tasks={name: NLI_PATTERN.spec() for name in testsets},
             checkpoints=tuple(16 * k for k in range(checkpoints)),
         )
         names.append(f"{models[model]}-{index:02d}")

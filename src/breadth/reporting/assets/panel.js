@@ -103,6 +103,12 @@
     breadth.open(view, { figure: key, ...values });
   };
 
+  /* Vega writes a value that is not there as the word null; a mean over all models has no model. */
+  const inWords = (name, value) => {
+    if (value === undefined || value === null || value === "null") return name === "model" ? "all models" : "";
+    return String(value);
+  };
+
   breadth.panels = {
     /* The marks of a figure in words, for readers who do not use the figure. */
     marks: async (state, box) => {
@@ -116,7 +122,7 @@
       const drills = marks.some((mark) => behind(key, mark.datum));
       const rows = marks.slice(page * ROWS, (page + 1) * ROWS).map((mark, k) => [
         behind(key, mark.datum) ? openMark(key, mark, page * ROWS + k + 1) : "",
-        ...names.map((name) => (mark.words[name] === undefined || mark.words[name] === null ? "" : String(mark.words[name]))),
+        ...names.map((name) => inWords(name, mark.words[name])),
       ]);
       box.replaceChildren(
         make("p", `${marks.length.toLocaleString("en")} marks are drawn.${drills ? " Open one to see what is behind it." : ""}`, "count"),
