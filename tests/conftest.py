@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,18 @@ def write_study():
         return folder
 
     return write
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser; tests that need one are skipped where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("needs a Chromium browser on the PATH")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with playwright.sync_playwright() as started:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        chromium = started.chromium.launch(executable_path=path, args=arguments)
+        yield chromium
+        chromium.close()

@@ -43,7 +43,9 @@ def test_scores_of_a_study(breadth, simulated_study, tmp_path):
 def test_another_score(breadth, simulated_study, tmp_path):
     breadth("report", simulated_study.folder, "--out", tmp_path / "r.json", "--score", "auc")
     report = json.loads((tmp_path / "r.json").read_text())
-    assert "in-domain area under the ROC curve" in report["findings"]["carry_over"]["finding"]
+    breadth("correlate", simulated_study.folder, "--score", "auc", "--out", tmp_path / "pairs.json")
+    pairs = json.loads((tmp_path / "pairs.json").read_text())
+    assert [row["r"] for row in report["tables"]["pairs"]] == [row["r"] for row in pairs]
     shown = breadth("correlate", simulated_study.folder, "--score", "auc", "--control", "bias")
     assert "after controlling for plain and bias" in " ".join(shown.stdout.split())
     wrong = breadth("correlate", simulated_study.folder, "--score", "area", ok=False)
@@ -54,7 +56,7 @@ def test_another_score(breadth, simulated_study, tmp_path):
 def test_not_a_study(breadth, tmp_path):
     out = breadth("report", tmp_path, ok=False)
     assert out.returncode == 2
-    assert "is not the directory of a study" in out.stderr
+    assert "nothing to report on" in out.stderr
 
 
 def test_view_answers_until_it_is_stopped(simulated_study):
@@ -72,7 +74,8 @@ def test_view_answers_until_it_is_stopped(simulated_study):
     assert errors == ""
 
 
-def test_view_needs_a_directory(breadth, tmp_path):
-    out = breadth("view", tmp_path / "nothing", ok=False)
+def test_view_of_a_file_is_refused(breadth, tmp_path):
+    (tmp_path / "file").write_text("")
+    out = breadth("view", tmp_path / "file", ok=False)
     assert out.returncode == 2
     assert "is not a directory" in out.stderr

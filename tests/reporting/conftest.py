@@ -1,11 +1,7 @@
-import shutil
 import time
 from contextlib import contextmanager
 
 import pytest
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def until(page, expression, seconds):
@@ -14,18 +10,6 @@ def until(page, expression, seconds):
     while not page.evaluate(expression):
         assert time.monotonic() < end, f"never true: {expression}"
         page.wait_for_timeout(100)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """A real browser; tests that need one are skipped where there is none."""
-    if CHROMIUM is None:
-        pytest.skip("needs a Chromium browser on the PATH")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="session")

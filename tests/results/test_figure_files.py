@@ -1,7 +1,5 @@
 """Figures as files: pictures, and the page that follows theme and width in a real browser."""
 
-import shutil
-
 import altair as alt
 import polars as pl
 import pytest
@@ -10,7 +8,6 @@ from breadth.errors import InputError
 from breadth.results import FORMATS, Control, Figure, as_chart, write_figure
 from breadth.results.figures import THEMES
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = "</script><script>document.title='broken'</script>"
 AXIS = {"type": "quantitative"}
 DOTS = {
@@ -68,17 +65,6 @@ def test_a_page_holds_both_themes_and_fetches_nothing(tmp_path):
     assert "<p>More.</p>" in page
     assert all(theme["@model0"] in page for theme in THEMES.values())
     assert not any(f'{kind}="http' in page for kind in ("src", "href"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("needs a Chromium browser on the PATH")
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
 
 
 def opened(browser, path, width=1200, scheme="light"):
