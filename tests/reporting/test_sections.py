@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import false_discovery_control
 
 import breadth
 from breadth.errors import InputError
@@ -209,3 +210,17 @@ def test_a_table_with_runs_has_the_findings_of_its_study(simulated_study, data):
     from_table = build_report(table)
     for key in ("overview", "training", "carry_over"):
         assert content(from_table, key).finding == content(data, key).finding
+
+
+def test_sets_that_lag_behind_the_in_domain_gain_decide(write_study, tmp_path):
+    runs = [{"model": "m", "seed": seed} for seed in range(3)]
+
+    def rise(run, of_set, level):
+        return np.where(of_set == "home", 3.0, 0.0)
+
+    built = build_report(write_study(tmp_path / "s", runs, items=200, rise=rise))
+    gains = built.table("gains").filter(~pl.col("in_domain"))
+    assert (gains["behind"] < 0).all()
+    assert gains["q_behind"].to_list() == pytest.approx(false_discovery_control(gains["p_behind"].to_numpy()).tolist())
+    assert content(built, "overview").lines[0].startswith("No: 0 of 2 gains on shifted test sets are above 0")
+    assert "2 are clearly less than half the in-domain gain" in content(built, "overview").lines[0]

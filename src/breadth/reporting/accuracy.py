@@ -31,7 +31,7 @@ _KEYS = dict.fromkeys(("model", "train_set", "testset", "shift"), pl.String)
 PROFILE = {**_KEYS, "when": pl.String, **_SIZES, "accuracy": pl.Float64, **_INTERVAL, "chance": pl.Float64}
 _CHANGES = {f"{name}{end}": pl.Float64 for name in ("accuracy", "auc", "share") for end in ("", "_low", "_high")}
 GAINS = {**_KEYS, "in_domain": pl.Boolean, **_SIZES, "gain": pl.Float64, **_INTERVAL, "p": pl.Float64, "q": pl.Float64}
-GAINS |= _CHANGES
+GAINS |= _CHANGES | dict.fromkeys(("behind", "p_behind", "q_behind"), pl.Float64)
 GAINS |= dict.fromkeys(("answer", "says_more", "flag", "follows", "auc_follows"), pl.String)
 BY_LEVEL = {"model": pl.String, "when": pl.String, "level": pl.Int64, **_SIZES, "accuracy": pl.Float64, **_INTERVAL}
 
@@ -189,16 +189,24 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
             at_home = changed.get(home or "", {}).get(measure)
             if measure in each and at_home is not None and not gain["in_domain"]:
                 gain[column] = follows(each[measure], at_home)
+                lag = behind(each[measure], at_home)
+                gain.setdefault("behind", lag["gain"])  # that of the score, which comes first
+                gain.setdefault("p_behind", lag["p"])
         gains += own_gains
     schema = {score if name == "accuracy" else name: dtype for name, dtype in PROFILE.items()}
     return pl.DataFrame(rows, schema=schema), with_q(pl.DataFrame(gains, schema=GAINS))
 
 
 def with_q(gains: pl.DataFrame) -> pl.DataFrame:
-    """Gains with ``q``: the smallest false discovery rate, over all shifted test sets, at which each is a finding."""
-    p = gains.select(pl.when(~pl.col("in_domain")).then("p")).to_series().cast(pl.Float64)
-    q = benjamini_hochberg(p.fill_null(float("nan")).to_numpy())
-    return gains.with_columns(pl.Series("q", q, nan_to_null=True))
+    """Gains with ``q``: the smallest false discovery rate, over all shifted test sets, at which each is a finding.
+
+    ``q_behind`` is that of being less than half the in-domain gain.
+    """
+    for name in ("p", "p_behind"):
+        p = gains.select(pl.when(~pl.col("in_domain")).then(name)).to_series().cast(pl.Float64)
+        q = benjamini_hochberg(p.fill_null(float("nan")).to_numpy())
+        gains = gains.with_columns(pl.Series(name.replace("p", "q", 1), q, nan_to_null=True))
+    return gains
 
 
 def follows(away: Changes, home: Changes) -> Follows | None:
@@ -208,14 +216,21 @@ def follows(away: Changes, home: Changes) -> Follows | None:
     one (the interval of gain - in-domain gain / 2 is below 0), in part if both hold. Undecided otherwise, and where
     the in-domain gain is not above 0. Both the items and the runs are samples (:func:`crossed_mean`).
     """
-    behind = np.concatenate([away[0], -home[0] / 2], axis=1), np.concatenate([away[1], home[1] + away[1].max() + 1])
-    means = (crossed_mean(values, "gain", group) for values, group in (away, home, behind))
+    means = (*(crossed_mean(values, "gain", group) for values, group in (away, home)), behind(away, home))
     gained, at_home, less = (verdict(mean["ci_low"], mean["ci_high"]) for mean in means)
     if at_home <= 0:
         return None
     if gained > 0:
         return Follows.PART if less < 0 else Follows.YES
     return Follows.NO if less < 0 else None
+
+
+def behind(away: Changes, home: Changes) -> dict[str, Any]:
+    """Gain on a shifted test set less half the in-domain gain (:func:`crossed_mean`); None without a gain there."""
+    if verdict(*(crossed_mean(home[0], "gain", home[1])[end] for end in ("ci_low", "ci_high"))) <= 0:
+        return dict.fromkeys(("gain", "ci_low", "ci_high", "p"))
+    groups = np.concatenate([away[1], home[1] + away[1].max() + 1])
+    return crossed_mean(np.concatenate([away[0], -home[0] / 2], axis=1), "gain", groups)
 
 
 def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> str:
