@@ -8,13 +8,16 @@ from scipy import stats
 import breadth
 from breadth.records import open_study
 from breadth.reporting.accuracy import (
+    GAINS,
+    TESTED,
     Follows,
+    behind,
     bias_words,
     crossed_mean,
     follow_words,
-    follows,
     model_accuracy_by_level,
     score_profile,
+    with_findings,
 )
 
 
@@ -141,6 +144,16 @@ def changes(gain, runs=3, items=150, spread=0.5, seed=0):
     return values, np.zeros(items, dtype=np.intp)
 
 
+def follows(*away, home):
+    """Which of several shifted test sets follow the in-domain one, from changes [runs, items] on each."""
+    rows = []
+    for values, group in away:
+        gain, lag = crossed_mean(values, "gain", group), behind((values, group), home)
+        rows.append({"in_domain": False, **gain, "behind": lag["gain"], "p_behind": lag["p"]})
+    frame = pl.DataFrame([dict.fromkeys(GAINS | TESTED) | row for row in rows], schema=GAINS | TESTED)
+    return with_findings(frame)["follows"].to_list()
+
+
 @pytest.mark.parametrize(
     ("away", "home", "verdict"),
     [
@@ -154,7 +167,7 @@ def changes(gain, runs=3, items=150, spread=0.5, seed=0):
     ],
 )
 def test_a_set_follows_if_it_gains_and_not_if_it_gains_less_than_half(away, home, verdict):
-    assert follows(changes(away, runs=1), changes(home, runs=1, seed=1)) is verdict
+    assert follows(changes(away, runs=1), home=changes(home, runs=1, seed=1)) == [verdict]
 
 
 def test_what_follows_is_seldom_decided_by_chance():
@@ -163,10 +176,18 @@ def test_what_follows_is_seldom_decided_by_chance():
     at_border, nothing = [], []
     for seed in generator.integers(1 << 30, size=300):
         home = changes(0.3, seed=seed + 1)
-        at_border.append(follows(changes(0.15, seed=seed), home) in (Follows.NO, Follows.PART))
-        nothing.append(follows(changes(0.0, seed=seed), home) in (Follows.YES, Follows.PART))
+        at_border.append(follows(changes(0.15, seed=seed), home=home)[0] in (Follows.NO, Follows.PART))
+        nothing.append(follows(changes(0.0, seed=seed), home=home)[0] in (Follows.YES, Follows.PART))
     assert np.mean(at_border) < 0.06
     assert np.mean(nothing) < 0.06
+
+
+def test_one_set_among_many_follows_only_if_it_survives_the_false_discovery_rate():
+    home = changes(0.3, seed=1)
+    seed = next(k for k in range(2, 200) if follows(changes(0.06, seed=k), home=home)[0] in (Follows.YES, Follows.PART))
+    weak = changes(0.06, seed=seed)
+    among = follows(weak, *(changes(0.0, seed=1000 + k) for k in range(30)), home=home)
+    assert among[0] not in (Follows.YES, Follows.PART)
 
 
 def test_follows_in_words_names_sets_by_model():

@@ -21,7 +21,7 @@ from breadth.errors import InputError
 from breadth.inference import benjamini_hochberg
 from breadth.level_transfer import Gains, contrast
 from breadth.records import Measure, Score, Study, answers_of, item_values, score_intervals
-from breadth.results.words import SCORE_WORDS, count, interval, joined, points, verdict
+from breadth.results.words import FINDING, SCORE_WORDS, count, interval, joined, points, verdict
 
 _INTERVAL = dict.fromkeys(("se", "ci_low", "ci_high"), pl.Float64)
 _SIZES = dict.fromkeys(("runs", "n_items"), pl.Int64)
@@ -33,6 +33,8 @@ _CHANGES = {f"{name}{end}": pl.Float64 for name in ("accuracy", "auc", "share") 
 GAINS = {**_KEYS, "in_domain": pl.Boolean, **_SIZES, "gain": pl.Float64, **_INTERVAL, "p": pl.Float64, "q": pl.Float64}
 GAINS |= _CHANGES | dict.fromkeys(("behind", "p_behind", "q_behind"), pl.Float64)
 GAINS |= dict.fromkeys(("answer", "says_more", "flag", "follows", "auc_follows"), pl.String)
+#: Columns from which :func:`with_findings` tells what is a finding, beside those of the table.
+TESTED = dict.fromkeys(("p_accuracy", "p_auc", "auc_behind", "auc_p_behind"), pl.Float64)
 BY_LEVEL = {"model": pl.String, "when": pl.String, "level": pl.Int64, **_SIZES, "accuracy": pl.Float64, **_INTERVAL}
 
 
@@ -135,9 +137,9 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
     """A score per model and test set before and after training, and the gain between the two, paired by run and item.
 
     Gains come with the changes of ``accuracy``, ``auc`` (paired: DeLong's variance) and the ``share`` of ``answer``.
-    A change of accuracy is flagged as ``bias`` where its interval excludes 0 and so does that of the share, while that
+    A change of accuracy that is a finding is flagged as ``bias`` where the interval of the share excludes 0, while that
     of auc covers 0 and excludes a change as large as that of accuracy. ``says_more`` is the answer that is clearly
-    given more often after training. ``follows`` and ``auc_follows``: see :func:`follows`.
+    given more often after training. ``follows`` and ``auc_follows``: see :func:`with_findings`.
     """
     rows, gains, chance = [], [], {}
     if "label" in study.items.columns:
@@ -182,47 +184,42 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
                 gain |= dict(zip((name, f"{name}_low", f"{name}_high"), ends_of, strict=True))
             gain["answer"] = answers[0] if "share" in changes else None
             gain["says_more"] = (answers[0] if more > 0 else answers[1]) if more else None
-            gain["flag"] = GainFlag.BIAS.value if signs["accuracy"] and more and same else None
+            gain["flag"] = GainFlag.BIAS.value if more and same else None
+            gain |= {f"p_{name}": changes[name]["p"] for name in ("accuracy", "auc") if name in changes}
             own_gains.append(gain)
-        for gain, column in product(own_gains, ("follows", "auc_follows")):
-            each, measure = changed[gain["testset"]], "auc" if column == "auc_follows" else score
-            at_home = changed.get(home or "", {}).get(measure)
+        for gain, (start, measure) in product(own_gains, (("", score), ("auc_", "auc"))):
+            each, at_home = changed[gain["testset"]], changed.get(home or "", {}).get(measure)
             if measure in each and at_home is not None and not gain["in_domain"]:
-                gain[column] = follows(each[measure], at_home)
                 lag = behind(each[measure], at_home)
-                gain.setdefault("behind", lag["gain"])  # that of the score, which comes first
-                gain.setdefault("p_behind", lag["p"])
+                gain |= {f"{start}behind": lag["gain"], f"{start}p_behind": lag["p"]}
         gains += own_gains
     schema = {score if name == "accuracy" else name: dtype for name, dtype in PROFILE.items()}
-    return pl.DataFrame(rows, schema=schema), with_q(pl.DataFrame(gains, schema=GAINS))
+    return pl.DataFrame(rows, schema=schema), with_findings(pl.DataFrame(gains, schema={**GAINS, **TESTED}))
 
 
-def with_q(gains: pl.DataFrame) -> pl.DataFrame:
-    """Gains with ``q``: the smallest false discovery rate, over all shifted test sets, at which each is a finding.
+def with_findings(gains: pl.DataFrame) -> pl.DataFrame:
+    """Gains with what is a finding among them (q < 0.05), and without the columns that only served to find that out.
 
-    ``q_behind`` is that of being less than half the in-domain gain.
+    ``q`` is the smallest false discovery rate, over all shifted test sets, at which a gain is a finding, ``q_behind``
+    that of being less than half the in-domain gain. A set ``follows`` if its gain is a finding, it does not if being
+    behind is one, and it does in part if both are; null if neither is, or the in-domain set does not clearly gain.
+    ``auc_follows`` says the same of the area under the ROC curve. A ``flag`` stays where accuracy clearly changed.
     """
-    for name in ("p", "p_behind"):
-        p = gains.select(pl.when(~pl.col("in_domain")).then(name)).to_series().cast(pl.Float64)
-        q = benjamini_hochberg(p.fill_null(float("nan")).to_numpy())
-        gains = gains.with_columns(pl.Series(name.replace("p", "q", 1), q, nan_to_null=True))
-    return gains
-
-
-def follows(away: Changes, home: Changes) -> Follows | None:
-    """Does a shifted test set gain with the in-domain set? From changes [runs, items] on both, paired by run.
-
-    Yes if it gains (the interval is above 0), no if it does not and its gain is clearly less than half the in-domain
-    one (the interval of gain - in-domain gain / 2 is below 0), in part if both hold. Undecided otherwise, and where
-    the in-domain gain is not above 0. Both the items and the runs are samples (:func:`crossed_mean`).
-    """
-    means = (*(crossed_mean(values, "gain", group) for values, group in (away, home)), behind(away, home))
-    gained, at_home, less = (verdict(mean["ci_low"], mean["ci_high"]) for mean in means)
-    if at_home <= 0:
-        return None
-    if gained > 0:
-        return Follows.PART if less < 0 else Follows.YES
-    return Follows.NO if less < 0 else None
+    shifted = ~pl.col("in_domain")
+    tests = {"q": ("p", shifted), "q_behind": ("p_behind", shifted), "auc_q": ("p_auc", shifted)}
+    tests |= {"auc_q_behind": ("auc_p_behind", shifted), "q_accuracy": ("p_accuracy", pl.lit(True))}
+    for name, (p, among) in tests.items():
+        values = gains.select(pl.when(among).then(p).cast(pl.Float64)).to_series()
+        q = pl.Series(name, benjamini_hochberg(values.fill_null(float("nan")).to_numpy()), nan_to_null=True)
+        gains = gains.with_columns(q)
+    for column, gain, start in (("follows", "gain", ""), ("auc_follows", "auc", "auc_")):
+        rises = (pl.col(gain) > 0) & (pl.col(f"{start}q") < FINDING)
+        lags = (pl.col(f"{start}behind") < 0) & (pl.col(f"{start}q_behind") < FINDING)
+        word = pl.when(rises & lags).then(pl.lit(Follows.PART.value)).when(rises).then(pl.lit(Follows.YES.value))
+        word = word.when(lags).then(pl.lit(Follows.NO.value))
+        gains = gains.with_columns(pl.when(pl.col(f"{start}behind").is_not_null()).then(word).alias(column))
+    flag = pl.when(pl.col("q_accuracy") < FINDING).then("flag").alias("flag")
+    return gains.with_columns(flag).select(*GAINS)
 
 
 def behind(away: Changes, home: Changes) -> dict[str, Any]:
@@ -253,7 +250,7 @@ def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> 
     return (
         f"Which test sets follow the in-domain set ({SCORE_WORDS[score]}, first to last checkpoint)? "
         f"{'. '.join(line[0].upper() + line[1:] for line in lines)}. A set follows if it clearly gains, and does not "
-        "if it clearly gains less than half as much as the in-domain set."
+        f"if it clearly gains less than half as much as the in-domain set (q < {FINDING} over the test sets)."
     )
 
 

@@ -12,7 +12,7 @@ from scipy import special
 from breadth.inference import LEVEL
 from breadth.records import Trajectories
 from breadth.reporting.about import PLAIN_SCORE
-from breadth.reporting.accuracy import CHECKPOINT, GAINS, PROFILE, with_q
+from breadth.reporting.accuracy import CHECKPOINT, GAINS, PROFILE, TESTED, with_findings
 
 #: Columns by which a group is a model, in the words that tables use.
 MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
@@ -89,7 +89,7 @@ def score_tables(scores: Trajectories) -> dict[str, pl.DataFrame]:
     tables = {
         "runs": runs.select("run", "model", *steps, planned=pl.lit(None, dtype=pl.Int64)),
         "profile": _frame(profile, {PLAIN_SCORE if key == "accuracy" else key: kind for key, kind in PROFILE.items()}),
-        "gains": with_q(_frame(gains, GAINS)),
+        "gains": with_findings(_frame(gains, {**GAINS, **TESTED})),
     }
     if trained:
         missing = [name for name in CHECKPOINT if name not in long.columns]

@@ -78,10 +78,9 @@ class Scores(Result):
 
     @property
     def found_changes(self) -> pl.DataFrame:
-        """``changes`` with ``found``: whether the change of accuracy is a finding; ``flag`` is null where it is not."""
+        """``changes`` with ``found``: whether the change of accuracy is a finding."""
         q = benjamini_hochberg(self.changes["p"].fill_null(float("nan")).to_numpy())
-        frame = self.changes.with_columns(found=pl.Series(q < FINDING))
-        return frame.with_columns(pl.when("found").then("flag").alias("flag"))
+        return self.changes.with_columns(found=pl.Series(q < FINDING))
 
     def details(self) -> str:
         """Which test sets follow the in-domain one, where a change of accuracy is one of bias, what is not defined."""

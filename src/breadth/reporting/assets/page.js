@@ -6,30 +6,36 @@
   let sight = null;
   const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
 
-  /* Draw what is in view and not as it should be; then, when the browser is idle, the rest. */
-  const refresh = async () => {
-    for (const key of near) if (breadth.isStale(key)) await breadth.draw(key);
-    idle(next);
-  };
+  /* One figure at a time, so that the first is there soon: those in view, then, when the browser is idle, the others and
+     the copies for paper. Drawing a large table a second time takes seconds: that waits until the reader prints. */
+  const figures = () => [...document.querySelectorAll("figure[data-figure]")];
+  const small = (key) => breadth.payload.tables[breadth.payload.figures[key].table].rows < LARGE;
   let drawing = false;
-  const next = async () => {
-    if (drawing || document.hidden) return;
-    const stale = Object.keys(breadth.payload.figures).find(breadth.isStale);
-    /* Drawing a large table a second time takes seconds: that waits until the reader prints. */
-    const small = (paper) => breadth.payload.tables[breadth.payload.figures[paper.closest("figure").dataset.figure].table].rows < LARGE;
-    const unprinted = stale ? null : [...document.querySelectorAll("figure[data-figure] .paper:not([data-drawn])")].find(small);
-    if (!stale && !unprinted) {
-      if (breadth.payload.tables.items) await Promise.all([breadth.items(), breadth.runs()]); /* so that the panel opens at once */
-      document.documentElement.dataset.ready = "yes";
-      return;
-    }
+  const drawNext = async (wanted) => {
     drawing = true;
     try {
-      if (stale) await breadth.draw(stale);
-      else await breadth.drawPaper(unprinted.closest("figure").dataset.figure);
-    } finally { drawing = false; }
-    idle(next);
+      await wanted();
+    } finally {
+      drawing = false;
+      requestAnimationFrame(() => setTimeout(refresh)); /* once the browser has painted it */
+    }
   };
+  const refresh = () => {
+    if (drawing) return;
+    const key = figures().map((figure) => figure.dataset.figure).find((name) => near.has(name) && breadth.isStale(name));
+    if (key) drawNext(() => breadth.draw(key));
+    else idle(rest);
+  };
+  const rest = async () => {
+    if (drawing || document.hidden) return;
+    const keys = figures().map((figure) => figure.dataset.figure);
+    const stale = keys.find(breadth.isStale);
+    const unprinted = keys.find((key) => small(key) && document.querySelector(`[data-figure="${CSS.escape(key)}"] .paper:not([data-drawn])`));
+    if (stale || unprinted) { drawNext(() => (stale ? breadth.draw(stale) : breadth.drawPaper(unprinted))); return; }
+    if (breadth.payload.tables.items) await Promise.all([breadth.items(), breadth.runs()]); /* so that the panel opens at once */
+    document.documentElement.dataset.ready = "yes";
+  };
+  document.addEventListener("visibilitychange", refresh);
 
   const setSwitch = (input, value) => { if (input.type === "radio") input.checked = input.value === value; else input.value = value; };
 
@@ -63,7 +69,7 @@
       const paper = document.querySelector(`[data-figure="${CSS.escape(key)}"] .paper`);
       if (paper) delete paper.dataset.drawn;
       if (breadth.charts[key]) breadth.charts[key].signal(name, now).runAsync();
-      idle(next);
+      refresh();
     }
   };
 
@@ -96,7 +102,7 @@
     breadth.payload = payload;
     for (const view of Object.values(breadth.charts)) view.finalize();
     Object.assign(breadth, { charts: {}, drawn: {} });
-    document.querySelectorAll("figure[data-figure]").forEach(bindFigure);
+    figures().forEach(bindFigure);
     for (const button of document.querySelectorAll("[data-table][data-save]")) {
       button.addEventListener("click", async () => breadth.saveTable(button.dataset.table, button.dataset.save, await saved(button.dataset.table)));
     }
@@ -108,8 +114,7 @@
       for (const entry of entries) near[entry.isIntersecting ? "add" : "delete"](entry.target.dataset.figure);
       refresh();
     }, { rootMargin: "300px" });
-    document.querySelectorAll("figure[data-figure]").forEach((figure) => sight.observe(figure));
-    setTimeout(() => idle(next), 600);
+    figures().forEach((figure) => sight.observe(figure));
   };
 
   /* On paper: items as an appendix if the reader asks for them, and figures that are not ready yet. */
