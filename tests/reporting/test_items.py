@@ -10,12 +10,13 @@ from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, Items, 
 
 def test_item_rest_is_the_plain_correlation(simulated_study):
     study = open_study(simulated_study.folder)
-    correlation = item_rest(study)
     columns = np.flatnonzero(study.set_index == 2)
     x = study.correct[:, columns].astype(float)
-    for place in (0, 7, 31):
-        rest = x.sum(axis=1) - x[:, place]
-        assert correlation[columns[place]] == pytest.approx(np.corrcoef(x[:, place], rest)[0, 1])
+    for values in (study.correct, study.margin):
+        correlation = item_rest(study, values)
+        for place in (0, 7, 31):
+            rest = x.sum(axis=1) - x[:, place]
+            assert correlation[columns[place]] == pytest.approx(np.corrcoef(values[:, columns[place]], rest)[0, 1])
 
 
 def test_items_without_a_calibration(simulated_study):
@@ -39,6 +40,7 @@ def test_a_doubt_has_a_code_and_a_sentence(simulated_study):
     assert [DOUBT_WORDS[Doubt(flag)] for flag in doubted["doubt_flag"]] == doubted["doubt"].to_list()
     wrong = set(doubted["item"]) & set(simulated_study.wrong_labels)
     assert len(wrong) >= 0.5 * len(simulated_study.wrong_labels)
+    assert len(wrong) >= 0.8 * doubted.height, "an item that is merely hard is not doubted"
 
 
 def test_a_large_table_is_sampled_with_its_doubts(simulated_study, monkeypatch):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from breadth.inference import Floats
@@ -38,7 +39,7 @@ class Doubt(StrEnum):
 
 DOUBT_WORDS = {
     Doubt.AGAINST_ABILITY: "abler subjects get it wrong more often",
-    Doubt.CONFIDENTLY_WRONG: "almost every run ends confident of another answer",
+    Doubt.CONFIDENTLY_WRONG: "almost every run ends confident of another answer, the better ones the more so",
 }
 
 
@@ -58,8 +59,8 @@ class Items(Section):
         ``doubt`` says why a label is doubted and ``doubt_flag`` is its code (:class:`Doubt`); both are null otherwise.
         Either abler subjects get the item wrong more often, by the calibration *and* within the item's own test set (a
         whole set that runs against the scale is a shift, not a set of wrong labels); or almost every run ends confident
-        of another answer. All items if they are few; else every doubted one and a random sample of the others, in
-        order.
+        of another answer, the more so the better it does on the rest of the set (an item that is merely hard gets
+        closer). All items if they are few; else every doubted one and a random sample of the others, in order.
         """
         study, calibration = data.described, data.calibration
         items, ends = study.items, study.ends
@@ -78,15 +79,13 @@ class Items(Section):
             names = pl.DataFrame({"item": study.item_names})
             known = names.join(calibration.items, on="item", how="left", maintain_order="left", suffix="_known")
             frame = frame.with_columns(known.select(CALIBRATED))
-            against = (pl.col("flag") == ItemFlag.WRONG_KEY) & pl.Series(item_rest(study) < 0)
+            against = (pl.col("flag") == ItemFlag.WRONG_KEY) & pl.Series(item_rest(study, study.correct) < 0)
         if data.levels.is_not_null().any():
             frame = frame.with_columns(data.levels.alias("level"))
         # Means over the last checkpoints of runs.
         last = ends["last"].to_numpy()
-        margin = (
-            study.margin[last] if study.margin is not None else np.full((1, items.height), np.nan, dtype=np.float32)
-        )
-        answers = {"right": study.correct[last], "margin": margin}
+        every = study.margin if study.margin is not None else np.full_like(study.correct, np.nan)
+        answers = {"right": study.correct[last], "margin": every[last]}
         for model in data.models:
             answers[f"right_{model}"] = study.correct[ends.filter(pl.col("model") == model)["last"].to_numpy()]
         for name, values in answers.items():
@@ -95,6 +94,7 @@ class Items(Section):
             mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
             frame = frame.with_columns(pl.Series(name, mean, nan_to_null=True))
         confident = (pl.col("right") <= 1 - MOSTLY_WRONG) & (pl.col("margin") < CONFIDENT_MARGIN)
+        confident &= pl.Series(item_rest(study, every) < 0)
         flag = (
             pl.when(against)
             .then(pl.lit(Doubt.AGAINST_ABILITY.value))
@@ -137,20 +137,22 @@ class Items(Section):
         )
 
 
-def item_rest(study: Study) -> Floats:
-    """Correlation over subjects of every item with the accuracy on the rest of its test set; NaN if constant."""
+def item_rest(study: Study, values: npt.NDArray[Any]) -> Floats:
+    """Correlation of every item's ``values`` [subjects, items] with the accuracy on the rest of its test set.
+
+    Over the subjects that answered the whole set; NaN where something is constant or not known.
+    """
     correlation = np.full(study.items.height, np.nan)
     for k in range(len(study.testsets)):
         columns = np.flatnonzero(study.set_index == k)
-        values = study.correct[:, columns]
-        complete = ~np.isnan(values).any(axis=1)
+        complete = ~np.isnan(study.correct[:, columns]).any(axis=1)
         if complete.sum() < 3 or len(columns) < 2:
             continue
-        x = values[complete].astype(np.float64)
-        total = x.sum(axis=1)
-        centred, whole = x - x.mean(axis=0), total - total.mean()
-        own = (centred**2).sum(axis=0)
-        rest = (whole**2).sum() - 2 * whole @ centred + own
+        right = study.correct[np.ix_(complete, columns)].astype(np.float64)
+        rest = right.sum(axis=1, keepdims=True) - right
+        centred = values[np.ix_(complete, columns)].astype(np.float64)
+        centred -= centred.mean(axis=0)
+        spread = (centred**2).sum(axis=0) * rest.var(axis=0) * len(rest)
         with np.errstate(invalid="ignore", divide="ignore"):
-            correlation[columns] = (whole @ centred - own) / np.sqrt(own * rest)
+            correlation[columns] = (centred * rest).sum(axis=0) / np.sqrt(spread)
     return correlation

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -297,8 +298,9 @@ def _collect_tables(value: Any, used: set[str]) -> None:
 
 @cache
 def vega_library() -> str:
-    """Vega, Vega-Lite and vega-embed as one script, from the installed package."""
+    """Vega, Vega-Lite and vega-embed from the installed package, and what pages of ours share, as one script."""
     import vl_convert
 
     library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return library.replace("</script", "<\\/script")
+    shared = (Path(__file__).parent / "templates" / "figures.js").read_text(encoding="utf-8")
+    return library.replace("</script", "<\\/script") + "\n;" + shared

@@ -13,39 +13,7 @@ Object.assign(window.breadth, { charts: {}, drawn: {}, onDrill: () => {} });
   /* Width at which figures are drawn for paper, which scales them to three quarters: labels become 6 to 7 points. */
   const PAPER = 920;
   const last = {};
-
-  const filled = (value, tokens, used) => {
-    if (Array.isArray(value)) return value.map((entry) => filled(entry, tokens, used));
-    if (value && typeof value === "object") {
-      if (value.data && typeof value.data.name === "string") used.add(value.data.name);
-      return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, filled(entry, tokens, used)]));
-    }
-    return typeof value === "string" && value in tokens ? tokens[value] : value;
-  };
-
-  /* Small multiples take as many columns as fit; everything else takes the width of its box. */
-  const fit = (spec, box, panels) => {
-    const hint = spec.usermeta || {};
-    const width = Math.min(box, hint.most || box);
-    if (!spec.facet) {
-      if (spec.width === "container") {
-        spec.width = width;
-        spec.autosize = { type: "fit-x", contains: "padding" };
-      }
-      return;
-    }
-    if (hint.panel) {
-      spec.columns = Math.max(1, Math.min(panels, Math.floor(width / hint.panel)));
-      return;
-    }
-    const gap = 30; /* 20 between panels, and what the last label of an axis sticks out */
-    spec.spacing = spec.spacing || 20;
-    const room = width - (hint.pad || 60) - 12;
-    const most = Math.max(1, Math.min(panels, Math.floor((room + gap) / ((hint.least || 220) + gap))));
-    const columns = spec.facet.row ? 1 : Math.ceil(panels / Math.ceil(panels / most));
-    if (!spec.facet.row) spec.columns = columns;
-    spec.spec.width = Math.floor((room - gap * (columns - 1)) / columns);
-  };
+  const { filled, fit } = window.breadthFigures;
 
   const panelCount = (spec, rows) => {
     if (!spec.facet || !spec.facet.field) return 1;
