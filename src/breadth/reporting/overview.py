@@ -158,12 +158,16 @@ def overall_verdict(data: ReportData) -> Verdict:
             Answer.DEPENDS: ", but which test sets go together differs",
         }.get(carried.answer, "")
         return Verdict(Answer.YES, f"{counted}{one}.", line)
-    return Verdict(Answer.DEPENDS, f"{counted}; the others are undecided.", line)
+    lag = _behind(known).filter(pl.col("q") >= FINDING).height
+    behind = f"; {lag} of the others {'is' if lag == 1 else 'are'} clearly less than half the in-domain gain" * bool(
+        lag
+    )
+    return Verdict(Answer.DEPENDS, f"{counted}{behind or '; the others are undecided'}.", line)
 
 
 def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Verdict:
     """The verdict where hardly any gain on a shifted test set is a finding: is that for want of data?"""
-    lag = gains.filter((pl.col("q_behind") < FINDING) & (pl.col("behind") < 0)).height
+    lag = _behind(gains).height
     more = (POWER * float(gains["se"].median() or 0) / WORTH_SEEING) ** 2  # type: ignore[arg-type]
     if lag > FEW * gains.height:
         answer = Answer.NO if 2 * lag >= gains.height else Answer.DEPENDS
@@ -172,6 +176,11 @@ def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Ve
         return Verdict(Answer.NO, f"{counted}, although a gain of 5 points would show.", line)
     needed = f"To see a gain of 5 points takes about {more:.0f} times as many items or runs." if share else ""
     return Verdict(Answer.UNKNOWN, f"{counted}.", line, needed)
+
+
+def _behind(gains: pl.DataFrame) -> pl.DataFrame:
+    """Gains that are clearly less than half the in-domain one."""
+    return gains.filter((pl.col("q_behind") < FINDING) & (pl.col("behind") < 0))
 
 
 def _extreme(gains: pl.DataFrame, up: int) -> list[dict[str, Any]]:

@@ -19,9 +19,10 @@ def frames():
     return {(name, split): generate(name, 2000, split=split) for name in SETS for split in SPLITS}
 
 
-def test_the_twelve_sets_cover_every_kind_of_shift():
+def test_the_thirteen_sets_cover_every_kind_of_shift():
     expected = (
-        "everyday plain science formal chat negation quantifiers numbers word_order paraphrase coreference chains"
+        "everyday workplace plain science formal chat negation quantifiers numbers word_order paraphrase coreference "
+        "chains"
     )
     assert set(SETS) >= set(expected.split())
     assert {testset.shift for testset in SETS.values()} == set(records.SHIFTS)
@@ -66,6 +67,7 @@ def test_another_process_with_another_hash_seed_generates_the_same():
 #: Hashes of the first 300 test items and the first 300 train items of each set.
 FROZEN = {
     "everyday": "bdecfd8d2d26df83",
+    "workplace": "1e907a3d72796dd9",
     "plain": "051dc10a9ee320a7",
     "science": "0095abaf58908a50",
     "formal": "abb05909168376fa",

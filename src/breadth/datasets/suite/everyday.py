@@ -27,13 +27,13 @@ class Contrast(NamedTuple):
     second: Side
 
 
-def _contrasts(text: str) -> Pool[Contrast]:
+def contrasts(text: str) -> Pool[Contrast]:
+    """A pool from lines of four phrases: statement | paraphrase | opposite | paraphrase of the opposite."""
     rows = [[part.strip() for part in line.split("|")] for line in text.strip().splitlines()]
     return pool(Contrast(Side(*row[:2]), Side(*row[2:])) for row in rows)
 
 
-#: statement | paraphrase | opposite | paraphrase of the opposite
-MOODS = _contrasts("""
+MOODS = contrasts("""
 burst out laughing | was amused | burst into tears | was upset
 grinned from ear to ear | was delighted | wept all evening | was miserable
 shouted at everyone in sight | was furious | stayed perfectly calm | was relaxed
@@ -47,7 +47,7 @@ found the lecture fascinating | was interested in the lecture | slept through th
 was proud of the result | was pleased with the result | was ashamed of the result | was unhappy with the result
 trusted the guide completely | believed the guide | suspected the guide of lying | doubted the guide
 """)
-CONTESTS = _contrasts("""
+CONTESTS = contrasts("""
 won the race | came first in the race | came in after all the others | was beaten in the race
 passed the exam | succeeded in the exam | failed the exam | did badly in the exam
 was chosen for the team | got a place in the team | was left out of the team | did not make the team
@@ -61,7 +61,7 @@ kept the promise | did as promised | broke the promise | did not do as promised
 paid the whole bill | owed nothing | left without paying | owed money
 finished the book | read to the last page | put the book away half read | never got to the last page
 """)
-HABITS = _contrasts("""
+HABITS = contrasts("""
 never eats meat | is a vegetarian | has steak for dinner every night | eats a lot of meat
 gets up before sunrise | is an early riser | stays in bed until noon | sleeps late
 gives money to every beggar | is generous | keeps every penny | is mean with money
@@ -75,7 +75,7 @@ lives all alone | has nobody else at home | shares a house with five friends | l
 owns three castles | is rich | cannot afford shoes | is poor
 is the tallest in the class | is taller than the others | is the smallest in the class | is shorter than the others
 """)
-CHANGES = _contrasts("""
+CHANGES = contrasts("""
 bought a farm | became the owner of a farm | sold the farm | gave up owning a farm
 moved abroad | left the country | came home from abroad | returned to the country
 got married | found a husband or a wife | got divorced | ended a marriage
@@ -89,7 +89,7 @@ started smoking | took up a bad habit | stopped smoking | gave up a bad habit
 set the dog free | released the dog | tied the dog up | kept the dog from running away
 borrowed a large sum | went into debt | paid back every loan | got out of debt
 """)
-PLACES = _contrasts("""
+PLACES = contrasts("""
 spent the day in bed | stayed at home | spent the day on the beach | was out of the house
 went up to the roof | climbed to the top of the house | went down to the cellar | was below the ground
 sat down on a bench | took a seat | stood by the door all evening | remained standing
@@ -103,7 +103,7 @@ sat next to the stove | was near the fire | sat far away from the stove | was no
 entered the shop | went in | walked out of the shop | went out
 rode through the desert | was in a hot and dry place | rode through deep snow | was in a cold place
 """)
-THINGS = _contrasts("""
+THINGS = contrasts("""
 has a car that is brand new | owns a new car | has a car that is fifty years old | owns an old car
 carried a suitcase full of bricks | carried something heavy | carried a bag of feathers | carried something light
 drank a cup of boiling tea | had a hot drink | drank a glass of iced water | had a cold drink
@@ -136,10 +136,12 @@ def _hypothesis(draw: Draw, who: str, true: Side, false: Side, follows: bool) ->
     return kinds[kind]
 
 
-def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
+def contrast_family(name: str, phrases: Pool[Contrast], now: bool = False) -> Family:
+    """Items on contrasts, with shortcuts; ``now`` if they say what somebody is or does, not what somebody did once."""
+
     def write(draw: Draw, follows: bool) -> Texts:
         """State one side of a contrast and ask about it."""
-        who, contrast = person(draw), draw.word(contrasts)
+        who, contrast = person(draw), draw.word(phrases)
         town, day = draw.word(TOWNS), draw.one(DAYS)
         true, false = contrast if draw.flip() else (contrast.second, contrast.first)
         fact = f"{who} {true.statement}"
@@ -154,10 +156,10 @@ def _family(name: str, contrasts: Pool[Contrast], now: bool = False) -> Family:
 
 
 FAMILIES = (
-    _family("mood", MOODS),
-    _family("contest", CONTESTS),
-    _family("habit", HABITS, now=True),
-    _family("step", CHANGES),
-    _family("place", PLACES),
-    _family("thing", THINGS, now=True),
+    contrast_family("mood", MOODS),
+    contrast_family("contest", CONTESTS),
+    contrast_family("habit", HABITS, now=True),
+    contrast_family("step", CHANGES),
+    contrast_family("place", PLACES),
+    contrast_family("thing", THINGS, now=True),
 )
