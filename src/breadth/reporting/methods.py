@@ -59,8 +59,8 @@ STATISTICS = (
     (
         "Doubted labels",
         "Items that abler subjects get wrong more often (also within their own test set), or that at least 80% of the "
-        "runs end up answering differently with odds above 7 to 1. A reason to check, not a verdict: very hard items "
-        "look the same.",
+        "runs end up answering differently with odds above 7 to 1, the more so the better they do on the rest of the "
+        "set. A reason to check, not a verdict: a few very hard items look the same.",
         "Report and live page",
     ),
 )
