@@ -240,3 +240,31 @@ def test_bars_on_a_screen(tiny, tmp_path):
     assert re.search(r"steps +━+ *4/4 +loss \d", text)
     assert "run 2 of 2" in text
     assert "Traceback" not in text
+
+
+def test_a_dry_run_on_a_cluster_forecasts_and_needs_none(breadth, tiny, tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY.format(model=tiny))
+    into = tmp_path / "s"
+    out = breadth(
+        "run", tmp_path / "study.yaml", "--into", into, "--dry-run", "--on", "ray", "--workers", 8, "--price", 3
+    )
+    assert out.returncode == 0, out.stderr
+    said = " ".join(out.stdout.split())
+    assert re.search(r"On 8 workers like this machine: .* worker-hours, [\d.]+ at 3 per hour", said)
+    assert "What limits it: the" in said
+    assert not into.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "2"], "--workers is for a cluster; add --on ray"),
+        (["--price", "2"], "--price is for a cluster; add --on ray"),
+        (["--on", "slurm"], "--on slurm: give local, ray, or the address of a Ray cluster, such as ray://HOST:10001"),
+    ],
+)
+def test_options_of_a_cluster(breadth, tiny, tmp_path, options, message):
+    (tmp_path / "study.yaml").write_text(STUDY.format(model=tiny))
+    out = breadth("run", tmp_path / "study.yaml", "--into", tmp_path / "s", *options, ok=False)
+    assert out.returncode == 2
+    assert message in " ".join(out.stderr.split())

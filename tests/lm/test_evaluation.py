@@ -6,7 +6,7 @@ import torch
 
 from breadth.datasets import Choice, Generate, Pattern
 from breadth.errors import InputError
-from breadth.lm.evaluation import encode_testset, evaluate, keep_frozen_states
+from breadth.lm.evaluation import compute_outputs, encode_testset, evaluate, keep_frozen_states, score_outputs
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
 from breadth.lm.split_model import SplitModel
@@ -49,6 +49,24 @@ def test_the_same_answers_with_and_without_kept_states(tiny, family):
     assert plain.columns == ["testset", "item", "correct", "margin", "answer"]
     assert plain["item"].to_list() == [item for testset in every_kind() for item in testset.frame["item"]]
     assert set(plain.filter(testset="written")["margin"]) == {None}
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 50])
+def test_parts_give_the_answers_of_the_whole_to_the_last_bit(tiny, monkeypatch, of):
+    """Batches are the same, whoever computes them in whatever order, with states kept or not."""
+    monkeypatch.setattr("breadth.lm.evaluation.tokens_per_batch", lambda device: 24)
+    monkeypatch.setattr("breadth.lm.generation.tokens_per_batch", lambda device: 4)
+    model = tiny()
+    split = SplitModel(attach_lora(model.model, layers=2), 2)
+    testsets = [encode_testset(model, testset, context=256) for testset in every_kind()]
+    whole = evaluate(model, split, testsets)
+    frames = []
+    for testset in testsets:
+        ranges = [testset.part(k, of) for k in range(of)]
+        assert [k for each in ranges for k in each] == list(range(len(testset.batches) or len(testset.written)))
+        parts = [compute_outputs(model, split, [(testset, each)])[0] for each in reversed(ranges)]
+        frames.append(score_outputs(testset, parts))
+    assert pl.concat(frames).equals(whole)
 
 
 def test_progress_counts_every_item_once(tiny):

@@ -272,3 +272,19 @@ def test_the_page_says_when_the_server_is_gone(simulated_study, open_page):
         assert "No answer" in page.evaluate("document.getElementById('live-text').textContent")
         time.sleep(0.1)
         page.trouble[:] = [text for text in page.trouble if "ERR_CONNECTION_REFUSED" not in text]
+
+
+def test_the_workers_of_a_cluster(copied):
+    status = {"workers": 4, "busy": 3, "seconds_left": None, "finished": False, "time": time.time()}
+    file = copied / "cluster.json"
+    file.write_text(json.dumps(status))
+    assert Progress(copied).state(None)["cluster"] == {
+        key: float(value) for key, value in status.items() if value is not None
+    }
+    for stale in ({**status, "finished": True}, {**status, "time": time.time() - 999}, [1], {"time": "x"}):
+        file.write_text(json.dumps(stale))
+        assert Progress(copied).state(None)["cluster"] is None
+    file.write_text("{")
+    assert Progress(copied).state(None)["cluster"] is None
+    file.unlink()
+    assert Progress(copied).state(None)["cluster"] is None

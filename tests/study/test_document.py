@@ -67,7 +67,10 @@ def test_differences():
     old = resolved_study(read_study_file("small").study)
     new = resolved_study(read_study_file("small").study)
     new["recipe"]["lr"] = 0.0001
-    new["models"] = [{"name": "smollm2-135m", "recipe": {"layers": 4}}, {"name": "a/b", "recipe": {}}]
+    new["models"] = [
+        {"name": "smollm2-135m", "recipe": {"layers": 4}, "resources": None},
+        {"name": "a/b", "recipe": {}, "resources": None},
+    ]
     new["train"]["examples"] = [256, 512]
     new["evaluate"]["on"] = list(reversed(old["evaluate"]["on"]))[:-1]
     new["sets"] = {"mine": {"file": "x.csv"}}

@@ -7,7 +7,8 @@ from breadth.study.sections import field_at, plain_problems, sections
 
 def test_sections_follow_the_schema():
     assert [prefix for prefix, _ in sections(StudySpec)] == [
-        "", "models[].", "train.", "train.difficulty.", "train.start.", "recipe.", "evaluate.", "sets.NAME.",
+        "", "models[].", "models[].resources.", "train.", "train.difficulty.", "train.start.", "recipe.", "evaluate.",
+        "sets.NAME.", "resources.",
     ]  # fmt: skip
 
 

@@ -23,6 +23,15 @@ def run_command(
     ] = None,
     shard: Annotated[str | None, typer.Option(metavar="I/N", help="Do every N-th run, starting with the I-th.")] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of threads.")] = None,
+    on: Annotated[
+        str, typer.Option(metavar="WHERE", help="local, ray, or the address of a Ray cluster (ray://HOST:10001).")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Use at most N workers. Default: as many as fit.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(metavar="P", min=0, help="Price of a GPU, or of a worker without one, per hour.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
 ) -> None:
     """Run a study: train every model, evaluate it on every test set throughout training, and keep every response.
@@ -37,43 +46,61 @@ def run_command(
     * `breadth run small --into small`
 
     * `breadth run my-study.yaml --data data/nli --shard 3/16`
+
+    * `breadth run small --on ray --workers 2`
+
+    * `breadth run generalisation --dry-run --on ray --workers 64`
     """
     from breadth.cli.terminal import print_line
 
     try:
-        _run(study, into, data, shard, threads, dry_run)
+        _run(study, into, data, shard, threads, dry_run, on, workers, price)
     except KeyboardInterrupt:
         print_line("\nStopped. The same command resumes where it stopped.")
         sys.exit(130)
 
 
-def _run(study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool) -> None:
+def _run(
+    study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool, on: str,
+    workers: int | None, price: float | None,
+) -> None:  # fmt: skip
     from breadth.cli.terminal import errors, print_line, print_warnings
+    from breadth.execute import EXECUTORS, Options, execute_plan, executor_of, plan_study
     from breadth.lm import require_lm
     from breadth.study import read_study_file
 
     file = read_study_file(study)
     print_warnings(file.warnings)
+    options = Options(workers=workers, threads=threads)
+    executor = executor_of(on, options)
+    cluster = isinstance(executor, EXECUTORS["ray"])
+    if not cluster and (workers is not None or price is not None):
+        raise InputError(f"{'--workers' if price is None else '--price'} is for a cluster; add --on ray")
+    if not dry:
+        executor.check()
     require_lm("torch", "transformers", "peft", "accelerate")
+    from breadth.cli.cluster_progress import ClusterEvents
     from breadth.cli.progress import TerminalEvents
-    from breadth.execute import execute_plan, plan_study
 
     folder = into if into is not None else Path(file.name)
-    if threads is not None:
+    if threads is not None or (cluster and dry):
         import torch
 
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads or 1)
     plan = plan_study(file, folder, data=data, shard=shard, dry=dry)
     print_plan(plan)
-    paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left else {}
-    print_estimate(plan, paces)
+    paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left and (dry or not cluster) else {}
+    if dry or not cluster:
+        print_estimate(plan, paces)
+    if cluster and dry:
+        print_forecast(plan, paces, workers, threads, price)
     if dry:
         print_line("Nothing was run (--dry-run).")
         return
     if plan.checkpoints_left:
         print_line(f"To follow it in a browser: {command('view', folder)}")
-    with TerminalEvents(plan, paces) as events:
-        outcome = execute_plan(plan, events=events)
+    with ClusterEvents(plan) if cluster else TerminalEvents(plan, paces) as events:
+        outcome = execute_plan(plan, events=events, on=on, options=options)
     counts = {
         "done now": len(outcome.complete),
         "done before": len(outcome.done_before),
@@ -171,3 +198,26 @@ def print_estimate(plan: Plan, paces: dict[str, Pace]) -> None:
         return
     models = f" for {len(rest.known)} of {len(rest.known | rest.unknown)} models" if rest.unknown else ""
     print_text(f"It should take about {duration(seconds)}{models}, measured on this machine with a few batches.")
+
+
+def print_forecast(
+    plan: Plan, paces: dict[str, Pace], workers: int | None, threads: int | None, price: float | None
+) -> None:
+    """Simulate the schedule of a cluster at the measured pace."""
+    from breadth.cli.progress import duration
+    from breadth.cli.terminal import print_text
+    from breadth.execute.cluster.simulation import default_workers, forecast, worker_gpus
+
+    if not paces:
+        return
+    count = workers or default_workers(threads)
+    simulation = forecast(plan, paces, count)
+    hours = count * simulation.seconds / 3600
+    gpus = worker_gpus(plan, paces)
+    amount = f"{hours * gpus:,.1f} GPU-hours" if gpus else f"{hours:,.1f} worker-hours"
+    cost = "" if price is None else f", {hours * (gpus or 1) * price:,.2f} at {price:g} per hour"
+    some = "" if count == 1 else "s"
+    print_text(
+        f"On {count:,} worker{some} like this machine: {duration(simulation.seconds)}, {amount}{cost}; workers are "
+        f"busy {simulation.utilisation:.0%} of the time. What limits it: {simulation.limit}."
+    )

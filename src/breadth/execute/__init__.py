@@ -6,34 +6,43 @@ machine, ``pace`` tells how long the rest takes. Nothing here imports torch befo
 
 from typing import TYPE_CHECKING, Any
 
+from breadth.execute.cluster.executor import RayExecutor
 from breadth.execute.data import StudyData
 from breadth.execute.executors import (
     EXECUTORS,
+    ClusterStatus,
     Events,
     Executor,
     LocalExecutor,
+    Options,
     Outcome,
     Status,
     UnitResult,
     Work,
     execute_plan,
     execute_unit,
+    executor_of,
     run,
 )
 from breadth.execute.pace import Pace, TimeLeft
 from breadth.execute.plan import Plan, Unit, plan_study
+
+EXECUTORS["ray"] = RayExecutor
 
 if TYPE_CHECKING:
     from breadth.execute.estimate import measurable, measure_pace
 
 __all__ = [
     "EXECUTORS",
+    "ClusterStatus",
     "Events",
     "Executor",
     "LocalExecutor",
+    "Options",
     "Outcome",
     "Pace",
     "Plan",
+    "RayExecutor",
     "Status",
     "StudyData",
     "TimeLeft",
@@ -42,6 +51,7 @@ __all__ = [
     "Work",
     "execute_plan",
     "execute_unit",
+    "executor_of",
     "measurable",
     "measure_pace",
     "plan_study",

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from breadth.execute.data import START_SEED, StudyData
+from breadth.execute.data import START_SEED, RunData, StudyData
 from breadth.execute.executors import Events
 from breadth.lm import LanguageModel, Trainer, encode_train_set
 from breadth.records import RunStore, Store, checksum
@@ -49,15 +49,24 @@ class States:
 
     def latest(self, last: int) -> Tensors | None:
         """The latest undamaged state up to step ``last``."""
+        content = self.latest_bytes(last)
+        return None if content is None else load(content[1])
+
+    def latest_bytes(self, last: int) -> tuple[int, bytes] | None:
+        """The latest undamaged state up to step ``last`` as it is in its file, and its step."""
         for step, name in reversed(self.saved().items()):
-            state = self._read(step, name) if step <= last else None
-            if state is not None:
-                return state
+            content = self._read(step, name) if step <= last else None
+            if content is not None:
+                return step, content
         return None
 
     def write(self, step: int, tensors: Tensors) -> None:
         """Write a state, then delete the older ones, so that there is a whole one at any time."""
-        content, older = save(tensors), self.saved()
+        self.write_bytes(step, save(tensors))
+
+    def write_bytes(self, step: int, content: bytes) -> None:
+        """Write a state that is serialised already."""
+        older = self.saved()
         name = f"state-{step:06d}.{checksum(content)}.safetensors"
         self.store.write(f"{self.key}/{name}", content)
         self._delete(other for other in older.values() if other != name)
@@ -66,12 +75,13 @@ class States:
         """Delete all states."""
         self._delete(self.saved().values())
 
-    def _read(self, step: int, name: str) -> Tensors | None:
+    def _read(self, step: int, name: str) -> bytes | None:
         key, match = f"{self.key}/{name}", _STATE.match(name)
         content = self.store.read(key)
         if content is not None and match and checksum(content) == match[2]:
             try:
-                return load(content)
+                load(content)
+                return content
             except SafetensorError:
                 pass
         moved = self.store.set_aside(key)
@@ -118,6 +128,11 @@ class Checkpointer:
         self.run.store.append(f"{self.run.key}/log.jsonl", json.dumps({**values, "time": time.time()}).encode())
 
 
+def start_states(run: RunSpec, store: RunStore) -> States:
+    """Where the weights of a run's start are kept."""
+    return States(store.store, f"starts/{start_key(run)[:START_DIGITS]}", store.warnings)
+
+
 def load_start(
     run: RunSpec,
     study_data: StudyData,
@@ -130,19 +145,20 @@ def load_start(
 
     So all runs of a study begin with exactly the same weights, whichever process executes them.
     """
-    states = States(store.store, f"starts/{start_key(run)[:START_DIGITS]}", store.warnings)
+    states = start_states(run, store)
     with store.store.lock(states.key, wait=True):
         store.store.clean(states.key)
         weights = states.latest(run.start_steps())
         if weights is None:
-            weights = _train_start(run, study_data, language_model, trainer, events)
+            weights = train_start(run, study_data, language_model, trainer, events)
             states.write(run.start_steps(), weights)
     trainer.load_weights(weights)
 
 
-def _train_start(
-    run: RunSpec, study_data: StudyData, language_model: LanguageModel, trainer: Trainer, events: Events
+def train_start(
+    run: RunSpec, study_data: RunData, language_model: LanguageModel, trainer: Trainer, events: Events
 ) -> Tensors:
+    """Train the start of a run and return its weights; the trainer's own step and moments stay as they are."""
     recipe, steps = run.start_recipe(), run.start_steps()
     train_set = encode_train_set(language_model, study_data.start(run), recipe.loss, context=recipe.context)
     if trainer.train_set.states:

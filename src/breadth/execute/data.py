@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,23 @@ from breadth.study import RunSpec, StudyFile, Train, resolve_task
 
 #: All seeds of a study share one start. Its seed differs from theirs, or seed 0 would repeat the examples of the start.
 START_SEED = 1_000_000
+
+
+class RunData(Protocol):
+    """The data of a study's runs: read from files (``StudyData``), or sent to a worker of a cluster."""
+
+    @property
+    def testsets(self) -> Mapping[str, Loaded]:
+        """Items to evaluate on by test set."""
+
+    def training(self, run: RunSpec) -> Loaded:
+        """The training examples of a run."""
+
+    def start(self, run: RunSpec) -> Loaded:
+        """The examples of a run's start."""
+
+    def keeps_order(self, run: RunSpec) -> bool:
+        """Whether every epoch goes through the examples in the given order."""
 
 
 @dataclass(frozen=True)

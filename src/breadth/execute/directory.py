@@ -55,11 +55,17 @@ def open_directory(file: StudyFile, runs: list[RunSpec], study_data: StudyData, 
             store.store.write("study.yaml", content)
 
 
-def write_environment(run: RunStore) -> None:
-    """Write versions and hardware of what computes a run to its ``environment.json``."""
+def write_environment(run: RunStore, found: dict[str, Any] | None = None) -> None:
+    """Write versions and hardware of what computes a run (by default this machine) to its ``environment.json``."""
+    content = json.dumps(environment() if found is None else found, indent=1) + "\n"
+    run.store.write(f"{run.key}/environment.json", content.encode())
+
+
+def environment() -> dict[str, Any]:
+    """Versions and hardware of this machine."""
     import torch
 
-    environment = {
+    return {
         "breadth": _version("breadth"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -68,7 +74,6 @@ def write_environment(run: RunStore) -> None:
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "packages": {name: _version(name) for name in PACKAGES},
     }
-    run.store.write(f"{run.key}/environment.json", (json.dumps(environment, indent=1) + "\n").encode())
 
 
 def _version(package: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -40,6 +40,23 @@ class Work:
     steps_done: int = 0
     items_done: int = 0
     resumed: bool = False
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """How a cluster is doing: workers there and busy, units of work, items and runs that wait, what went wrong."""
+
+    workers: int
+    busy: int
+    units_done: int
+    units_per_minute: float
+    waiting_items: int
+    runs_open: int
+    runs_waiting: int
+    retries: int
+    set_aside: int
+    seconds_left: float | None
+    finished: bool = False
 
 
 class Events:
@@ -83,6 +100,9 @@ class Events:
 
     def failed(self, run: RunSpec, reason: str) -> None:
         """A run ended with an error; the other runs go on."""
+
+    def cluster(self, status: ClusterStatus) -> None:
+        """How the cluster is doing, every few seconds. Only executors that use one report it."""
 
 
 class Status(StrEnum):
@@ -130,8 +150,23 @@ class Outcome:
         return [f"{listed(names, most=3)}: {reason}" for reason, names in runs.items()]
 
 
+@dataclass(frozen=True)
+class Options:
+    """How a cluster is used: its address, the most workers, and threads of each; None leaves the choice to breadth."""
+
+    address: str = ""
+    workers: int | None = None
+    threads: int | None = None
+
+
 class Executor(ABC):
     """Carries out a plan."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+
+    def check(self) -> None:  # noqa: B027
+        """Refuse at once what cannot work here, before anything is prepared; by default nothing."""
 
     @abstractmethod
     def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
@@ -158,6 +193,15 @@ class LocalExecutor(Executor):
 EXECUTORS: dict[str, type[Executor]] = {"local": LocalExecutor}
 
 
+def executor_of(on: str, options: Options) -> Executor:
+    """The executor of a name, or the one for the address of a Ray cluster."""
+    if on in EXECUTORS:
+        return EXECUTORS[on](options)
+    if ":" in on:
+        return EXECUTORS["ray"](replace(options, address=on))
+    raise InputError(f"--on {on}: give {listed(EXECUTORS)}, or the address of a Ray cluster, such as ray://HOST:10001")
+
+
 def run(
     study: str | os.PathLike[str] | StudyFile,
     *,
@@ -166,6 +210,8 @@ def run(
     shard: str | None = None,
     events: Events | None = None,
     on: str = "local",
+    workers: int | None = None,
+    threads: int | None = None,
 ) -> Outcome:
     """Run what is left of a study; the same call again resumes where it stopped.
 
@@ -184,38 +230,44 @@ def run(
     events
         Callbacks for progress.
     on
-        The executor, a name in ``breadth.execute.EXECUTORS``.
+        Where: ``"local"``, this process; ``"ray"``, a Ray cluster (that of RAY_ADDRESS, or else one that is started on
+        this machine); or the address of a Ray cluster, such as ``"ray://head:10001"``.
+    workers, threads
+        Of a cluster: the most workers, by default as many as there is room for; and threads of each worker.
 
     Returns
     -------
     Outcome
-        Names of the runs that are complete, that were complete before, and that run in another process; warnings.
+        Names of the runs that are complete, that were complete before, that run in another process, and that failed;
+        warnings.
     """
     from breadth.lm import require_lm
 
     file = study if isinstance(study, StudyFile) else read_study_file(study)
+    executor_of(on, Options()).check()
     require_lm("torch", "transformers", "peft", "accelerate")
     folder = Path(into) if into is not None else Path(file.name)
     plan = plan_study(file, folder, data=None if data is None else Path(data), shard=shard, dry=False)
-    outcome = execute_plan(plan, events=events, on=on)
+    outcome = execute_plan(plan, events=events, on=on, options=Options(workers=workers, threads=threads))
     if outcome.failed:
         raise InputError("\n".join(outcome.failures()))
     return outcome
 
 
-def execute_plan(plan: Plan, *, events: Events | None = None, on: str = "local") -> Outcome:
+def execute_plan(
+    plan: Plan, *, events: Events | None = None, on: str = "local", options: Options | None = None
+) -> Outcome:
     """Write the study's items, then have an executor carry out the plan; failed runs are in the outcome."""
-    if on not in EXECUTORS:
-        raise InputError(f"unknown executor {on!r}; choose one of {listed(EXECUTORS)}")
+    executor = executor_of(on, options or Options())
     if plan.study_data is None:
         raise InputError(f"{plan.file.path}: cannot run, because {listed(plan.notes)}")
     events = events or Events()
     store, outcome = StudyStore(plan.folder), Outcome(plan.folder)
     open_directory(plan.file, expand(plan.file), plan.study_data, store)
-    outcome.warnings += _report(store.warnings, events)
+    outcome.warnings += report_warnings(store.warnings, events)
     for note in plan.study_data.notes:
         events.note(note)
-    for result in EXECUTORS[on]().execute(plan, store, plan.study_data, events):
+    for result in executor.execute(plan, store, plan.study_data, events):
         outcome.add(result)
     return outcome
 
@@ -238,9 +290,9 @@ def execute_unit(
         own.repair()
         own.write_record(run.record())
         resumed = bool(own.sound_steps())
-        _copy_step0(own, unit.siblings, store)
+        copy_step0(own, unit.siblings, store)
         missing = missing_checkpoints(run, own)
-        warnings = _report(own.warnings, events)
+        warnings = report_warnings(own.warnings, events)
         if not missing:
             Checkpointer(own).states.clear()
             events.passed(run)
@@ -257,11 +309,11 @@ def execute_unit(
             error.add_note(f"This happened in the run {run.name}.")
             raise
         finally:
-            warnings += _report(own.warnings, events)
+            warnings += report_warnings(own.warnings, events)
     return UnitResult(run.name, status, warnings, reason)
 
 
-def _copy_step0(own: RunStore, siblings: tuple[str, ...], store: StudyStore) -> None:
+def copy_step0(own: RunStore, siblings: tuple[str, ...], store: StudyStore) -> None:
     """Copy step 0 from a run that began with the same model."""
     if own.sound_part(0) is not None:
         return
@@ -271,7 +323,7 @@ def _copy_step0(own: RunStore, siblings: tuple[str, ...], store: StudyStore) -> 
         own.write_part_bytes(0, content)
 
 
-def _report(warnings: list[str], events: Events) -> tuple[str, ...]:
+def report_warnings(warnings: list[str], events: Events) -> tuple[str, ...]:
     """Report warnings as soon as they are known; they are returned to be kept for the end."""
     reported = tuple(warnings)
     for warning in reported:

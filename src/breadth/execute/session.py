@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from breadth.execute.checkpointer import Checkpointer, load_start
-from breadth.execute.data import START_SEED, StudyData
+from breadth.execute.data import START_SEED, RunData, StudyData
 from breadth.execute.executors import Events, Work
 from breadth.lm import (
     EncodedTestSet,
@@ -109,13 +109,22 @@ def open_session(run: RunSpec, study_data: StudyData, cache: ModelCache, events:
     return Session(loaded, model, cache.testsets, trainer, tuple(notes))
 
 
-def load_adapted(run: RunSpec, events: Events) -> tuple[LanguageModel, SplitModel]:
-    """Load a run's model and attach what is trained; it is split above the frozen layers."""
+def load_adapted(run: RunSpec, events: Events, source: str | None = None) -> tuple[LanguageModel, SplitModel]:
+    """Load a run's model and attach what is trained; it is split above the frozen layers.
+
+    ``source`` is where the model is, if not under its own name.
+    """
     recipe = run.recipe
     loaded = load_model(
-        run.model, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise, progress=events.fetching,
-        warn=events.warn,
+        source or run.model, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise,
+        progress=events.fetching, warn=events.warn,
     )  # fmt: skip
+    return adapt(run, loaded)
+
+
+def adapt(run: RunSpec, loaded: LanguageModel) -> tuple[LanguageModel, SplitModel]:
+    """Attach what is trained to a model that was loaded."""
+    recipe = run.recipe
     if recipe.method == "lora":
         adapted = attach_lora(
             loaded.model, rank=recipe.rank, alpha=recipe.alpha, dropout=recipe.dropout, targets=recipe.targets,
@@ -138,7 +147,7 @@ def remaining_work(
     return Work(missing[-1], items * every, begin, items * (every - len(missing)), resumed)
 
 
-def fewshot_prefix(run: RunSpec, study_data: StudyData) -> str:
+def fewshot_prefix(run: RunSpec, study_data: RunData) -> str:
     """The examples before every prompt of a few-shot run."""
     if run.method != "few-shot":
         return ""

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
+    from breadth.lm.evaluation import Outputs as Outputs
+    from breadth.lm.evaluation import compute_outputs as compute_outputs
     from breadth.lm.evaluation import encode_testset as encode_testset
     from breadth.lm.evaluation import evaluate as evaluate
+    from breadth.lm.evaluation import keep_batches as keep_batches
     from breadth.lm.evaluation import keep_frozen_states as keep_frozen_states
+    from breadth.lm.evaluation import score_outputs as score_outputs
     from breadth.lm.extra import require_lm as require_lm
     from breadth.lm.fetch import Stage as Stage
     from breadth.lm.fetch import fetch_model as fetch_model
     from breadth.lm.layers import attach_lora as attach_lora
+    from breadth.lm.layers import trainable as trainable
     from breadth.lm.layers import unfreeze as unfreeze
     from breadth.lm.loading import LanguageModel as LanguageModel
     from breadth.lm.loading import load_model as load_model
@@ -45,10 +50,13 @@ if TYPE_CHECKING:
     from breadth.lm.training import derived_seed as derived_seed
 
 _MODULES = {
-    "evaluation": ("EncodedTestSet", "encode_testset", "evaluate", "keep_frozen_states"),
+    "evaluation": (
+        *("EncodedTestSet", "Outputs", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
+        *("keep_frozen_states", "score_outputs"),
+    ),
     "extra": ("require_lm",),
     "fetch": ("Stage", "fetch_model"),
-    "layers": ("attach_lora", "unfreeze"),
+    "layers": ("attach_lora", "trainable", "unfreeze"),
     "loading": ("LanguageModel", "load_model", "locate"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
     "placement": ("available_memory",),

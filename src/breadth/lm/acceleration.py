@@ -14,6 +14,9 @@ from breadth.lm.placement import available_memory
 
 #: Products with fewer rows are left alone: packing the weights would take longer than it saves.
 PACKED_ROWS = 32
+#: Rows of hidden states that weights are packed for: those of a full batch. The layout, and with it the rounding, must
+#: not depend on which batch happens to be first.
+PACKED_FOR = 512
 #: Share of the free memory that packed copies of weights may take.
 PACKED_SHARE = 0.25
 
@@ -181,7 +184,7 @@ class PackedWeights:
             if rows < PACKED_ROWS or hidden.dtype is not torch.float32 or torch.is_grad_enabled():
                 return plain(hidden)
             if weight is None:
-                weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), rows)
+                weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), PACKED_FOR)
                 if keep and not module.weight.requires_grad:
                     self._frozen[id(module)] = weight
             return torch.ops.mkldnn._linear_pointwise(hidden, weight, module.bias, "none", [], "")

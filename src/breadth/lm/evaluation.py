@@ -1,4 +1,4 @@
-"""Evaluating a model on test sets: encoded once, evaluated at every checkpoint."""
+"""Evaluating a model on test sets: encoded once, evaluated at every checkpoint, whole or in parts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,20 @@ class TestSet(Protocol):
         """Its items."""
 
 
+@dataclass(frozen=True)
+class Outputs:
+    """What a model computed for some sequences of a test set, or the texts that it wrote for some items."""
+
+    index: list[int]
+    values: Any
+
+
 @dataclass
 class EncodedTestSet:
-    """A test set encoded for one model: prompts, and batches of sequences with states of frozen layers where kept."""
+    """A test set encoded for one model: prompts, and batches of sequences with states of frozen layers where kept.
+
+    ``written`` lists the items of each batch where the model writes.
+    """
 
     name: str
     items: pl.DataFrame
@@ -46,6 +57,7 @@ class EncodedTestSet:
     requests: Requests | None
     batches: list[Batch] = field(default_factory=list)
     shortened: int = 0
+    written: list[list[int]] = field(default_factory=list)
 
     @property
     def task(self) -> Task:
@@ -56,6 +68,16 @@ class EncodedTestSet:
     def tokens(self) -> int:
         """Tokens of all batches including padding."""
         return sum(batch.ids.numel() for batch in self.batches)
+
+    def part(self, index: int, of: int) -> range:
+        """Numbers of the batches in part ``index`` of ``of`` parts with about as many tokens each."""
+        sizes = [batch.ids.numel() for batch in self.batches] or [
+            sum(len(self.prompts[i]) + self.scorer.longest for i in batch) for batch in self.written
+        ]
+        ends = np.cumsum(sizes)
+        middles = (ends - np.array(sizes) / 2) * of / max(int(ends[-1]), 1) if sizes else np.zeros(0)
+        first, last = np.searchsorted(middles, [index, index + 1])
+        return range(int(first), int(last))
 
     @property
     def notes(self) -> list[str]:
@@ -80,7 +102,8 @@ def encode_testset(
     if requests is not None:
         plan = plan_batches(list(map(len, requests.sequences)), tokens_per_batch(language_model.device))
         batches = [make_batch(requests.sequences, index, language_model.device) for index in plan]
-    return EncodedTestSet(testset.name, items, scorer, prompts.ids, requests, batches, prompts.shortened)
+    written = scorer.plan(language_model, prompts.ids) if requests is None else []
+    return EncodedTestSet(testset.name, items, scorer, prompts.ids, requests, batches, prompts.shortened, written)
 
 
 def fitting_context(language_model: LanguageModel, context: int, longest: int) -> int:
@@ -92,13 +115,17 @@ def fitting_context(language_model: LanguageModel, context: int, longest: int) -
 
 def keep_frozen_states(model: SplitModel, testsets: Sequence[EncodedTestSet], progress: Progress | None = None) -> None:
     """Compute the frozen layers' states of every item once, and keep them with the batches."""
+    keep_batches(model, [batch for testset in testsets for batch in testset.batches], progress)
+
+
+def keep_batches(model: SplitModel, batches: Sequence[Batch], progress: Progress | None = None) -> None:
+    """Compute the frozen layers' states of some batches, unless they have them."""
     with model.packed.enabled(keep=False):
-        for testset in testsets:
-            for batch in testset.batches:
-                if batch.states is None:
-                    batch.states = model.frozen_states(batch)
-                if progress:
-                    progress(len(batch.index))
+        for batch in batches:
+            if batch.states is None:
+                batch.states = model.frozen_states(batch)
+            if progress:
+                progress(len(batch.index))
 
 
 def evaluate(
@@ -108,33 +135,63 @@ def evaluate(
     progress: Progress | None = None,
 ) -> pl.DataFrame:
     """Evaluate the model on every item of every set: testset, item, correct, margin, answer."""
+    parts = [(testset, testset.part(0, 1)) for testset in testsets]
+    outputs = compute_outputs(language_model, model, parts, progress)
+    return pl.concat([score_outputs(*each) for each in zip(testsets, ([each] for each in outputs), strict=True)])
+
+
+def compute_outputs(
+    language_model: LanguageModel,
+    model: SplitModel,
+    parts: Sequence[tuple[EncodedTestSet, range]],
+    progress: Progress | None = None,
+) -> list[Outputs]:
+    """Outputs of some batches of some sets. A batch gives the same outputs whatever is computed along with it."""
     model.model.eval()
-    results = []
     with model.packed.enabled():
-        for testset in testsets:
-            outputs: Any = (
-                testset.scorer.generate(language_model, testset.prompts, progress)
-                if testset.requests is None
-                else _outputs(model, testset, testset.requests, progress)
+        return [
+            _texts(language_model, testset, batches, progress)
+            if testset.requests is None
+            else _outputs(model, testset, testset.requests, batches, progress)
+            for testset, batches in parts
+        ]
+
+
+def score_outputs(testset: EncodedTestSet, outputs: Sequence[Outputs]) -> pl.DataFrame:
+    """Score all items of a set from the outputs of all its batches: testset, item, correct, margin, answer."""
+    values = {i: value for each in outputs for i, value in zip(each.index, each.values, strict=True)}
+    rows: Any = [values[i] for i in range(len(values))]
+    if testset.requests is not None:
+        rows = np.stack(rows)
+        if not np.isfinite(rows).all():
+            raise InputError(
+                f"{testset.name}: the model's outputs are infinite or not numbers; set recipe.dtype to float32, or "
+                "lower recipe.lr if it was trained"
             )
-            scores = testset.scorer.score(outputs).select(pl.col(name).cast(dtype) for name, dtype in SCORES.items())
-            results.append(testset.items.select("testset", "item").hstack(scores))
-    return pl.concat(results)
+    scores = testset.scorer.score(rows).select(pl.col(name).cast(dtype) for name, dtype in SCORES.items())
+    return testset.items.select("testset", "item").hstack(scores)
 
 
-def _outputs(model: SplitModel, testset: EncodedTestSet, requests: Requests, progress: Progress | None) -> Floats:
+def _texts(
+    language_model: LanguageModel, testset: EncodedTestSet, batches: range, progress: Progress | None
+) -> Outputs:
+    # Neighbouring batches without the others are planned as the same batches again.
+    index = sorted(i for k in batches for i in testset.written[k])
+    prompts = [testset.prompts[i] for i in index]
+    return Outputs(index, testset.scorer.generate(language_model, prompts, progress) if prompts else [])
+
+
+def _outputs(
+    model: SplitModel, testset: EncodedTestSet, requests: Requests, batches: range, progress: Progress | None
+) -> Outputs:
     count, items = len(requests.sequences), testset.items.height
-    rows: dict[int, Any] = {}
+    index: list[int] = []
+    rows: list[Floats] = []
     with torch.inference_mode():
-        for batch in testset.batches:
-            before = len(rows) * items // count
-            rows.update(zip(batch.index, requests.forward(model, batch).cpu().double().numpy(), strict=True))
+        for batch in (testset.batches[k] for k in batches):
+            before = len(index) * items // count
+            index += batch.index
+            rows.append(requests.forward(model, batch).cpu().double().numpy())
             if progress:
-                progress(len(rows) * items // count - before)
-    outputs: Floats = np.stack([rows[i] for i in range(count)])
-    if not np.isfinite(outputs).all():
-        raise InputError(
-            f"{testset.name}: the model's outputs are infinite or not numbers; set recipe.dtype to float32, or lower "
-            "recipe.lr if it was trained"
-        )
-    return outputs
+                progress(len(index) * items // count - before)
+    return Outputs(index, np.concatenate(rows) if rows else np.zeros((0, 1)))

@@ -65,6 +65,12 @@ def _same_formula(given: str, wanted: str) -> bool:
     return bool(verify(*(parse(text, parsing_timeout=limit) for text in texts), timeout_seconds=limit))
 
 
+def plan_generation(language_model: Any, prompts: list[list[int]], task: Generate) -> list[list[int]]:
+    """The prompts of each batch, longest first."""
+    limit = BATCH_FACTOR * tokens_per_batch(language_model.device)
+    return plan_batches([len(prompt) + task.max_tokens for prompt in prompts], limit)
+
+
 def generate_texts(
     language_model: Any, prompts: list[list[int]], task: Generate, progress: Callable[[int], None] | None = None
 ) -> list[str]:
@@ -76,8 +82,7 @@ def generate_texts(
     device = next(model.parameters()).device
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
     texts = [""] * len(prompts)
-    limit = BATCH_FACTOR * tokens_per_batch(language_model.device)
-    for index in plan_batches([len(prompt) + task.max_tokens for prompt in prompts], limit):
+    for index in plan_generation(language_model, prompts, task):
         width = max(len(prompts[i]) for i in index)
         ids = torch.full((len(index), width), padding or 0, dtype=torch.long)
         mask = torch.zeros_like(ids)

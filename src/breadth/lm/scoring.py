@@ -20,7 +20,7 @@ from scipy import special
 from breadth.datasets import Choice, Generate, Pattern, Task, extract
 from breadth.errors import InputError, listed
 from breadth.lm.acceleration import Positions
-from breadth.lm.generation import generate_texts, same_answer
+from breadth.lm.generation import generate_texts, plan_generation, same_answer
 from breadth.lm.prompts import encode_continuations
 from breadth.lm.split_model import Batch, SplitModel
 
@@ -161,6 +161,10 @@ class Scorer(ABC, Generic[TaskT]):
         """What the model writes after each prompt, for kinds without requests."""
         raise NotImplementedError
 
+    def plan(self, language_model: Any, prompts: list[list[int]]) -> list[list[int]]:
+        """The items of each batch in which ``generate`` works, so that workers can share them; by default one batch."""
+        return [list(range(len(prompts)))]
+
     def completions(self) -> list[list[int]]:
         """The tokens after each prompt to train on with ``loss: completion``."""
         rows = self.items.iter_rows(named=True)
@@ -293,6 +297,9 @@ class GenerateScorer(Scorer[Generate]):
     def generate(self, language_model: Any, prompts: list[list[int]], progress: Progress | None = None) -> list[str]:
         """Continue every prompt by greedy decoding."""
         return generate_texts(language_model, prompts, self.task, progress)
+
+    def plan(self, language_model: Any, prompts: list[list[int]]) -> list[list[int]]:  # noqa: D102
+        return plan_generation(language_model, prompts, self.task)
 
     def completions(self) -> list[list[int]]:
         """The text to write, and the end of the sequence."""

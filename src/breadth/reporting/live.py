@@ -29,6 +29,9 @@ LEAST_PAUSE = 3.0
 #: A run is quiet if it has not written for this many times its usual pace, and for a minute at least.
 QUIET = 10
 
+#: A cluster whose driver has not written its status for this many seconds is not shown.
+CLUSTER_QUIET = 60.0
+
 #: Names of this machine to itself.
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -272,6 +275,7 @@ class Progress:
             "finished": done >= planned,
             "active": any(run["state"] == "running" for run in runs),
             "seconds_left": _seconds_left(runs),
+            "cluster": _cluster(self.store),
         }
         return state if seen is None or fingerprint == seen else state | {"trajectories": trajectories}
 
@@ -311,6 +315,16 @@ def _progress(run: RunStore, record: RunRecord, parts: dict[int, str]) -> dict[s
         "seconds_per_checkpoint": pace,
         "state": "finished" if finished else "waiting" if not parts else "quiet" if quiet else "running",
     }
+
+
+def _cluster(store: StudyStore) -> dict[str, float] | None:
+    """How the workers of a cluster are doing (``cluster.json``); None without one, or if its driver has stopped."""
+    try:
+        status = json.loads(store.store.read("cluster.json") or b"{}")
+        values = {key: float(value) for key, value in status.items() if value is not None}
+    except (ValueError, AttributeError, TypeError):
+        return None
+    return None if values.get("finished", 1.0) or time.time() - values.get("time", 0.0) > CLUSTER_QUIET else values
 
 
 def _seconds_left(runs: list[dict[str, Any]]) -> float | None:

@@ -80,6 +80,16 @@ class Recipe(Section):
     )
 
 
+class Resources(Section):
+    """What a worker of a cluster gets; used by `breadth run --on ray` only. What is left out depends on the model."""
+
+    gpus: float | None = Field(
+        None, ge=0, description="GPUs of a worker; a fraction shares one, several hold one model"
+    )
+    cpus: float | None = Field(None, gt=0, description="processors of a worker, which are also its threads")
+    memory: float | None = Field(None, gt=0, description="gigabytes of memory that a worker takes")
+
+
 class ModelEntry(Section):
     """A model, and where its recipe differs from the study's."""
 
@@ -88,6 +98,7 @@ class ModelEntry(Section):
         default_factory=dict,
         description="keys of recipe that differ for this model; its epochs replace the study's steps, and vice versa",
     )
+    resources: Resources | None = Field(None, description="keys of resources that differ for this model")
 
 
 def _as_entry(value: Any) -> Any:
@@ -160,3 +171,4 @@ class StudySpec(Section):
     sets: dict[str, SerializeAsAny[OwnSet]] = Field(default_factory=dict, description="your own data sets by name")
     pattern: str | None = Field(None, description="prompt for all sets of kind pattern that have no own prompt here")
     answers: Texts | None = Field(None, description="label: answer words, for the same sets")
+    resources: Resources | None = Field(None, description="what a worker of a cluster gets (`breadth run --on ray`)")

@@ -44,8 +44,14 @@
       const answer = await fetch(`${config.base}/state.json?seen=${seen || analysis}`);
       const state = await answer.json();
       if (!answer.ok) throw new Error(state.error);
-      const left = state.seconds_left ? `, about ${time(state.seconds_left)} left` : "";
-      text("live-text", `${state.done} of ${state.planned} checkpoints${state.finished ? ": finished" : state.active ? left : "; no run has written recently"}`);
+      const cluster = state.cluster;
+      const seconds = (cluster && cluster.seconds_left) || state.seconds_left;
+      const left = seconds ? `, about ${time(seconds)} left` : "";
+      const workers = cluster
+        ? `. ${cluster.workers} workers, ${cluster.busy} busy; ${Math.round(cluster.units_per_minute)} units per minute; waiting: ${cluster.waiting_items} items, ${cluster.runs_waiting} runs` +
+          `${cluster.retries ? `; ${cluster.retries} retried` : ""}${cluster.set_aside ? `; ${cluster.set_aside} checkpoints set aside` : ""}`
+        : "";
+      text("live-text", `${state.done} of ${state.planned} checkpoints${state.finished ? ": finished" : state.active || cluster ? left : "; no run has written recently"}${workers}`);
       document.getElementById("live-dot").classList.toggle("on", state.active && !state.finished);
       const bar = document.getElementById("live-bar");
       bar.max = Math.max(1, state.planned);

@@ -1,0 +1,1 @@
+"""A study on a cluster: schedule, driver, workers, and the simulation of all three."""

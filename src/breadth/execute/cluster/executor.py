@@ -1,0 +1,101 @@
+"""``run(on="ray")``: the executor that carries a plan out on a Ray cluster, and how the plan becomes chains for it.
+
+Imports neither Ray nor torch before a plan is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from breadth.execute.cluster.tasks import Chain, cut
+from breadth.execute.executors import Events, Executor, UnitResult, execute_unit
+from breadth.study import RunSpec, start_key
+
+if TYPE_CHECKING:
+    from breadth.execute.data import StudyData
+    from breadth.execute.plan import Plan
+    from breadth.records import StudyStore
+
+#: Keys of a recipe that do not change what a worker must have loaded.
+_TRAINING_KEYS = {
+    *("optimiser", "lr", "betas", "weight_decay", "clip", "schedule", "warmup", "batch", "micro_batch", "epochs"),
+    *("steps", "loss", "num_fewshot"),
+}
+
+
+def group_of(run: RunSpec) -> str:
+    """What a worker must have loaded for a run: the model, and the structure of what is trained."""
+    recipe = {key: value for key, value in run.recipe.model_dump(mode="json").items() if key not in _TRAINING_KEYS}
+    content = json.dumps([run.model, recipe, run.start is not None], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def chains_of(plan: Plan, shapes: Mapping[str, str]) -> list[Chain]:
+    """The runs of a plan that need anything, as chains; ``shapes`` are the resources of each model's workers."""
+    cells = cut({name: size or 0 for name, size in plan.sizes.items()})
+    return [
+        Chain(
+            unit.run.name, group_of(unit.run), shapes[unit.run.model], cells, unit.missing, unit.run.is_trained,
+            start_key(unit.run) if unit.run.start else None, unit.run.start_steps(), unit.siblings,
+            unit.run.method != "full" or unit.run.start is not None,
+        )
+        for unit in plan.units
+        if unit.missing
+    ]  # fmt: skip
+
+
+class RayExecutor(Executor):
+    """Executes the units of a plan on the workers of a Ray cluster, each unit in pieces and on many workers."""
+
+    def check(self) -> None:
+        """Refuse a cluster that does not answer before anything is prepared for it."""
+        from breadth.execute.cluster.connection import check_answers, require_ray
+
+        require_ray(self.options.address)
+        check_answers(self.options.address)
+
+    def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
+        """Execute the units; the cluster is needed only if any is not complete."""
+        for unit in plan.units:
+            if not unit.missing:
+                yield execute_unit(unit, store, study_data, events)
+        runs = [unit.run for unit in plan.units if unit.missing]
+        if not runs:
+            return
+        from breadth.execute.cluster.connection import connect
+
+        connection = connect(self.options.address)
+        try:
+            from breadth.execute.cluster.driver import Driver
+            from breadth.execute.cluster.pool import RayPool
+            from breadth.execute.cluster.resources import shapes_of
+            from breadth.execute.cluster.schedule import Schedule
+            from breadth.execute.cluster.shipping import ShippedData, local_files
+            from breadth.lm import BUILT_IN, fetch_model
+
+            for model in {run.model for run in runs} & set(BUILT_IN):
+                fetch_model(model, progress=events.fetching, warn=events.warn)
+            shapes = shapes_of(plan.file, runs, connection.nodes(), self.options.threads)
+            chains = chains_of(plan, {model: shape.name for model, shape in shapes.items()})
+            files = {model: local_files(model) for model in shapes}
+            pool = RayPool(
+                connection,
+                {shape.name: shape for shape in shapes.values()},
+                runs,
+                ShippedData.of(runs, study_data),
+                {chain.run: chain.group for chain in chains},
+                {model: each for model, each in files.items() if each is not None},
+                self.options.workers,
+            )
+            pool.prepare()
+            for warning in pool.warnings:
+                events.warn(warning)
+            try:
+                yield from Driver(plan, store, study_data, events, pool, Schedule(chains)).execute()
+            finally:
+                pool.close()
+        finally:
+            connection.close()

@@ -1,0 +1,149 @@
+"""What a worker needs, and whether a cluster has it: from the study file, or from the size of the model."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from breadth.errors import InputError
+from breadth.lm import BUILT_IN, built_in_model, locate
+from breadth.study import RunSpec, StudyFile
+
+GB = 2**30
+
+#: Bytes that Python and its libraries take in a worker.
+PROCESS = 1.2 * GB
+
+#: A worker's memory in multiples of the weights: as they are in memory, packed for oneDNN, states and activations.
+WEIGHTS = 2.5
+
+#: Up to so many bytes of weights, a model shares a GPU: its share.
+SHARES = {1 * GB: 0.25, 3 * GB: 0.5}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Resources of a worker: processors (threads), GPUs or a fraction of one, bytes of memory (0: not counted)."""
+
+    cpus: float
+    gpus: float = 0.0
+    memory: int = 0
+
+    @property
+    def name(self) -> str:
+        """The shape in words, which is also its key."""
+        parts = [f"{self.cpus:g} CPU{'' if self.cpus == 1 else 's'}"]
+        parts += [f"{self.gpus:g} GPU{'' if self.gpus == 1 else 's'}"] if self.gpus else []
+        parts += [f"{self.memory / GB:.3g} GB of memory"] if self.memory else []
+        return ", ".join(parts)
+
+    @property
+    def threads(self) -> int:
+        """Threads for torch."""
+        return max(1, int(self.cpus))
+
+    def fits(self, node: Node) -> int:
+        """How many workers of this shape a node holds."""
+        counts = [
+            math.floor(there / need + 1e-9)
+            for there, need in ((node.cpus, self.cpus), (node.gpus, self.gpus), (node.memory, self.memory))
+            if need
+        ]
+        return min(counts, default=0)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of the cluster: what it has in all, or what is free."""
+
+    name: str
+    cpus: float
+    gpus: float
+    memory: float
+
+    def without(self, shape: Shape) -> Node:
+        """What is left beside a worker."""
+        return Node(self.name, self.cpus - shape.cpus, self.gpus - shape.gpus, self.memory - shape.memory)
+
+
+def weight_bytes(model: str) -> int | None:
+    """Bytes of a model's weights, where that is known without loading it."""
+    if model in BUILT_IN:
+        return built_in_model(model).converted_size
+    folder = Path(locate(model)[0])
+    if not folder.is_dir():
+        folder = _hub_folder(model) or folder
+    sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []
+    return sum(sizes) or None
+
+
+def _hub_folder(model: str) -> Path | None:
+    """The directory of the Hub's cache that has a model."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(model, "config.json")
+    return Path(config).parent if isinstance(config, str) else None
+
+
+def shapes_of(
+    file: StudyFile, runs: Iterable[RunSpec], nodes: Iterable[Node], threads: int | None = None
+) -> dict[str, Shape]:
+    """The shape of each model's workers; refused if no node can ever hold one."""
+    nodes = list(nodes)
+    shapes: dict[str, Shape] = {}
+    for run in runs:
+        if run.model not in shapes:
+            shapes[run.model] = shape_of(file, run, any(node.gpus for node in nodes), threads)
+            _check(run.model, shapes[run.model], nodes)
+    return shapes
+
+
+def shape_of(file: StudyFile, run: RunSpec, has_gpus: bool, threads: int | None = None) -> Shape:
+    """The shape of the workers of a run's model: as the study file says, else by the size of the model."""
+    own = next((entry.resources for entry in file.study.models if entry.name == run.model), None)
+    given = {"gpus": None, "cpus": None, "memory": None}
+    for section in (file.study.resources, own):
+        given |= {} if section is None else section.model_dump(exclude_none=True)
+    size = weight_bytes(run.model)
+    wants_gpu = has_gpus and run.recipe.device.partition(":")[0] in ("auto", "cuda")
+    gpus = given["gpus"]
+    if gpus is None:
+        gpus = next((share for limit, share in SHARES.items() if size and size <= limit), 1.0) if wants_gpu else 0.0
+    cpus = threads or given["cpus"] or 1.0
+    memory = given["memory"]
+    if memory is None:
+        memory = 0.0 if size is None else (PROCESS + (size if gpus else WEIGHTS * size)) / GB
+    return Shape(float(cpus), float(gpus), int(memory * GB))
+
+
+def _check(model: str, shape: Shape, nodes: list[Node]) -> None:
+    if any(shape.fits(node) for node in nodes):
+        return
+    largest = [f"{max(values):g}" for values in zip(*[(n.cpus, n.gpus, n.memory / GB) for n in nodes], strict=True)]
+    has = f"{largest[0]} CPUs, {largest[1]} GPUs and {float(largest[2]):.3g} GB of memory" if nodes else "nothing"
+    raise InputError(
+        f"{model}: a worker needs {shape.name}, and no node of the cluster has that (at most {has}); lower `resources` "
+        "in the study file, or add larger nodes"
+    )
+
+
+def room(shapes: Mapping[str, Shape], wanted: Mapping[str, int], nodes: Iterable[Node]) -> Counter[tuple[str, str]]:
+    """How many workers of each shape to place on each node: (node, shape). Large shapes first, then by turns."""
+    free = {node.name: node for node in nodes}
+    placed: Counter[tuple[str, str]] = Counter()
+    left = Counter({name: count for name, count in wanted.items() if count > 0})
+    order = sorted(left, key=lambda name: (-shapes[name].gpus, -shapes[name].memory, -shapes[name].cpus))
+    while left:
+        before = placed.total()
+        for name in [name for name in order if left[name] > 0]:
+            node = next((node for node in free.values() if shapes[name].fits(node)), None)
+            if node is not None:
+                free[node.name] = node.without(shapes[name])
+                placed[node.name, name] += 1
+                left[name] -= 1
+        if placed.total() == before:
+            break
+    return placed

@@ -1,0 +1,171 @@
+"""What travels to the workers of a cluster: the study's data, outputs on their way back, models where they are missing.
+
+Nothing here knows Ray, and workers need no disk in common.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from breadth.datasets import Loaded
+from breadth.execute.cluster.tasks import Cell
+from breadth.execute.data import StudyData
+from breadth.lm import BUILT_IN, fault_of, locate
+from breadth.lm.evaluation import Outputs
+from breadth.lm.models import cache_root
+from breadth.study import RunSpec
+
+#: Bytes of a model's file that are one object.
+CHUNK = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class ShippedData:
+    """The data of some runs, drawn on the driver: the same items for every worker, and no files to read."""
+
+    runs: Mapping[str, RunSpec]
+    testsets: Mapping[str, Loaded]
+    _training: Mapping[str, Loaded] = field(default_factory=dict)
+    _starts: Mapping[str, Loaded] = field(default_factory=dict)
+    _ordered: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, runs: Iterable[RunSpec], data: StudyData) -> ShippedData:
+        """What the runs need of a study's data."""
+        every = {run.name: run for run in runs}
+        return cls(
+            every,
+            data.testsets,
+            {name: data.training(run) for name, run in every.items() if run.train_set},
+            {name: data.start(run) for name, run in every.items() if run.start},
+            frozenset(name for name, run in every.items() if data.keeps_order(run)),
+        )
+
+    def training(self, run: RunSpec) -> Loaded:
+        """The training examples of a run."""
+        return self._training[run.name]
+
+    def start(self, run: RunSpec) -> Loaded:
+        """The examples of a run's start."""
+        return self._starts[run.name]
+
+    def keeps_order(self, run: RunSpec) -> bool:
+        """Whether every epoch goes through the examples in the given order."""
+        return run.name in self._ordered
+
+
+#: Outputs by cell of a checkpoint.
+Pieces = dict[Cell, Outputs]
+
+
+def pack_pieces(pieces: Pieces) -> bytes:
+    """Outputs as bytes: numbers as they are, texts as JSON; never a pickle."""
+    arrays: dict[str, Any] = {}
+    for cell, outputs in pieces.items():
+        name = f"{cell.testset}/{cell.index}/{cell.of}"
+        texts = isinstance(outputs.values, list)
+        values = np.frombuffer(json.dumps(outputs.values).encode(), np.uint8) if texts else outputs.values
+        arrays[f"index/{name}"] = np.asarray(outputs.index, dtype=np.int64)
+        arrays[f"{'texts' if texts else 'values'}/{name}"] = np.ascontiguousarray(values)
+    return bytes(save(arrays))
+
+
+def unpack_pieces(content: bytes, cells: Iterable[Cell]) -> Pieces:
+    """The outputs for those of the ``cells`` that the bytes hold; nothing if they are not what ``pack_pieces`` made."""
+    try:
+        arrays = load(content)
+    except SafetensorError:
+        return {}
+    pieces: Pieces = {}
+    for cell in cells:
+        name = f"{cell.testset}/{cell.index}/{cell.of}"
+        if f"index/{name}" in arrays:
+            index = arrays[f"index/{name}"].tolist()
+            texts = arrays.get(f"texts/{name}")
+            values = arrays[f"values/{name}"] if texts is None else json.loads(texts.tobytes())
+            pieces[cell] = Outputs(index, values)
+    return pieces
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """The files of a local model with their sizes, and a hash that names their content."""
+
+    folder: str
+    sizes: Mapping[str, int]
+    digest: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(self.sizes.values())
+
+
+def local_files(model: str) -> ModelFiles | None:
+    """The files of a model that lies in a directory of this machine; None for one of the Hub."""
+    folder = Path(locate(model)[0])
+    if model in BUILT_IN and fault_of(folder) is not None:
+        return None
+    if not folder.is_dir():
+        return None
+    folder = folder.resolve()
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
+    digest = hashlib.sha256()
+    for name, size in sizes.items():
+        digest.update(f"{name} {size}\n".encode())
+        with (folder / name).open("rb") as file:  # weights of the same sizes differ in their first megabyte, too
+            digest.update(file.read(2**20))
+    return ModelFiles(str(folder), sizes, digest.hexdigest()[:16])
+
+
+def has_files(files: ModelFiles, folder: Path) -> bool:
+    """Whether a directory holds the files, judged by their sizes."""
+    return all(
+        (folder / name).is_file() and (folder / name).stat().st_size == size for name, size in files.sizes.items()
+    )
+
+
+def shipped_folder(files: ModelFiles) -> Path:
+    """Where a node keeps a model that was sent to it."""
+    return cache_root() / "shipped" / files.digest
+
+
+def read_chunks(files: ModelFiles) -> Iterable[tuple[str, bytes]]:
+    """The files of a model in pieces, in order."""
+    for name in files.sizes:
+        with (Path(files.folder) / name).open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield name, chunk
+
+
+def write_chunks(files: ModelFiles, chunks: Iterable[tuple[str, bytes]]) -> Path:
+    """Write a model that was sent; one worker of a node does it while the others wait."""
+    target = shipped_folder(files)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):
+        if has_files(files, target):
+            return target
+        with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
+            folder = Path(temporary) / "model"
+            folder.mkdir()
+            for name in files.sizes:
+                (folder / name).touch()
+            for name, chunk in chunks:
+                with (folder / name).open("ab") as file:
+                    file.write(chunk)
+            if target.exists():
+                target.rename(Path(temporary) / "damaged")
+            os.replace(folder, target)
+    return target
