@@ -153,6 +153,7 @@ evaluate: {{on: [plain, negation], every: 2, items: 24}}
 def kills(folder: Path, first: int, times: int, driver_times: int) -> None:
     """Kills of a worker or a node, then of the driver, on a simulated cluster; every study must give the same bytes."""
     sys.path.insert(0, str(ROOT / "tests" / "execute" / "cluster"))
+    import torch
     from simulated import SimulatedCluster
 
     from breadth.execute import Events, run
@@ -160,6 +161,7 @@ def kills(folder: Path, first: int, times: int, driver_times: int) -> None:
 
     study = folder / "tiny.yaml"
     study.write_text(TINY.format(model=write_tiny_model(folder / "model")))
+    torch.set_num_threads(1)  # as many as a worker has
     run(study, into=folder / "local")
     expected, cluster = parts(folder / "local"), SimulatedCluster(nodes=4)
 
