@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from breadth.cli.progress import accuracies, duration
-from breadth.cli.terminal import errors, print_line, print_notes, print_warnings
-from breadth.execute import ClusterStatus, Events, Work
+from breadth.cli.progress import ShownEvents, accuracies, duration
+from breadth.cli.terminal import errors, print_line
+from breadth.execute import ClusterStatus, Work
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,11 +41,11 @@ def describe_status(status: ClusterStatus) -> str:
     return "; ".join(parts)
 
 
-class ClusterEvents(Events):
+class ClusterEvents(ShownEvents):
     """Shows the progress of a study on a cluster."""
 
     def __init__(self, plan: Plan) -> None:
-        self.noted: set[str] = set()
+        super().__init__()
         self.said = 0.0
         self.bars = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn(), console=errors
@@ -54,7 +54,6 @@ class ClusterEvents(Events):
         self.training = self.bars.add_task("steps    ", total=steps or None, visible=steps > 0)
         self.evaluation = self.bars.add_task("responses", total=plan.answers_left)
         self.line, self.scores = Text("starting workers"), Text("")
-        self.live: Live | None = None
         self.stack = contextlib.ExitStack()
 
     def __enter__(self) -> ClusterEvents:
@@ -72,23 +71,8 @@ class ClusterEvents(Events):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop drawing."""
-        if self.live:
-            self.live.stop()
+        super().__exit__(kind, error, trace)
         self.stack.close()
-
-    def fetching(self, stage: str, done: int, total: int) -> None:
-        """Show what is fetched, once per stage."""
-        self.note(f"{stage} ...")
-
-    def note(self, text: str) -> None:
-        """Show a note once."""
-        if text not in self.noted:
-            self.noted.add(text)
-            print_notes(text)
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-        print_warnings([text])
 
     def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
         """Say which run starts."""

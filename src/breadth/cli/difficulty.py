@@ -34,27 +34,19 @@ def profile_command(
     * `breadth profile my-study --calibration calibration.parquet --subjects 'opt-*/last'`
     """
     from breadth import profile
-    from breadth.cli.terminal import (
-        check_outputs,
-        console,
-        exit_if_empty,
-        print_result,
-        print_warnings,
-        write_figure_file,
-        write_tables,
-    )
+    from breadth.cli import terminal
     from breadth.difficulty import differences_table, profile_table
 
-    check_outputs(out, figure)
+    terminal.check_outputs(out, figure)
     result = profile(answers, calibration, **given(subjects=subjects, levels=levels))
-    print_warnings(result.warnings)
-    tables = [profile_table(result.levels, console.width)]
+    terminal.print_warnings(result.warnings)
+    tables = [profile_table(result.levels, terminal.console.width)]
     if result.levels["subject"].n_unique() == 2:
-        tables.append(differences_table(result.differences, console.width))
-    print_result(result, *tables)
-    write_tables(out, result.levels, differences=result.differences)
-    write_figure_file(result, figure, f"breadth profile: {answers.name}")
-    exit_if_empty(result)
+        tables.append(differences_table(result.differences, terminal.console.width))
+    terminal.print_result(result, *tables)
+    terminal.write_tables(out, result.levels, differences=result.differences)
+    terminal.write_figure_file(result, figure, f"breadth profile: {answers.name}")
+    terminal.exit_if_empty(result)
 
 
 def sample_command(

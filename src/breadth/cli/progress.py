@@ -34,30 +34,12 @@ def duration(seconds: float) -> str:
     return f"{minutes / 1440:,.0f} days"
 
 
-class TerminalEvents(Events):
-    """Shows the progress of a study."""
+class ShownEvents(Events):
+    """What all progress shows alike: notes once, warnings, and a live view that is stopped at the end."""
 
-    def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
-        self.rest = TimeLeft(plan, paces)
-        self.work = Work(0, 0)
-        self.answers, self.answer_seconds = 0, 0.0
-        self.last = time.perf_counter()
+    def __init__(self) -> None:
         self.noted: set[str] = set()
-        more = TextColumn("{task.fields[more]}")
-        self.bars = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn(), more, console=errors
-        )
-        self.training = self.bars.add_task("steps    ", total=None, more="")
-        self.evaluation = self.bars.add_task("responses", total=None, more="")
-        self.title, self.scores = Text(""), Text("")
         self.live: Live | None = None
-
-    def __enter__(self) -> TerminalEvents:
-        """Start drawing, on a terminal."""
-        if errors.is_terminal:
-            self.live = Live(Group(self.title, self.bars, self.scores), console=errors, refresh_per_second=4)
-            self.live.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -65,15 +47,6 @@ class TerminalEvents(Events):
         """Stop drawing; what was drawn last stays."""
         if self.live:
             self.live.stop()
-
-    def time_left(self) -> str:
-        """Time left for the whole study; at least, if there are models that could not be timed."""
-        if self.rest.done:
-            return "done"
-        seconds = self.rest.seconds()
-        if seconds is None:
-            return "measuring"
-        return f"{'at least' if self.rest.unknown else 'about'} {duration(seconds)} left"
 
     def fetching(self, stage: str, done: int, total: int) -> None:
         """Show what is fetched, once per stage."""
@@ -88,6 +61,40 @@ class TerminalEvents(Events):
     def warn(self, text: str) -> None:
         """Show a warning."""
         print_warnings([text])
+
+
+class TerminalEvents(ShownEvents):
+    """Shows the progress of a study."""
+
+    def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
+        super().__init__()
+        self.rest = TimeLeft(plan, paces)
+        self.work = Work(0, 0)
+        self.answers, self.answer_seconds = 0, 0.0
+        self.last = time.perf_counter()
+        more = TextColumn("{task.fields[more]}")
+        self.bars = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn(), more, console=errors
+        )
+        self.training = self.bars.add_task("steps    ", total=None, more="")
+        self.evaluation = self.bars.add_task("responses", total=None, more="")
+        self.title, self.scores = Text(""), Text("")
+
+    def __enter__(self) -> TerminalEvents:
+        """Start drawing, on a terminal."""
+        if errors.is_terminal:
+            self.live = Live(Group(self.title, self.bars, self.scores), console=errors, refresh_per_second=4)
+            self.live.start()
+        return self
+
+    def time_left(self) -> str:
+        """Time left for the whole study; at least, if there are models that could not be timed."""
+        if self.rest.done:
+            return "done"
+        seconds = self.rest.seconds()
+        if seconds is None:
+            return "measuring"
+        return f"{'at least' if self.rest.unknown else 'about'} {duration(seconds)} left"
 
     def passed(self, run: RunSpec) -> None:
         """Remove a run from what is left."""

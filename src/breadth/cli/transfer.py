@@ -39,26 +39,20 @@ def transfer_command(
     * `breadth transfer my-study --model opt-125m --by strategy`
     """
     from breadth import transfer
-    from breadth.cli.terminal import (
-        check_outputs,
-        console,
-        exit_if_empty,
-        print_result,
-        print_warnings,
-        write_figure_file,
-        write_tables,
-    )
+    from breadth.cli import terminal
     from breadth.level_transfer import best_table, gains_table
 
-    check_outputs(out, figure)
+    terminal.check_outputs(out, figure)
     options = given(levels=levels, score=score, by=by, model=model, train_set=train_set, examples=examples, seed=seed)
     result = transfer(answers, calibration, **options)
     results = {"": result} if result.strategies is None else {"": result, ".strategy": result.strategies}
-    print_warnings(dict.fromkeys(line for one in results.values() for line in one.warnings))
+    terminal.print_warnings(dict.fromkeys(line for one in results.values() for line in one.warnings))
     for one in results.values():
-        print_result(one, gains_table(one.cells, one.by, console.width), best_table(one.best, console.width))
+        terminal.print_result(
+            one, gains_table(one.cells, one.by, terminal.console.width), best_table(one.best, terminal.console.width)
+        )
     for ending, one in results.items():
         beside = [path and path.with_name(f"{path.stem}{ending}{path.suffix}") for path in (out, figure)]
-        write_tables(beside[0], one.cells, effects=one.effects, breaks=one.breaks, best=one.best)
-        write_figure_file(one, beside[1], f"breadth transfer: {answers.resolve().name}")
-    exit_if_empty(*results.values())
+        terminal.write_tables(beside[0], one.cells, effects=one.effects, breaks=one.breaks, best=one.best)
+        terminal.write_figure_file(one, beside[1], f"breadth transfer: {answers.resolve().name}")
+    terminal.exit_if_empty(*results.values())
