@@ -7,7 +7,9 @@ HARNESS := .venv-lm-eval/.ready
 INSPECT := .venv-inspect/.ready
 AXE := .venv/axe/node_modules/axe-core/axe.min.js
 
-.PHONY: setup browser demo test coverage lint docs bench figures clean
+AUDIT := .venv-audit/.ready
+
+.PHONY: setup browser demo test coverage fuzz audit lint docs bench figures clean
 
 setup: $(READY)
 
@@ -35,6 +37,21 @@ test: $(READY) browser $(AXE)
 # Which lines the tests run: tracing them takes two to three times as long, so it is not part of every run.
 coverage: $(READY) browser $(AXE)
 	$(BIN)/python -m pytest --cov=breadth --cov-report=term:skip-covered
+
+# Hours of what the tests try for seconds: mutated files over every reader. LOGS: a directory of real logs to change, too.
+fuzz: $(READY)
+	$(BIN)/python tests/fuzz/fuzzing.py $(or $(COUNT),100000) $(LOGS)
+
+# Known vulnerabilities of the pinned dependencies, then their licences. Two are copyleft: pyreadr (the extra r, which
+# is optional) and pingouin (a reference in tests); neither is part of breadth.
+audit: $(READY) $(AUDIT)
+	.venv-audit/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+	.venv-audit/bin/pip-licenses --python $(BIN)/python --partial-match --fail-on GPL --ignore-packages pyreadr pingouin
+
+$(AUDIT):
+	test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.9' 'pip-licenses>=5'
+	touch $@
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -84,5 +101,5 @@ figures: $(READY)
 	$(BIN)/python docs/make_figures.py
 
 clean:
-	rm -rf .venv .venv-peers .venv-lm-eval .venv-inspect demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-peers .venv-lm-eval .venv-inspect .venv-audit demo dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -48,14 +48,15 @@ class Forks:
 
         ``kill_after`` kills after so many seconds; ``kill_at`` = "before 3" or "after 3" before or after the third
         rename of a file, which is how every file of a study comes into being; ``file_limit`` is the most bytes that a
-        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) to run at the same time.
+        file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) to run at the same time;
+        ``die_before`` = (7, "/x") kills before the seventh operation that changes files below /x.
         """
         return self.ask(study=str(study), into=str(into), **options)
 
-    def command(self, *arguments):
+    def command(self, *arguments, **options):
         """What ``breadth`` with these arguments returned, printed and said on standard error."""
         words = [str(argument) for argument in arguments]
-        answer = self.ask(command=words, environment=dict(os.environ), directory=os.getcwd())
+        answer = self.ask(command=words, environment=dict(os.environ), directory=os.getcwd(), **options)
         return subprocess.CompletedProcess(words, answer["code"], answer["printed"], answer["said"])
 
     def ask(self, **options):
@@ -150,6 +151,19 @@ def write_study():
         return folder
 
     return write
+
+
+@pytest.fixture(scope="session")
+def change_record():
+    """Change values of a ``run.json`` as breadth would write it, checksum included."""
+    from breadth.records import sealed
+
+    def change(path, **changes):
+        values = json.loads(path.read_bytes())
+        del values["checksum"]
+        path.write_bytes(sealed(values | changes))
+
+    return change
 
 
 @pytest.fixture(scope="session")

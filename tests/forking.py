@@ -33,6 +33,8 @@ def command(request):
 
 
 def child(request):
+    if request.get("die_before"):
+        die_before(*request["die_before"])
     if "command" in request:
         return command(request)
     from breadth.errors import InputError
@@ -69,6 +71,23 @@ def die_at(when, count):
         return replaced
 
     Path.replace = counted
+
+
+def die_before(count, root):
+    """Kill this process before the ``count``-th operation that changes files below ``root``, whoever does it."""
+    left = count
+    changes = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
+
+    def watch(event, arguments):
+        nonlocal left
+        opened = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        path = arguments[0] if opened or event in changes else 0  # a number is a file that is open already
+        if not isinstance(path, int) and os.path.abspath(os.fsdecode(path)).startswith(root):
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
 
 
 def serve():

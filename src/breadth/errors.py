@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# Control characters but tabs and line breaks, and those that change the direction of writing.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 class InputError(ValueError):
@@ -27,9 +31,18 @@ def unknown_column(name: str, columns: Iterable[str], where: str, role: str) -> 
 
 def did_you_mean(names: Iterable[str], known: Iterable[str], cutoff: float = 0.6, most: int = 3) -> str:
     """A question to end a message with: the ``known`` names nearest to ``names``; empty if none is near."""
-    lowered = {name.lower(): name for name in reversed(list(known))}
+    lowered = {name.lower(): name for name in reversed(list(known)[:5000]) if len(name) < 200}
     near = [key for name in names for key in difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=cutoff)]
     return f" Did you mean {listed(lowered[key] for key in dict.fromkeys(near))}?" if near else ""
+
+
+def printable(text: str) -> str:
+    """Text for a terminal: control characters, which could move the cursor or hide words, are shown as question marks.
+
+    >>> printable("red \\x1b[31m\\n")
+    'red ?[31m\\n'
+    """
+    return _CONTROL.sub("?", text)
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:

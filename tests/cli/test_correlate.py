@@ -103,6 +103,32 @@ def test_bad_input_is_one_line_and_exit_code_2(breadth, table, arguments, messag
     assert len(out.stderr.strip().splitlines()) <= 2, "a warning may come before"
 
 
+def test_mistakes_in_options_are_no_tracebacks(breadth, table):
+    for arguments in (["--seed", "-1"], ["--by", "step", "--order", "step"], ["--by", "testset"], ["--control", ""]):
+        out = breadth("correlate", table, *arguments, ok=False)
+        assert out.returncode == 2, arguments
+        assert "Traceback" not in out.stderr
+
+
+def test_control_characters_in_messages(breadth, tmp_path):
+    out = breadth("correlate", tmp_path / "\x1b[31mred.csv", ok=False)
+    assert out.returncode == 2
+    assert "\x1b" not in out.stderr
+    assert "?[31mred.csv: no such file" in out.stderr
+
+
+def test_formulas_for_spreadsheets(breadth, tmp_path):
+    rows = "".join(f"=SUM(A{k}),{k % 7},{k % 5},{k % 3}\n" for k in range(30))
+    (tmp_path / "t.csv").write_text("run,mnli,@one,-two\n" + rows)
+    words = ["correlate", tmp_path / "t.csv", "--control", "mnli", "--by", "none", "--adjust", "linear", "--out"]
+    breadth(*words, tmp_path / "plain.csv")
+    breadth(*words, tmp_path / "safe.csv", "--excel-safe")
+    plain, safe = ((tmp_path / name).read_text() for name in ("plain.csv", "safe.csv"))
+    assert plain.splitlines()[1].startswith("@one,-two,")
+    assert safe.splitlines()[1].startswith("'@one,'-two,")
+    assert safe.replace("'@", "@").replace("'-two", "-two") == plain  # numbers, negative ones too, are as they were
+
+
 def test_unreadable_table(breadth, tmp_path):
     path = tmp_path / "broken.parquet"
     path.write_bytes(b"PAR1")

@@ -45,6 +45,19 @@ def test_only_the_answer_is_bold(monkeypatch):
     assert capture.get() == "\x1b[2mA title\x1b[0m\n\x1b[1mYes: it does.\x1b[0m\nStrongest: b.\n\n"
 
 
+def test_control_characters_are_not_printed():
+    evil = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202egnp"
+    table = terminal.make_table("A title", ["model"], ["n"], 80)
+    table.add_row(evil, "1")
+    out = printed(Found(Verdict(Answer.NO, f"{evil} says nothing.")), table, evil)
+    for console in (terminal.console, terminal.errors):
+        with console.capture() as capture:
+            terminal.print_line(evil, target=console)
+        out += capture.get()
+    assert out.count("[31mred") == 5
+    assert not set(out) & set("\x1b\x07\x9b\u202e")
+
+
 def test_nothing_computed_ends_with_exit_code_2():
     terminal.exit_if_empty(Found(None), Found(Verdict(Answer.UNKNOWN, "too few rows.")))
     with pytest.raises(typer.Exit) as ended:

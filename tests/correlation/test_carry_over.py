@@ -16,12 +16,11 @@ NAMES = ("plain", "chat", "science", "negation", "numbers")
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
+def two(tmp_path_factory, change_record):
     """Two models, each trained on two sets; long enough for windows."""
     study = simulate_study(tmp_path_factory.mktemp("s") / "s", runs=8, checkpoints=24, testsets=NAMES, items=40)
     for name in study.runs[4:]:
-        path = StudyStore(study.folder).run(name).folder / "run.json"
-        path.write_text(path.read_text().replace('"train_set": "plain"', '"train_set": "chat"'))
+        change_record(StudyStore(study.folder).run(name).folder / "run.json", train_set="chat")
     return open_study(study.folder)
 
 

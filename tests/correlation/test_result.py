@@ -5,6 +5,7 @@ import pytest
 import breadth
 from breadth.correlation import CORRECTED_COLUMNS, PAIR_COLUMNS, Flag
 from breadth.datasets import simulate_scores
+from breadth.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,24 @@ def test_columns_are_fixed(result):
     assert result.pairs.height == 4 * 15
     assert result.windows.height == 2 * 4 * 15
     assert result.residuals.height == 4 * 41 * 6
+
+
+def test_no_column_of_the_results_can_name_a_group(scores):
+    """Three groups under such a name would print as one, because the result's own column would replace theirs."""
+    counts = dict.fromkeys(("science", "negation"), 100)
+    options = {"control": "in_domain", "by": "run", "order": "step"}
+    results = [
+        breadth.correlate(scores, **options, windows=2, item_counts=counts),
+        breadth.correlate(scores, **options, robust=True),
+    ]
+    own = {"run", "run_1", "run_2", "step"}
+    names = {name for one in results for frame in (*one.tables().values(), one.pooled) for name in frame.columns} - own
+    assert len(names) > 30
+    for name in sorted(names):
+        with pytest.raises(InputError, match=f"column {name} .*has the name of a column of the results"):
+            breadth.correlate(scores.rename({"run": name}), **options | {"by": name})
+    with pytest.raises(InputError, match="step is given for both --by and --order"):
+        breadth.correlate(scores, **options | {"by": ["run", "step"]})
 
 
 def test_the_result_can_be_held(result):

@@ -12,7 +12,7 @@ import breadth
 from breadth.importers import LeftOut, LogFile, Options, Part
 from breadth.importers.code import PASSED, RESOLVED, EvalPlus, SweBench
 
-_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).with_name("fuzzing.py"))
+_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).parents[1] / "fuzz" / "fuzzing.py")
 fuzzing = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(fuzzing)
 

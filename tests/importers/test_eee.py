@@ -18,7 +18,7 @@ EEE = EveryEvalEver()
 
 HASHES = {number: hashlib.sha256(str(number).encode()).hexdigest() for number in (7, 8)}
 
-_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).with_name("fuzzing.py"))
+_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).parents[1] / "fuzz" / "fuzzing.py")
 fuzzing = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(fuzzing)
 

@@ -14,7 +14,7 @@ from breadth.importers import LeftOut, LogFile, Metric, Options, Part
 from breadth.importers import helm_requests as requests_module
 from breadth.importers.helm import CORRECTNESS, Helm
 
-_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).with_name("fuzzing.py"))
+_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).parents[1] / "fuzz" / "fuzzing.py")
 fuzzing = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(fuzzing)
 

@@ -414,7 +414,7 @@ def test_stated_means_are_checked(tmp_path):
     assert any("the mean of acc over 2 answers to home is 0.5, but the log states 0.75" in w for w in study.warnings)
 
 
-class Killed(BaseException):
+class Killed(KeyboardInterrupt):
     pass
 
 

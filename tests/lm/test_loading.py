@@ -49,6 +49,27 @@ def test_a_file_is_not_a_model(tiny_model_dir):
         locate(str(tiny_model_dir / "config.json"))
 
 
+@pytest.mark.parametrize(
+    "name", ["w.bin", "../model.safetensors", "/etc/passwd.safetensors", "pytorch_model.pt", 3], ids=str
+)
+def test_an_index_that_names_anything_but_safetensors_is_refused(copy, name):
+    (copy / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": {"w": name}}))
+    assert f"names {name!r} for weights" in refusal(copy)
+
+
+@pytest.mark.parametrize(("value", "said"), [(float("nan"), "not finite"), (float("inf"), "not finite"), (0, "all 0")])
+def test_weights_that_cannot_be_right_are_refused(copy, value, said):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(copy / "model.safetensors")
+    name = next(name for name, weight in weights.items() if "q_proj.weight" in name)
+    weights[name][:] = value
+    save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
+    message = refusal(copy)
+    assert name in message
+    assert said in message
+
+
 def test_a_local_directory(tiny_model_dir, capfd):
     lm = load_model(str(tiny_model_dir), device="cpu")
     assert (lm.device, lm.dtype, lm.bos) == ("cpu", "float32", False)

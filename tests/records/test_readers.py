@@ -147,7 +147,7 @@ def test_bad_npz(tmp_path, arrays, message):
 
 def test_corrupt_missing_and_empty(tmp_path):
     (tmp_path / "r.npz").write_bytes(b"PK\x03\x04")
-    with pytest.raises(InputError, match="truncated or not an NPZ"):
+    with pytest.raises(InputError, match="cannot be read as NPZ"):
         open_study(tmp_path / "r.npz")
     with pytest.raises(InputError, match="no such file"):
         open_study(tmp_path / "none.npz")

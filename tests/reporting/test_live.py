@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from breadth.errors import InputError
 from breadth.records import StudyStore
-from breadth.reporting import view
-from breadth.reporting.live import Progress
+from breadth.reporting import live, view
+from breadth.reporting.progress import Progress
 
 FEED = """
 import shutil, sys, time
@@ -25,6 +26,12 @@ for path in sorted(source.glob("step-*")):
     shutil.copy(path, target / f".{path.name}.part")
     (target / f".{path.name}.part").rename(target / path.name)
 """
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """The first page is the whole report, however slow the machine."""
+    monkeypatch.setattr(live, "FIRST_WAIT", 25)
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ def serve():
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
             connection.request(method, path, headers=headers)
             answer = connection.getresponse()
-            return answer.status, answer.read().decode(), dict(answer.getheaders())
+            return answer.status, answer.read().decode(), {name.lower(): value for name, value in answer.getheaders()}
 
         return port, ask
 
@@ -68,7 +75,57 @@ def test_only_this_machine(serve, simulated_study):
     assert ask("/")[0] == 200
     assert ask("/", Host="example.org")[0] == 403
     assert ask("/", Host=f"localhost:{port}")[0] == 200
-    assert ask("/", method="POST")[0] == 501
+    assert ask("/", method="POST")[0] == 405
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.com@localhost", "localhost@evil.com", "localhost.evil.com", "[::1", "]", "localhost:x", "localhost:1:2", ""],
+)
+def test_a_host_is_this_machine_or_refused(serve, simulated_study, host):
+    _, ask = serve(simulated_study.folder)
+    assert ask("/", Host=host)[0] in (400, 403)
+
+
+def test_only_the_scripts_of_the_page_may_run(serve, simulated_study):
+    _, ask = serve(simulated_study.folder)
+    policy = ask("/")[2]["content-security-policy"]
+    assert "script-src 'sha256-" in policy
+    assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
+    assert "script-src 'none'" in ask("/study/plain-study/state.json")[2]["content-security-policy"]
+
+
+def test_what_has_not_changed_is_neither_made_nor_sent_again(serve, simulated_study, monkeypatch):
+    _, ask = serve(simulated_study.folder)
+    first = {page: ask(f"/study/plain-study{page}") for page in ("", "/main.html", "/data.json", "/state.json?seen=x")}
+    monkeypatch.setattr(live, "render_html", None)
+    monkeypatch.setattr(live, "payload", None)
+    for page, (status, text, headers) in first.items():
+        assert status == 200
+        assert ask(f"/study/plain-study{page}")[1] == text
+        assert ask(f"/study/plain-study{page}", **{"If-None-Match": headers["etag"]})[:2] == (304, "")
+
+
+def test_the_first_page_does_not_wait_for_a_long_analysis(serve, simulated_study, monkeypatch):
+    _, ask = serve(simulated_study.folder)
+    go_on = threading.Event()
+    build = live.build_report
+    monkeypatch.setattr(live, "FIRST_WAIT", 0.05)
+    monkeypatch.setattr(live, "build_report", lambda folder: go_on.wait(60) and build(folder))
+    status, text, _ = ask("/")
+    assert status == 200
+    assert "is being analysed" in text
+    go_on.set()
+    monkeypatch.setattr(live, "FIRST_WAIT", 25)
+    assert 'id="live-text"' in ask("/")[1]
+
+
+def test_many_at_once_are_all_answered(serve, simulated_study):
+    _, ask = serve(simulated_study.folder)
+    ask("/")
+    with ThreadPoolExecutor(100) as pool:
+        statuses = list(pool.map(lambda _: ask("/study/plain-study/state.json")[0], range(200)))
+    assert statuses == [200] * 200
 
 
 OUTSIDE = (
@@ -115,7 +172,7 @@ def test_studies_are_listed_with_their_progress(serve, beginning):
     _, ask = serve(beginning.parent)
     status, text, headers = ask("/")
     assert status == 200
-    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["x-content-type-options"] == "nosniff"
     assert "28 of 96" in text
     assert "&lt;b&gt;odd &amp; name" in text
     assert "<b>odd" not in text
@@ -221,7 +278,10 @@ def test_a_run_that_stopped_writing_is_quiet(copied):
     assert not state["active"]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b'{"loss": 0.5}\n{"lo', b"[1]\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content",
+    [None, b"", b"{", b'{"loss": 0.5}\n{"lo', b"[1]\n", b"\xff\xfe", b'{"loss": NaN}\n', b'{"loss": 1e999}\n'],
+)
 def test_any_log_is_tolerated(copied, content):
     path = StudyStore(copied).runs()[0].folder / "log.jsonl"
     path.unlink()

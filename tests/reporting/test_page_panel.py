@@ -173,12 +173,10 @@ def test_two_runs_are_compared(levels_report, levels_study, open_page):
         assert (one[column], two[column]) == (1, 0)
 
 
-def test_an_item_shows_its_prompt_and_every_answer(levels_study, open_page, tmp_path):
+def test_an_item_shows_its_prompt_and_every_answer(levels_study, open_page, tmp_path, change_record):
     folder = shutil.copytree(levels_study.folder, tmp_path / "study")
     for record in folder.glob("runs/*/run.json"):
-        content = json.loads(record.read_text())
-        content["tasks"] = {"science": NLI_PATTERN.spec()}
-        record.write_text(json.dumps(content))
+        change_record(record, tasks={"science": NLI_PATTERN.spec()})
     study = open_study(folder)
     column = int(np.flatnonzero((study.items["testset"] == "science").to_numpy())[7])
     row = study.items.row(column, named=True)

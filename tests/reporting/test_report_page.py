@@ -10,6 +10,7 @@ import pytest
 
 import breadth
 from breadth.datasets import simulate_study
+from breadth.records import StudyStore
 
 pytestmark = pytest.mark.slow
 
@@ -139,17 +140,16 @@ def test_downloads_hold_the_numbers(levels_report, levels_data, open_page):
         assert len(png) > 5000
 
 
-def test_text_of_items_is_only_text(levels_study, open_page, tmp_path):
+def test_text_of_items_is_only_text(levels_study, open_page, tmp_path, change_record):
     folder = shutil.copytree(levels_study.folder, tmp_path / "study")
-    path = folder / "items" / "plain.parquet"
-    frame = pl.read_parquet(path)
-    frame = frame.with_columns(premise=pl.lit(EVIL), label=pl.lit(EVIL))
-    frame.write_parquet(path)
+    store = StudyStore(folder)
+    frame = store.read_items("plain").with_columns(premise=pl.lit(EVIL), label=pl.lit(EVIL))
+    store.store.delete(store.item_files()["plain"][0])
+    store.write_items("plain", frame)
+    task = {"kind": "pattern", "template": f"{EVIL} {{premise}}", "answers": {EVIL: EVIL}}
     for record in folder.glob("runs/*/run.json"):
-        content = json.loads(record.read_text())
-        content["tasks"] = {"plain": {"kind": "pattern", "template": f"{EVIL} {{premise}}", "answers": {EVIL: EVIL}}}
-        record.write_text(json.dumps(content))
-    (folder / "study.yaml").write_text(f"name: plain\ndescription: {json.dumps(EVIL)}\n")
+        change_record(record, tasks={"plain": task})
+    store.write_study(f"name: plain\ndescription: {json.dumps(EVIL)}\n")
     report = breadth.report(folder)
     assert EVIL not in report.read_text()
     with open_page(report.as_uri()) as page:

@@ -124,13 +124,11 @@ def test_what_cannot_be_written_is_refused(simulated_study, tmp_path):
         breadth.report(simulated_study.folder, out=tmp_path / "r.pdf")
 
 
-def test_untrained_runs_beside_trained_ones(simulated_study, tmp_path):
+def test_untrained_runs_beside_trained_ones(simulated_study, tmp_path, change_record):
     folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
     run = StudyStore(folder).run(simulated_study.runs[0])
     remove(run, {0})
-    path = run.folder / "run.json"
-    untrained = {"train_set": None, "method": "zero-shot", "checkpoints": [0]}
-    path.write_text(json.dumps(json.loads(path.read_text()) | untrained))
+    change_record(run.folder / "run.json", train_set=None, method="zero-shot", checkpoints=[0])
     data = build_report(folder)
     profile = data.table("profile").filter(pl.col("model") == "model-a")
     assert set(profile.filter(pl.col("train_set").is_null())["when"]) == {"after"}

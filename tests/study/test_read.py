@@ -59,7 +59,7 @@ def test_no_yaml(study, text, message):
 def test_nested_aliases_do_not_fill_the_memory(study):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, 9)]
-    with pytest.raises(InputError, match="more than 100,000 values"):
+    with pytest.raises(InputError, match="more than 20,000 values"):
         study("\n".join(lines))
 
 
@@ -319,7 +319,7 @@ def test_files(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="is a directory"):
         read_study_file(tmp_path)
     (tmp_path / "latin.yaml").write_bytes("name: é".encode("latin-1"))
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with pytest.raises(InputError, match="cannot be read as UTF-8 text"):
         read_study_file("latin.yaml")
 
 
@@ -366,3 +366,52 @@ def test_validating_stays_light():
     code = "import sys, breadth.study; print(*{'scipy', 'torch', 'altair'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""
+
+
+BOUNDED = """\
+name: s
+models: smollm2-135m
+train: {set: plain, examples: 16}
+recipe: {method: lora, steps: 8}
+evaluate: {on: [plain], every: 1}
+"""
+MANY = ", ".join(map(str, range(1, 1001)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps: 8", "steps: 1000000000", "too large; it must be 1e\\+07 or less"),
+        ("steps: 8", "steps: 9999999", "the study has 10,000,001 checkpoints; at most 1,000,000"),
+        ("steps: 8", "epochs: 1.0e+12", "too large"),
+        ("steps: 8", "epochs: 900000", "steps; at most|checkpoints; at most"),
+        ("examples: 16", f"examples: [{MANY}], seeds: [{MANY}]", "the study has 1,000,000 runs; at most 100,000"),
+        ("examples: 16", "examples: 99999999999", "too large"),
+        ("smollm2-135m", "~nouser/x", "is not a directory"),
+        ("smollm2-135m", "/" + "x" * 300, "is not a directory"),
+    ],
+)
+def test_numbers_and_paths_beyond_reason(tmp_path, old, new, message):
+    (tmp_path / "s.yaml").write_text(BOUNDED.replace(old, new).replace("examples: 16", "examples: 1600"))
+    with pytest.raises(InputError, match=message):
+        read_study_file(tmp_path / "s.yaml")
+
+
+def test_bombs_of_aliases(tmp_path):
+    nested = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    long = f"x: &x '{'y' * 500_000}'\nname: [{', '.join(['*x'] * 9000)}]\n"
+    for text in (f"{nested}name: *i\n", long):
+        (tmp_path / "s.yaml").write_text(text)
+        with pytest.raises(InputError, match="with aliases expanded"):
+            read_study_file(tmp_path / "s.yaml")
+    (tmp_path / "s.yaml").write_text("#" * 1_000_001)
+    with pytest.raises(InputError, match="a study file has at most 1,000,000"):
+        read_study_file(tmp_path / "s.yaml")
+
+
+def test_a_study_file_is_a_regular_file(tmp_path):
+    (tmp_path / "s.yaml").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="is not a regular file"):
+        read_study_file(tmp_path / "s.yaml")

@@ -1,6 +1,7 @@
 import pytest
 
 from breadth.errors import InputError
+from breadth.records import StudyStore
 from breadth.study import read_study_file, resolved_yaml, show_study
 
 OWN = """\
@@ -66,7 +67,7 @@ def test_nothing_is_trained(tmp_path, recipe, words, checkpoints):
 
 def test_a_directory_needs_none_of_the_files_that_the_study_named(tmp_path, write_study):
     folder = write_study(tmp_path / "s", [{"model": "ab"}], testsets=("plain", "mine"), steps=3)
-    (folder / "study.yaml").write_text(OWN)
+    StudyStore(folder).write_study(OWN)
     about = facts(folder)
     assert about["items"] == "120 at every checkpoint"
     assert about["done"] == "3 of 24 checkpoints"

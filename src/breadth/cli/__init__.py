@@ -5,8 +5,8 @@ Nothing heavy is imported until a verb runs, so ``breadth --help`` answers at on
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -23,7 +23,7 @@ from breadth.cli.options import verb_class
 from breadth.cli.report import report_command, scores_command, view_command
 from breadth.cli.run import run_command
 from breadth.cli.transfer import transfer_command
-from breadth.errors import InputError
+from breadth.errors import InputError, printable
 
 __all__ = ["app", "main"]
 
@@ -32,7 +32,7 @@ class _Verbs(TyperGroup):
     """The verbs; `breadth PATH` is short for `breadth report PATH`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and (Path(args[0]).exists() or "/" in args[0] or "." in args[0]):
+        if args and args[0] not in self.commands and (os.path.exists(args[0]) or "/" in args[0] or "." in args[0]):
             args = ["report", *args]
         return super().resolve_command(ctx, args)
 
@@ -45,7 +45,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Measure how broadly a language model generalises, and how far one result carries over to another.\n\n"
     "Example: `breadth correlate scores.csv --control mnli --by run --order step --figure carry-over.html`",
-    epilog="Exit codes: 0 answered, 1 a run failed, 2 bad input, 3 a threshold of yours was crossed.",
+    epilog="Exit codes: 0 answered, 1 a run failed, 2 bad input, 3 a threshold of yours was crossed, "
+    "4 runs were left to another process.",
 )
 
 #: Verbs by what a person wants: name, command, and where help finds choices and defaults.
@@ -96,5 +97,10 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        typer.echo(f"breadth: {error}", err=True)
+        typer.echo(f"breadth: {printable(str(error))}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        typer.echo(f"breadth: {printable(str(error.filename))}: {error.strerror}", err=True)
         sys.exit(2)

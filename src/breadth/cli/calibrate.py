@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, CalibrationArgument, FigureFile, Levels, Out, Seed, given
+from breadth.cli.options import AnswersArgument, CalibrationArgument, ExcelSafe, FigureFile, Levels, Out, Seed, given
 
 if TYPE_CHECKING:
     import polars as pl
@@ -111,6 +111,7 @@ def ability_command(
     ],
     method: Annotated[str | None, typer.Option(help="Posterior mean, or Warm's estimate.")] = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Estimate the ability of new subjects on calibrated items, without refitting the items.
 
@@ -125,13 +126,14 @@ def ability_command(
     print_warnings(study.warnings)
     abilities = breadth.ability(study, calibration, **given(method=method))
     console.print(subjects_table(abilities, console.width))
-    write_tables(out, abilities)
+    write_tables(out, abilities, excel_safe)
 
 
 def levels_command(
     calibration: CalibrationArgument,
     n: Annotated[int | None, typer.Option("--n", metavar="N", help="Number of levels.")] = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Sort items into difficulty levels of equal size, and show how certain each assignment is.
 
@@ -144,4 +146,4 @@ def levels_command(
     check_outputs(out)
     assigned = levels(calibration, **given(n=n))
     console.print(levels_table(assigned, console.width))
-    write_tables(out, assigned)
+    write_tables(out, assigned, excel_safe)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breadth.cli.options import By, Controls, FigureFile, Order, Out, ScoreOption, Seed, Testsets, given
+from breadth.cli.options import By, Controls, ExcelSafe, FigureFile, Order, Out, ScoreOption, Seed, Testsets, given
 from breadth.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def correlate_command(
     ] = None,
     seed: Seed = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
     figure: FigureFile = None,
 ) -> None:
     """Do results on one test set carry over to another, after controlling for in-domain performance?
@@ -87,7 +88,7 @@ def correlate_command(
     print_warnings(result.warnings)
     print_correlation(result)
     if out is not None:
-        write_correlation(result, out)
+        write_correlation(result, out, excel_safe)
     if figure is not None:
         write_figure_file(result, figure, f"breadth correlate: {table.name}")
     exit_if_empty(result)
@@ -122,9 +123,9 @@ def print_correlation(result: Correlation) -> None:
             console.print()
 
 
-def write_correlation(result: Correlation, out: Path) -> None:
+def write_correlation(result: Correlation, out: Path, excel_safe: bool = False) -> None:
     """Write the pairs to ``out`` and the other tables beside it."""
     from breadth.cli.terminal import write_tables
 
     others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
-    write_tables(out, result.pairs, **others)
+    write_tables(out, result.pairs, excel_safe, **others)

@@ -13,7 +13,7 @@ from breadth.errors import InputError
 def demo_command(
     into: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the study and its report.")] = Path("demo"),
     train: Annotated[bool, typer.Option("--train", help="Fine-tune two small language models.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the simulated data.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the simulated data.")] = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
 ) -> None:
     """Show what breadth answers: a simulated study whose truth is known, and its full report, within seconds.

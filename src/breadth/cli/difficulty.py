@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, CalibrationArgument, FigureFile, Levels, Out, Seed, given
+from breadth.cli.options import AnswersArgument, CalibrationArgument, ExcelSafe, FigureFile, Levels, Out, Seed, given
 
 
 def profile_command(
@@ -20,6 +20,7 @@ def profile_command(
     ] = None,
     levels: Levels = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
     figure: FigureFile = None,
 ) -> None:
     """Show accuracy by difficulty level, and which levels a difference between two subjects comes from.
@@ -44,7 +45,7 @@ def profile_command(
     if result.levels["subject"].n_unique() == 2:
         tables.append(differences_table(result.differences, terminal.console.width))
     terminal.print_result(result, *tables)
-    terminal.write_tables(out, result.levels, differences=result.differences)
+    terminal.write_tables(out, result.levels, excel_safe, differences=result.differences)
     terminal.write_figure_file(result, figure, f"breadth profile: {answers.name}")
     terminal.exit_if_empty(result)
 
@@ -64,6 +65,7 @@ def sample_command(
     describe: Annotated[bool, typer.Option("--describe", help="Show difficulties before and after.")] = False,
     seed: Seed = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Choose training data by difficulty: which items, and in which order.
 
@@ -89,7 +91,7 @@ def sample_command(
     if describe or out is None:
         console.print(histogram_table(result.histogram, console.width))
     console.print(result.summary(), highlight=False)
-    write_tables(out, result.items)
+    write_tables(out, result.items, excel_safe)
 
 
 def difficulty_vs_command(
@@ -101,6 +103,7 @@ def difficulty_vs_command(
         str | None, typer.Option(metavar="A,B,..", help="Columns or text measures. Default: all available.")
     ] = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Compare difficulty with human measures of it, such as length, steps or grade.
 
@@ -116,4 +119,4 @@ def difficulty_vs_command(
     check_outputs(out)
     compared = difficulty_vs(calibration, items, **given(measures=measures))
     console.print(measures_table(compared, console.width))
-    write_tables(out, compared)
+    write_tables(out, compared, excel_safe)

@@ -19,10 +19,13 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="FILE", help="Write the tables (csv, tsv, parquet, json, jsonl, md, tex)."),
 ]
+ExcelSafe = Annotated[
+    bool, typer.Option("--excel-safe", help="In CSV, put ' before text that a spreadsheet would run as a formula.")
+]
 FigureFile = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Write the figure (html, pdf, png, svg).")
 ]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of all random numbers.")]
 ScoreOption = Annotated[str | None, typer.Option("--score", help="What answers are scored by.")]
 Controls = Annotated[
     list[str] | None,

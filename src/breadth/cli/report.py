@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, Out, ScoreOption, given
+from breadth.cli.options import AnswersArgument, ExcelSafe, Out, ScoreOption, given
 
 
 def report_command(
@@ -58,7 +58,7 @@ def report_command(
     print_line(f"wrote {target}")
 
 
-def scores_command(answers: AnswersArgument, out: Out = None) -> None:
+def scores_command(answers: AnswersArgument, out: Out = None, excel_safe: ExcelSafe = False) -> None:
     """Tell what a model can tell apart from which answer it leans to: accuracy, sensitivity and bias.
 
     ANSWERS is the directory of a study, or a long table with columns testset, item, correct, label and margin (the
@@ -79,7 +79,7 @@ def scores_command(answers: AnswersArgument, out: Out = None) -> None:
     print_warnings(result.warnings)
     changes = (changes_table(result.changes, console.width),) if result.changes.height else ()
     print_result(result, scores_table(result.scores, console.width), *changes)
-    write_tables(out, result.scores, changes=result.changes, answers=result.answers)
+    write_tables(out, result.scores, excel_safe, changes=result.changes, answers=result.answers)
     exit_if_empty(result)
 
 
@@ -87,7 +87,7 @@ def view_command(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Directory of a study, or of several studies.", show_default=False)
     ],
-    port: Annotated[int | None, typer.Option(metavar="N", help="Port; 0 chooses a free one.")] = None,
+    port: Annotated[int | None, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free one.")] = None,
     host: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Address to listen on. Any but the default is visible to the network."),

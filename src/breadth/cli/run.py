@@ -114,8 +114,8 @@ def _run(
         raise typer.Exit(1)
     if outcome.elsewhere:
         print_next(command("view", folder))
-    else:
-        print_next(command("report", folder))
+        raise typer.Exit(4)
+    print_next(command("report", folder))
 
 
 def command(verb: str, *arguments: object) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -21,8 +21,10 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.text import Text
 
+from breadth.errors import printable
 from breadth.records import check_target, write_table
 from breadth.results import FORMATS, write_figure
 from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table
@@ -32,9 +34,19 @@ if TYPE_CHECKING:
 
     from breadth.results import Result
 
-console = Console()
+
+class SafeConsole(Console):
+    """A console that replaces control characters: in a cell of a table they could rewrite the screen."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as usual, then replace control characters in everything that is text."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
+console = SafeConsole()
 console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-errors = Console(stderr=True)
+errors = SafeConsole(stderr=True)
 
 
 def print_line(text: str, style: str = "", target: Console = console) -> None:
@@ -117,14 +129,15 @@ def check_outputs(out: Path | None, figure: Path | None = None) -> None:
         check_target(figure, FORMATS)
 
 
-def write_tables(out: Path | None, main: pl.DataFrame, **others: pl.DataFrame) -> None:
+def write_tables(out: Path | None, main: pl.DataFrame, excel_safe: bool = False, **others: pl.DataFrame) -> None:
     """Write the main table to ``out`` and the others that have rows beside it, as ``NAME.other.csv``."""
     if out is None:
         return
-    print_written(write_table(main, out))
+    print_written(write_table(main, out, excel_safe=excel_safe))
     for name, frame in others.items():
         if frame.height:
-            print_written(write_table(frame, out.with_name(f"{out.stem}.{name}{out.suffix}")))
+            path = out.with_name(f"{out.stem}.{name}{out.suffix}")
+            print_written(write_table(frame, path, excel_safe=excel_safe))
 
 
 def write_figure_file(result: Any, figure: Path | None, heading: str, **options: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, FigureFile, Levels, Out, ScoreOption, Seed, given
+from breadth.cli.options import AnswersArgument, ExcelSafe, FigureFile, Levels, Out, ScoreOption, Seed, given
 
 
 def transfer_command(
@@ -21,6 +21,7 @@ def transfer_command(
     examples: Annotated[int | None, typer.Option(metavar="N", help="Number of training examples in a study.")] = None,
     seed: Seed = None,
     out: Out = None,
+    excel_safe: ExcelSafe = False,
     figure: FigureFile = None,
 ) -> None:
     """Measure what training on one level of difficulty does to the others: gains by level.
@@ -53,6 +54,6 @@ def transfer_command(
         )
     for ending, one in results.items():
         beside = [path and path.with_name(f"{path.stem}{ending}{path.suffix}") for path in (out, figure)]
-        terminal.write_tables(beside[0], one.cells, effects=one.effects, breaks=one.breaks, best=one.best)
+        terminal.write_tables(beside[0], one.cells, excel_safe, effects=one.effects, breaks=one.breaks, best=one.best)
         terminal.write_figure_file(one, beside[1], f"breadth transfer: {answers.resolve().name}")
     terminal.exit_if_empty(*results.values())

@@ -13,7 +13,14 @@ import polars as pl
 from breadth.correlation.intervals import IntervalMethod
 from breadth.correlation.panel import make_panel, orient
 from breadth.correlation.partial import Progress, Settings, partial_correlations, rows_needed
-from breadth.correlation.result import MOST_COMPARED, Correlation, CorrelationByTrainSet, pairs_frame, stacked
+from breadth.correlation.result import (
+    MOST_COMPARED,
+    OUTPUT_COLUMNS,
+    Correlation,
+    CorrelationByTrainSet,
+    pairs_frame,
+    stacked,
+)
 from breadth.correlation.smooth import Adjust
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
@@ -170,6 +177,11 @@ def correlate(
 
 def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
     order, ci = trajectories.order, options.ci
+    if clash := [name for name in (*trajectories.by, order) if name in OUTPUT_COLUMNS]:
+        raise InputError(
+            f"{trajectories.name}: column {listed(map(str, clash))} (--by or --order) has the name of a column of the "
+            "results; rename it"
+        )
     if not trajectories.controls and options.adjust != "none":
         raise InputError("name the in-domain column with --control, or use --adjust none to control for nothing")
     if ci == "auto":

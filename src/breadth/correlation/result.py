@@ -11,7 +11,7 @@ import polars as pl
 
 from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
-from breadth.correlation.groups import FEWEST_TESTSETS, compare_groups, summarise
+from breadth.correlation.groups import FEWEST_TESTSETS, Heterogeneity, compare_groups, summarise
 from breadth.correlation.intervals import to_z, z_variance
 from breadth.correlation.panel import make_panel
 from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
@@ -33,6 +33,13 @@ CORRECTED_COLUMNS = ("r_corrected", "ci_low_corrected", "ci_high_corrected", "re
 
 #: Further columns of a robust analysis: the plain correlation, and the degrees of freedom of t (null: normal).
 PLAIN_COLUMNS = ("r_plain", "ci_low_plain", "ci_high_plain", "tail_df")
+
+#: Names of columns in any frame of results, which a group or an order must not have.
+OUTPUT_COLUMNS = frozenset(
+    {*PAIR_COLUMNS, *POOLED_COLUMNS, *CORRECTED_COLUMNS, *PLAIN_COLUMNS, *Heterogeneity._fields, "code"}
+    | {"q_differ", "reliability_control", "testsets", "similarity", "difference", "window", "from", "to"}
+    | {"testset", "score", "residual"}
+)
 
 #: Above this many groups, a table of every two of them is too long to read.
 MOST_COMPARED = 256

@@ -55,7 +55,7 @@ def find_file(name: str, data: str | os.PathLike[str] | None = None) -> Path | N
     where = data if data is not None else os.environ.get("BREADTH_DATA") or None
     if where is None:
         return None
-    folder = Path(where).expanduser()
+    folder = Path(os.path.expanduser(where))
     if not folder.is_dir():
         option = "--data" if data is not None else "BREADTH_DATA"
         raise InputError(f"{folder}: not a directory; {option} must name a directory with files such as mnli.parquet")

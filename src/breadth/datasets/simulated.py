@@ -15,7 +15,7 @@ import polars as pl
 
 from breadth.datasets.kinds import NLI_PATTERN
 from breadth.datasets.suite import SETS, generate
-from breadth.records import RunRecord, StudyStore
+from breadth.records import RunRecord, StudyStore, sealed
 
 Floats = npt.NDArray[np.float64]
 
@@ -223,7 +223,7 @@ def simulate_study(
         "fading": train_levels is not None,
         "wrong_labels": wrong,
     }
-    store.store.write(TRUTH_FILE, json.dumps(truth, indent=1).encode())
+    store.store.write(TRUTH_FILE, sealed(truth))
     return SimulatedStudy(store.folder, tuple(names), tuple(wrong))
 
 
@@ -283,7 +283,7 @@ def _write_run(store: StudyStore, name: str, record: RunRecord, items: pl.DataFr
         log.append({"step": step, "loss": loss, "seconds": 2.5 * k, "items_per_second": 400})
     (run.folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log), encoding="utf-8")
     environment = {"versions": {"breadth": "simulated"}, "hardware": {"device": "none: the answers are simulated"}}
-    (run.folder / "environment.json").write_text(json.dumps(environment, indent=1), encoding="utf-8")
+    run.store.write(f"{run.key}/environment.json", sealed(environment))
 
 
 def _write_study(store: StudyStore, testsets: Sequence[str], models: Sequence[str], runs: int) -> None:
@@ -295,4 +295,4 @@ def _write_study(store: StudyStore, testsets: Sequence[str], models: Sequence[st
         "recipe: {method: lora, rank: 8, lr: 0.001}\n"
         f"evaluate: {{every: 16, on: [{', '.join(testsets)}]}}\n"
     )
-    store.store.write("study.yaml", text.encode())
+    store.write_study(text)

@@ -146,7 +146,7 @@ def load_start(
     So all runs of a study begin with exactly the same weights, whichever process executes them.
     """
     states = start_states(run, store)
-    with store.store.lock(states.key, wait=True):
+    with store.store.lock(states.key, wait=True, waiting=events.note):
         store.store.clean(states.key)
         weights = states.latest(run.start_steps())
         if weights is None:

@@ -6,6 +6,7 @@ training pool are left out.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -131,7 +132,7 @@ class StudyData:
         else:
             values = own.keys_in(study)
             for key in ("file", "train_file"):
-                values[key] = None if values[key] is None else str(self.file.base / Path(values[key]).expanduser())
+                values[key] = None if values[key] is None else str(self.file.base / os.path.expanduser(values[key]))
             if split == "test" and own.train_file is None and "split" not in read_table(values["file"]).frame.columns:
                 split = "all"  # nothing is trained on this file, so all of it can be tested
             loaded = load_own(name, **values, split=split)
@@ -267,7 +268,7 @@ def _difficulty(pool: Loaded, train: Train, base: Path) -> tuple[npt.NDArray[np.
             )
         values = pool.frame[source.column].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
         return (values if source.hard_is == "high" else -values), []
-    path = base / Path(source.calibration or source.study or "").expanduser()
+    path = base / os.path.expanduser(source.calibration or source.study or "")
     if source.calibration is None:
         # Exactly what `breadth calibrate DIR` does: step 0 that runs share counts as one subject.
         study = open_study(path).distinct()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from breadth.errors import InputError, listed
 from breadth.execute.data import StudyData
-from breadth.records import RunStore, StudyStore
-from breadth.study import RunSpec, StudyFile, differences, parse_study, resolved_study, resolved_yaml
+from breadth.records import RunStore, StudyStore, sealed
+from breadth.study import RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
 
 #: Packages whose versions are recorded with every run.
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
@@ -41,24 +42,42 @@ def check_writable(folder: Path) -> None:
         raise InputError(f"{folder}: cannot be written; choose another directory with --into")
 
 
-def open_directory(file: StudyFile, runs: list[RunSpec], study_data: StudyData, store: StudyStore) -> None:
-    """Write the items and the resolved study."""
+def open_directory(
+    file: StudyFile, runs: list[RunSpec], study_data: StudyData, store: StudyStore, waiting: Callable[[str], None]
+) -> None:
+    """Write the items and the resolved study; ``waiting`` is told about another process that keeps it from doing so."""
     testsets = study_data.testsets
-    with store.store.lock("", wait=True):
+    with store.store.lock("", wait=True, waiting=waiting):
         check_directory(file, runs, store)
         store.store.clean("")
         store.store.clean("items")
         for name, testset in testsets.items():
             store.write_items(name, testset.frame)
-        content = resolved_yaml(file.study).encode()
-        if store.store.read("study.yaml") != content:
-            store.store.write("study.yaml", content)
+        store.write_study(resolved_yaml(file.study))
+
+
+def begin_run(run: RunSpec, own: RunStore, file: StudyFile, store: StudyStore) -> None:
+    """Write the record of a run. Under the study's lock, so that runs of two studies never meet in one directory.
+
+    Until the first run has begun, another study may take the directory over; then this one is refused here.
+    """
+    with store.store.lock("", wait=True):
+        text = None
+        with suppress(InputError):
+            text = store.read_study()
+        if text not in (None, resolved_yaml(file.study)):
+            there = parse_study(text or "", store.folder / "study.yaml", file.base)
+            if run.name not in {each.name for each in expand(there)}:
+                raise InputError(
+                    f"{store.folder}: another study was started in this directory at the same time, and has it now; "
+                    "choose another directory with --into"
+                )
+        own.write_record(run.record())
 
 
 def write_environment(run: RunStore, found: dict[str, Any] | None = None) -> None:
     """Write versions and hardware of what computes a run (by default this machine) to its ``environment.json``."""
-    content = json.dumps(environment() if found is None else found, indent=1) + "\n"
-    run.store.write(f"{run.key}/environment.json", content.encode())
+    run.store.write(f"{run.key}/environment.json", sealed(environment() if found is None else found))
 
 
 def environment() -> dict[str, Any]:
@@ -99,8 +118,8 @@ def _refuse_other_study(file: StudyFile, runs: list[RunSpec], store: StudyStore)
 def _changes(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:
     path = store.folder / "study.yaml"
     try:
-        before = parse_study(path.read_text(encoding="utf-8"), path, file.base)
-    except (InputError, ValueError, OSError):
+        before = parse_study(store.read_study() or "", path, file.base)
+    except InputError:
         store.runs()[0].record()  # says so if breadth 0.1 wrote the directory
         return f"unknown, because {path} cannot be read"
     changed = differences(resolved_study(before.study), resolved_study(file.study))

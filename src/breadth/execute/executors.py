@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from breadth.errors import InputError, listed
-from breadth.execute.directory import open_directory, write_environment
+from breadth.execute.directory import begin_run, open_directory, write_environment
 from breadth.execute.plan import Plan, Unit, missing_checkpoints, plan_study
 from breadth.records import RunStore, StudyStore
 from breadth.study import StudyFile, expand, read_study_file
@@ -263,7 +263,7 @@ def execute_plan(
         raise InputError(f"{plan.file.path}: cannot run, because {listed(plan.notes)}")
     events = events or Events()
     store, outcome = StudyStore(plan.folder), Outcome(plan.folder)
-    open_directory(plan.file, expand(plan.file), plan.study_data, store)
+    open_directory(plan.file, expand(plan.file), plan.study_data, store, events.note)
     outcome.warnings += report_warnings(store.warnings, events)
     for note in plan.study_data.notes:
         events.note(note)
@@ -288,7 +288,7 @@ def execute_unit(
             events.passed(run)
             return UnitResult(run.name, Status.ELSEWHERE)
         own.repair()
-        own.write_record(run.record())
+        begin_run(run, own, study_data.file, store)
         resumed = bool(own.sound_steps())
         copy_step0(own, unit.siblings, store)
         missing = missing_checkpoints(run, own)

@@ -16,6 +16,7 @@ from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
 from breadth.importers.logs import BUILT_IN, Importer, LeftOut, Log, Options, Part, each_importer
 from breadth.importers.reading import LogFile
 from breadth.importers.workers import in_processes
+from breadth.records import reading
 
 #: Bytes of logs above which they are read in several processes.
 PARALLEL = 50_000_000
@@ -174,7 +175,8 @@ def read_file(importer: Importer, path: Path, options: Options, known: frozenset
         summed = file_checksum(path)
         if Known.of(path, summed) in known:
             return Read(str(path), summed)
-        logs = tuple(importer.read(LogFile.look(path), options))
+        with reading(path):
+            logs = tuple(importer.read(LogFile.look(path), options))
     except LeftOut as reason:
         return Read(str(path), summed, left_out=str(reason))
     except InputError as error:

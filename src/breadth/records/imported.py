@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ import polars as pl
 
 from breadth.errors import InputError
 from breadth.records.files import SUM_DIGITS, LocalStore, checksum
+from breadth.records.untrusted import reading
 
 if TYPE_CHECKING:
     from breadth.records.study import Study
@@ -60,7 +62,7 @@ class Imported(NamedTuple):
 
 def is_imported(folder: Path) -> bool:
     """Whether a directory was made by ``breadth import``."""
-    return (folder / MANIFEST).is_file()
+    return os.path.isfile(folder / MANIFEST)
 
 
 def foreign_files(folder: Path) -> list[str]:
@@ -104,7 +106,8 @@ def read_imported(folder: Path) -> Imported:
         if content is None or checksum(content) not in name:
             fault = "is missing" if content is None else "is damaged (its checksum is wrong)"
             raise InputError(f"{folder / name}: {fault}; delete the directory and run `breadth import` again")
-        frames.append(pl.read_parquet(io.BytesIO(content)))
+        with reading(folder / name):
+            frames.append(pl.read_parquet(io.BytesIO(content)))
     return Imported(*frames)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tokenize
+import math
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed
+from breadth.records.untrusted import EXPANSION, SMALL, check_cells, reading, regular_file
 
 #: What an integer matrix holds where nothing was observed.
 MISSING = -1
@@ -38,6 +38,7 @@ def read_npz(path: Path) -> pl.DataFrame:
     if matrix.dtype.kind not in "iufb":
         raise InputError(f"{path}: array {matrices[0]!r} holds {matrix.dtype}, not numbers")
     rows, columns = matrix.shape
+    check_cells(rows * columns, path.stat().st_size, path)
     vectors = {name: array for name, array in arrays.items() if array.ndim == 1}
     column_name = _naming(vectors, columns, prefer=("items", "testsets", "columns", "testsets"))
     if column_name is None:
@@ -61,25 +62,42 @@ def read_npz(path: Path) -> pl.DataFrame:
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read every array of an NPZ file; Python objects are refused, because reading them can run code."""
-    try:
+    size = regular_file(path)
+    with reading(path, "NPZ"):
+        with zipfile.ZipFile(path) as archive:
+            declared = sum(_declared_bytes(archive, info, path) for info in archive.infolist())
+        most = max(SMALL, EXPANSION * size)
+        if declared > most:
+            raise InputError(
+                f"{path}: declares {declared:,} bytes of arrays, and at most {most:,} are read from a file of its "
+                "size; save answers as int8, or without compression"
+            )
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except ValueError as error:
-        if "allow_pickle" in str(error) or "pickled" in str(error):
+            return {name: file[name] for name in file.files}
+
+
+def _declared_bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> int:
+    """How many bytes an array has by its header, which must be those that are there."""
+    with archive.open(info) as member:
+        read_header = _HEADERS.get(np.lib.format.read_magic(member))
+        if read_header is None:
+            raise InputError(f"{path}: {info.filename!r} is not a plain array")
+        shape, _, dtype = read_header(member)
+        if dtype.hasobject:
             raise InputError(
                 f"{path}: holds Python objects, which are not read because that can run code. "
                 "Save the names as text arrays (dtype str) instead"
-            ) from error
-        raise InputError(f"{path}: cannot be read as NPZ ({error}). Write it again") from error
-    except (
-        *(OSError, EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError),
-        *(KeyError, AttributeError, TypeError, NotImplementedError, RuntimeError, MemoryError),
-    ) as error:
-        raise InputError(f"{path}: cannot be read as NPZ; it is truncated or not an NPZ file ({error})") from error
-    for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # a member that is not an array comes back as bytes
-            raise InputError(f"{path}: {name!r} is not an array; the file is damaged or not an NPZ file")
-    return arrays
+            )
+        declared: int = math.prod(shape) * int(dtype.itemsize)
+        if declared + member.tell() != info.file_size:
+            raise InputError(f"{path}: {info.filename!r} declares {declared:,} bytes and holds others; it is damaged")
+        return declared
+
+
+_HEADERS: dict[tuple[int, int], Any] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 def _naming(vectors: dict[str, npt.NDArray[Any]], length: int, prefer: tuple[str, ...]) -> str | None:

@@ -5,11 +5,11 @@ Logs of other tools come in through ``breadth.importers``, which writes a direct
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,17 +26,34 @@ from breadth.records.store import is_study
 from breadth.records.study import Study, compact, read_study_directory, side_by_side
 from breadth.records.tables import Table, read_table
 from breadth.records.understanding import Understanding, understand_answers
+from breadth.records.untrusted import SMALL, check_nesting, reading
 
 #: Test set of answers that name none.
 UNNAMED = "answers"
 
+
+def _keys(path: Path) -> list[str]:
+    """Keys of the first line, which is one of JSON."""
+    with path.open("rb") as file:
+        line = file.readline(SMALL)
+    check_nesting(line, path)
+    first = json.loads(line)
+    return list(first) if isinstance(first, dict) else []
+
+
 #: Tables that a directory of answers may hold, and how to look at their columns without reading them.
-SCANNERS: dict[str, Callable[..., pl.LazyFrame]] = {
-    ".parquet": pl.scan_parquet,
-    ".csv": pl.scan_csv,
-    ".jsonl": pl.scan_ndjson,
-    ".tsv": partial(pl.scan_csv, separator="\t"),
+HEADS: dict[str, Callable[[Path], Collection[str]]] = {
+    ".parquet": lambda path: pl.scan_parquet(path, glob=False).collect_schema(),
+    ".csv": lambda path: pl.scan_csv(path, glob=False).collect_schema(),
+    ".jsonl": _keys,
+    ".tsv": lambda path: pl.scan_csv(path, glob=False, separator="\t").collect_schema(),
 }
+
+
+def _tables(folder: str | os.PathLike[str]) -> list[Path]:
+    """Tables and matrices in a directory; pipes and devices are none."""
+    with reading(folder):
+        return sorted(path for path in Path(folder).iterdir() if path.suffix in (*HEADS, ".npz") and path.is_file())
 
 
 class Reader(ABC):
@@ -112,8 +129,6 @@ class Npz(Reader):
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         path = Path(source)
-        if not path.exists():
-            raise InputError(f"{path}: no such file")
         arrays = read_arrays(path)
         matrices = [name for name, array in arrays.items() if array.ndim == 2]
         if len(matrices) != 1:
@@ -168,18 +183,19 @@ class Matrices(Reader):
     name = "directory of matrices"
 
     def recognises(self, source: Any) -> bool:  # noqa: D102
-        if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
+        if not (isinstance(source, str | os.PathLike) and os.path.isdir(source)):
             return False
-        paths = [path for path in Path(source).iterdir() if path.suffix in (*SCANNERS, ".npz")]
         try:
-            heads = [SCANNERS[path.suffix](path).collect_schema() for path in paths if path.suffix in SCANNERS]
-        except pl.exceptions.PolarsError:
+            with reading(source):
+                paths = _tables(source)
+                heads = [HEADS[path.suffix](path) for path in paths if path.suffix in HEADS]
+        except InputError:
             return False
         return bool(paths) and not any(map(are_answers, heads))
 
     def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
         parts: dict[str, Study] = {}
-        for path in sorted(path for path in Path(source).iterdir() if path.suffix in (*SCANNERS, ".npz")):
+        for path in _tables(source):
             if path.stem in parts:
                 raise InputError(f"{source}: two files hold the test set {path.stem!r}; keep one")
             parts[path.stem] = Npz().read(path) if path.suffix == ".npz" else Tables().read(path)
@@ -205,10 +221,10 @@ def reader_of(source: Any) -> Reader:
 
 def read_answers(source: Any) -> Table:
     """Read a table, or put together every long table of answers in a directory."""
-    if not (isinstance(source, str | os.PathLike) and Path(source).is_dir()):
+    if not (isinstance(source, str | os.PathLike) and os.path.isdir(source)):
         return read_table(source)
     folder = Path(source)
-    paths = [path for path in sorted(folder.iterdir()) if path.suffix in SCANNERS]
+    paths = [path for path in _tables(folder) if path.suffix in HEADS]
     frames = [table.frame for table in map(read_table, paths) if are_answers(table.frame.columns)]
     if not frames:
         raise InputError(

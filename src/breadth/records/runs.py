@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from breadth.errors import InputError
+from breadth.records.files import SEAL, sealed, unsealed
 
 #: What of a run's record describes every one of its subjects.
 SUBJECT_KEYS = ("model", "train_set", "examples", "seed", "train_level", "strategy", "method")
@@ -53,7 +54,7 @@ class RunRecord:
     def to_json(self) -> bytes:
         """The content of ``run.json``."""
         values = {**self.specification(), "checkpoints": list(self.checkpoints)}
-        return (json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        return sealed(values)
 
     @classmethod
     def parse(cls, content: bytes | None, where: str) -> RunRecord:
@@ -71,6 +72,7 @@ class RunRecord:
                 f"{where}: was written by breadth 0.1, which this version does not read; run the study again into a "
                 "new directory"
             )
+        values.pop(SEAL, None)
         problems = [f"{key!r} is not a key of a run" for key in values if key not in _TYPES]
         for key, value in values.items():
             fits = type(value) in _TYPES.get(key, (type(value),))  # so true and false are not numbers
@@ -79,6 +81,8 @@ class RunRecord:
         problems += ["model is missing"] if "model" not in values else []
         if problems:
             raise InputError(f"{where}: does not describe a run ({'; '.join(problems)}); {_AGAIN}")
+        if unsealed(content) is None:
+            raise InputError(f"{where}: is damaged or was changed (its checksum is wrong); {_AGAIN}")
         return cls(**{**values, "checkpoints": tuple(values.get("checkpoints") or ())})
 
 

@@ -1,8 +1,8 @@
 """The store of a study: what each file is called, what is in it, and when it is damaged.
 
-    study.yaml                              the study as it was resolved
-    items/<testset>.parquet                 the items it is measured on, with their texts
-    runs/<run>/run.json                     what determines the run
+    study.yaml                              the study as it was resolved; its last line is its checksum
+    items/<testset>.<sum>.parquet           the items it is measured on, with their texts
+    runs/<run>/run.json                     what determines the run, with its checksum
     runs/<run>/step-000064.<sum>.parquet    its answers at a checkpoint; <sum> begins the file's SHA-256
     aside/                                  damaged files, moved out of the way
 
@@ -17,7 +17,7 @@ import hashlib
 import io
 import os
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 
@@ -25,10 +25,13 @@ from breadth.errors import InputError, listed
 from breadth.records.files import SUM_DIGITS, LocalStore, checksum
 from breadth.records.imported import is_imported
 from breadth.records.runs import RunRecord
+from breadth.records.untrusted import reading
 
 DAMAGED = "is damaged (its checksum is wrong)"
 
 _PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
+_ITEMS = re.compile(rf"^(.+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
+_SEAL = b"# checksum: "
 _PART_SCHEMA = {
     "testset": pl.String,
     "item": pl.String,
@@ -132,32 +135,58 @@ class StudyStore:
         names = [name for name in self.store.names("runs") if "run.json" in self.store.names(f"runs/{name}")]
         return [RunStore(self.store, name) for name in names]
 
+    def read_study(self) -> str | None:
+        """The resolved study; None if there is none. One that is damaged or was changed is an error."""
+        content = self.store.read("study.yaml")
+        if content is None and not self.store.exists("study.yaml"):
+            return None
+        text, _, last = (content or b"").rpartition(_SEAL)
+        if last.strip() != checksum(text).encode():
+            raise InputError(
+                f"{self.folder / 'study.yaml'}: is damaged or was changed (its checksum is wrong); `breadth run` "
+                "writes it again"
+            )
+        return text.decode(errors="replace")
+
+    def write_study(self, text: str) -> None:
+        """Write the resolved study, if it is not there already."""
+        content = text.encode() + _SEAL + checksum(text.encode()).encode() + b"\n"
+        if self.store.read("study.yaml") != content:
+            self.store.write("study.yaml", content)
+
+    def item_files(self) -> dict[str, list[str]]:
+        """Keys of the files of items by test set, without looking into them."""
+        files: dict[str, list[str]] = {}
+        for name in self.store.names("items"):
+            if match := _ITEMS.match(name):
+                files.setdefault(match[1], []).append(f"items/{name}")
+        return files
+
     def read_items(self, testset: str) -> pl.DataFrame:
         """The items of a test set."""
-        key = f"items/{testset}.parquet"
-        try:
-            frame = pl.read_parquet(io.BytesIO(self.store.read(key) or b""))
-            return frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise InputError(
-                f"{self.folder / key}: is damaged and cannot be read; `breadth run` writes it again"
-            ) from error
+        for key in (keys := self.item_files().get(testset, [])):
+            content, match = self.store.read(key), _ITEMS.match(PurePosixPath(key).name)
+            if content is not None and match and checksum(content) == match[2]:
+                with reading(self.folder / key):
+                    frame = pl.read_parquet(io.BytesIO(content))
+                return frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
+        if not keys:
+            raise InputError(f"{self.folder}: the items of {testset!r} are missing; `breadth run` writes them again")
+        raise InputError(f"{self.folder / keys[0]}: {DAMAGED}; `breadth run` writes it again")
 
     def write_items(self, testset: str, items: pl.DataFrame) -> None:
         """Store the items of a test set, once; other items under the same name are refused."""
-        key = f"items/{testset}.parquet"
-        before = None
-        if self.store.exists(key):
-            try:
-                before = self.read_items(testset)
-            except InputError:
-                self.warnings.append(
-                    _set_aside(self.store, key, "is damaged (it cannot be read)", "It is written again")
-                )
+        before, files = None, self.item_files().get(testset, [])
+        try:
+            before = self.read_items(testset) if files else None
+        except InputError:
+            for key in files:
+                self.warnings.append(_set_aside(self.store, key, DAMAGED, "It is written again"))
         if before is None:
             buffer = io.BytesIO()
             items.write_parquet(buffer)
-            self.store.write(key, buffer.getvalue())
+            content = buffer.getvalue()
+            self.store.write(f"items/{testset}.{checksum(content)}.parquet", content)
             return
         if before.equals(items):
             return
@@ -182,8 +211,8 @@ def is_study(source: object) -> bool:
         return False
     if is_imported(folder):
         return True
-    begun = [(folder / name).is_dir() for name in ("runs", "items")]
-    return all(begun) or (any(begun) and (folder / "study.yaml").is_file())
+    begun = [os.path.isdir(folder / name) for name in ("runs", "items")]
+    return all(begun) or (any(begun) and os.path.isfile(folder / "study.yaml"))
 
 
 def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> str:

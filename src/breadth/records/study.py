@@ -15,11 +15,13 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, did_you_mean, listed
+from breadth.records.files import LocalStore
 from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.matrices import MISSING
 from breadth.records.runs import SUBJECT_KEYS, RunRecord
 from breadth.records.schemas import SHIFTS, SUBJECTS
-from breadth.records.store import DAMAGED, StudyStore
+from breadth.records.store import DAMAGED, RunStore, StudyStore
+from breadth.records.untrusted import reading
 
 Floats = npt.NDArray[np.float64]
 Reals = npt.NDArray[np.float32]
@@ -96,6 +98,9 @@ class Study:
     def responses(self) -> pl.LazyFrame:
         """A row per answer: ``subject, testset, item, correct, margin`` and, from a study's directory, ``answer``."""
         if self._parts:
+            for name, path in self._parts:
+                if RunStore(LocalStore(path.parents[2]), path.parent.name).read_sound(path.name) is None:
+                    raise InputError(f"{path}: was damaged or removed after {name} was read; read the study again")
             scans = [
                 pl.scan_parquet(path).select(pl.lit(name).alias("subject"), pl.all()) for name, path in self._parts
             ]
@@ -230,6 +235,10 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
     subjects: list[dict[str, Any]] = []
     cells: list[tuple[npt.NDArray[np.intp], pl.DataFrame]] = []
     warnings: list[str] = []
+    try:
+        store.read_study()
+    except InputError as error:
+        warnings.append(str(error))
     parts: list[tuple[str, Path]] = []
     # Every (test set, item) gets a column. Parts mostly hold the same items as the one before, which is quick to see.
     columns: dict[tuple[str, str], int] = {}
@@ -242,7 +251,8 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
                 path = run.folder.relative_to(store.folder) / name
                 warnings.append(f"{path}: {DAMAGED} and is left out; `breadth run` evaluates the checkpoint again")
                 continue
-            answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
+            with reading(run.folder / name):
+                answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
             if not items.equals(answers.select("testset", "item")):
                 items = answers.select("testset", "item")
                 place = np.array([columns.setdefault(key, len(columns)) for key in items.iter_rows()], dtype=np.intp)
@@ -261,8 +271,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         correct[index, place], margin[index, place] = answers.to_numpy().T
     # The stored items in the order of the columns; an answered item that is not stored has only its name.
     items = pl.DataFrame(list(columns), schema={"testset": pl.String, "item": pl.String}, orient="row")
-    names = [name.removesuffix(".parquet") for name in store.store.names("items") if name.endswith(".parquet")]
-    if stored := [store.read_items(name) for name in names]:
+    if stored := [store.read_items(testset) for testset in store.item_files()]:
         texts = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
         items = items.join(texts, on=["testset", "item"], how="left", maintain_order="left")
     return Study(

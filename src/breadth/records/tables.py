@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import io
 import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,16 @@ from breadth.errors import InputError, listed
 from breadth.records.files import atomic_write
 from breadth.records.markup import latex_table, markdown_table
 from breadth.records.matrices import read_npz
+from breadth.records.untrusted import (
+    MOST_COLUMNS,
+    check_cells,
+    check_columns,
+    check_keys,
+    check_nesting,
+    inflated,
+    reading,
+    regular_file,
+)
 
 #: How a cell may say that nothing was measured.
 BLANKS = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "–", "—")
@@ -41,6 +52,9 @@ NUMBER = (
     r"^\*{0,2}([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*%?\*{0,2}"
     r"(?:\s*(?:±|\+/-|\(|\[)[\d., ±+/%-]*[)\]]?)?[*†‡§]*$"
 )
+
+#: Text that a spreadsheet runs as a formula.
+FORMULA = r"^\s*[=+\-@]|^[\t\r\n]"
 
 #: What separates the cells of a file of text.
 SEPARATORS = (",", "\t", ";", "|")
@@ -117,15 +131,21 @@ def read_table(source: Any) -> Table:
         raise InputError(f"a table is a path or a polars or pandas frame, not {type(source).__name__}")
     if not table.frame.height:
         raise InputError(f"{table.name}: has no rows")
+    check_columns(table.frame.columns, table.name)
     return table
 
 
-def write_table(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
+def write_table(frame: pl.DataFrame, path: str | os.PathLike[str], *, excel_safe: bool = False) -> Path:
     """Write ``frame`` whole or not at all; the ending of ``path`` chooses the format.
 
-    Markdown and LaTeX are for readers: numbers have three decimals there.
+    Markdown and LaTeX are for readers: numbers have three decimals there. With ``excel_safe``, text in CSV and TSV that
+    a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are, negative ones too.
     """
     target = check_target(path, _WRITERS)
+    if excel_safe and target.suffix.lower() in (".csv", ".tsv"):
+        text = pl.col(pl.String)
+        frame = frame.with_columns(pl.when(text.str.contains(FORMULA)).then("'" + text).otherwise(text).name.keep())
+        frame = frame.rename({name: f"'{name}" for name in frame.columns if re.search(FORMULA, name)})
     writer = _WRITERS[target.suffix.lower()]
     atomic_write(target, lambda temporary: writer(frame, temporary))
     return target
@@ -158,8 +178,8 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 
 
 def _read_file(path: Path) -> Table:
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
+    if not os.path.exists(path):  # which is False, not an error, below a directory that may not be entered
+        raise InputError(f"{path}: no such file, or not allowed to be read")
     if path.is_dir():
         raise InputError(
             f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a table "
@@ -169,24 +189,21 @@ def _read_file(path: Path) -> Table:
     reader = _READERS.get(kind.lower())
     if reader is None:
         raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(_READERS)}")
-    try:
-        if path.stat().st_size == 0:
-            raise InputError(f"{path}: is empty")
+    if not regular_file(path):
+        raise InputError(f"{path}: is empty")
+    with reading(path, kind[1:].upper()):
         frame = reader(path)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(
-            f"{path}: cannot be read as {kind[1:].upper()}; it is truncated, damaged or in another format ({first})"
-        ) from error
     return Table(frame, str(path), header_lines=1 if reader in (_read_csv, _read_tsv) else 0)
 
 
 def _read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
-    with _opened(path) as file:
-        head = [line for line, _ in zip(filter(str.strip, file), range(20), strict=False)]
+    content = inflated(path)
+    head = [line for line, _ in zip(filter(str.strip, _lines(content)), range(20), strict=False)]
     # The header says what separates cells: commas of numbers are in the rows below it.
     counts = {sign: len(_split(head[0], sign)) for sign in (separator, *SEPARATORS)} if head else {separator: 1}
     separator = max(counts, key=lambda sign: counts[sign])
+    if counts[separator] > MOST_COLUMNS:
+        raise InputError(f"{path}: has {counts[separator]:,} columns; at most {MOST_COLUMNS:,} are read")
     rows = [_split(line, separator) for line in head]
     cells = [cell.strip() for row in rows[1:] for cell in row]
     comma = separator != "," and any(re.fullmatch(r"-?\d+,\d+%?", cell) for cell in cells)
@@ -194,9 +211,9 @@ def _read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
     options: dict[str, Any] = {"separator": separator, "decimal_comma": comma, "infer_schema_length": None}
     if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # R leaves out the name of the column of row names
         options |= {"has_header": False, "skip_rows": 1, "new_columns": ["", *rows[0]]}
-    frame = pl.read_csv(path, **options)
+    frame = pl.read_csv(content, **options)
     if frame.height and frame[-1, -1] is None:
-        _refuse_short_last_line(path, separator, frame.width)
+        _refuse_short_last_line(content, path, separator, frame.width)
     return frame
 
 
@@ -212,22 +229,34 @@ def _read_tsv(path: Path) -> pl.DataFrame:
     return _read_csv(path, separator="\t")
 
 
-def _opened(path: Path) -> Any:
-    opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding="utf-8-sig", newline="")
+def _lines(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    scan = pl.scan_parquet(path, glob=False)
+    rows, columns = scan.select(pl.len()).collect().item(), len(scan.collect_schema())
+    check_cells(rows * columns, path.stat().st_size, path)
+    return pl.read_parquet(path, glob=False)
+
+
+def _read_ndjson(path: Path) -> pl.DataFrame:
+    content = inflated(path)
+    check_nesting(content, path)
+    check_keys(content, content.count(b"\n") + 1, path)
+    return pl.read_ndjson(content, infer_schema_length=None)
 
 
 def _read_json(path: Path) -> pl.DataFrame:
     """Rows as objects, columns as lists, what pandas writes, or the ``log_history`` of a Hugging Face trainer."""
-    with _opened(path) as file:
-        try:
-            content = json.load(file)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: cannot be read as JSON; it is truncated or damaged ({error})") from error
+    text = inflated(path)
+    check_nesting(text, path)
+    content = json.loads(text.decode("utf-8-sig"))
     if isinstance(content, dict):
         content = content.get("log_history", content)
     if isinstance(content, dict) and {"columns", "data"} <= content.keys():
-        content = [dict(zip(content["columns"], row, strict=False)) for row in content["data"]]
+        names = list(map(str, content["columns"])) if isinstance(content["columns"], list) else []
+        content = [dict(zip(names, row, strict=False)) for row in _lists(content["data"])] if names else []
     elif isinstance(content, dict) and all(isinstance(column, dict) for column in content.values()):
         content = {name: list(column.values()) for name, column in content.items()}
     rows = isinstance(content, list) and content and all(isinstance(row, dict) for row in content)
@@ -237,7 +266,13 @@ def _read_json(path: Path) -> pl.DataFrame:
             f"{path}: is not a table (a list of objects, or an object of columns); `breadth import` reads the logs of "
             "other tools"
         )
+    if rows:
+        check_cells(len(content) * len({key for row in content for key in row}), len(text), path)
     return pl.DataFrame(content, infer_schema_length=None, strict=False)
+
+
+def _lists(rows: Any) -> list[list[Any]]:
+    return [row for row in rows if isinstance(row, list)] if isinstance(rows, list) else []
 
 
 def _read_markdown(path: Path) -> pl.DataFrame:
@@ -245,8 +280,7 @@ def _read_markdown(path: Path) -> pl.DataFrame:
 
     The line above such a table names the model. Its table of groups repeats what the tasks say and is left out.
     """
-    with _opened(path) as file:
-        lines = [line.strip() for line in file]
+    lines = [line.strip() for line in _lines(inflated(path))]
     tables: list[tuple[list[str], list[dict[str, str | None]]]] = []
     model: dict[str, str | None] = {}
     for number, line in enumerate(lines):
@@ -255,7 +289,7 @@ def _read_markdown(path: Path) -> pl.DataFrame:
         if "|" not in line:
             continue
         cells = [cell.rstrip() for cell in re.split(r"(?<!\\)\|", line.removeprefix("|").removesuffix("|"))]
-        if number + 1 < len(lines) and re.fullmatch(r"[|:\s-]*--[|:\s-]*", lines[number + 1]):
+        if number + 1 < len(lines) and "--" in lines[number + 1] and not lines[number + 1].strip("|:- \t"):
             names: list[str] = []
             for cell in map(str.strip, cells):  # headers of arrows and plus-minus signs are empty
                 names.append(cell if cell and cell not in names else " " * (len(names) + 1))
@@ -275,24 +309,24 @@ def _read_markdown(path: Path) -> pl.DataFrame:
     return frame
 
 
-def _refuse_short_last_line(path: Path, separator: str, width: int) -> None:
+def _refuse_short_last_line(content: bytes, path: Path, separator: str, width: int) -> None:
     """A last line with too few fields means that the file was cut off while it was written."""
     last: list[str] = []
-    with _opened(path) as file:
-        number = 0
-        for row in csv.reader(file, delimiter=separator):
+    number = 0
+    with suppress(csv.Error):  # a cell that is longer than Python reads
+        for row in csv.reader(_lines(content), delimiter=separator):
             if row:
                 last, number = row, number + 1
-    if len(last) < width:
+    if 0 < len(last) < width:
         raise InputError(f"{path}, line {number}: has {len(last)} of {width} fields; the file seems to be truncated")
 
 
 _READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
     ".csv": _read_csv,
     ".tsv": _read_tsv,
-    ".parquet": pl.read_parquet,
-    ".jsonl": lambda path: pl.read_ndjson(path, infer_schema_length=None),
-    ".ndjson": lambda path: pl.read_ndjson(path, infer_schema_length=None),
+    ".parquet": _read_parquet,
+    ".jsonl": _read_ndjson,
+    ".ndjson": _read_ndjson,
     ".json": _read_json,
     ".md": _read_markdown,
     ".npz": read_npz,
@@ -303,6 +337,8 @@ def _from_pandas(frame: Any) -> pl.DataFrame:
     """Convert column by column, which needs no Arrow library; row labels become columns if they are named."""
     if any(frame.index.names):
         frame = frame.reset_index()
+    if not frame.columns.is_unique:
+        raise InputError(f"table: {listed(map(str, frame.columns[frame.columns.duplicated()]))} names several columns")
     columns = {}
     for name in frame.columns:
         values = frame[name]

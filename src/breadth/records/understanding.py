@@ -111,6 +111,8 @@ def understand(
     for name in (*groups, *places):
         if name not in columns:
             raise unknown_column(name, columns, table.name, "by" if name in groups else "order")
+    if both := set(groups) & set(places):
+        raise InputError(f"{table.name}: {listed(both)} is given for both --by and --order; choose one")
     if by is order is control is testsets is known is None and _are_answers(table):
         return understand_answers(table)
     keys, ignored = {*groups, *places}, dict(arranged.ignored)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import yaml
 
+from breadth.errors import InputError
 from breadth.irt import Calibration
-from breadth.records import SUBJECTS, Study, StudyStore, Trajectories
+from breadth.records import SUBJECTS, Study, StudyStore, Trajectories, unsealed
 from breadth.results.words import SCORE_WORDS
+from breadth.study.document import read_document
 
 #: Above this many models, figures show a selection, spread evenly over their scores.
 MOST_MODELS = 24
@@ -112,22 +114,19 @@ def about_study(study: Study, score: str) -> About:
     }
     # The study file, the headings in it, and what runs recorded about their environment.
     folder = study.folder
-    store = StudyStore(folder).store if folder else None
-    text = ((store.read("study.yaml") if store else None) or b"").decode(errors="replace")
-    try:
-        settings = yaml.safe_load(text)
-    except yaml.YAMLError:
-        settings = None
-    known = settings if isinstance(settings, dict) else {}
+    store = StudyStore(folder) if folder else None
+    text, known = "", dict[str, Any]()
+    with suppress(InputError):  # a damaged file is among the study's warnings
+        text = (store.read_study() if store else None) or ""
+        settings = read_document(text, "study.yaml").value
+        known = settings if isinstance(settings, dict) else {}
     path = folder.resolve() if folder else Path(study.name)
     counts: dict[str, int] = {}
     for run in study.runs:
-        content = store.read(f"runs/{run}/environment.json") if store else None
-        try:
-            recorded = json.dumps(json.loads(content or b""), sort_keys=True)
-        except ValueError:
-            continue
-        counts[recorded] = counts.get(recorded, 0) + 1
+        environment = unsealed(store.store.read(f"runs/{run}/environment.json")) if store else None
+        if environment is not None:
+            recorded = json.dumps(environment, sort_keys=True)
+            counts[recorded] = counts.get(recorded, 0) + 1
     environments = ((json.loads(recorded), number) for recorded, number in counts.items())
     return About(
         name=str(known.get("name") or path.name),

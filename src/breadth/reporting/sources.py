@@ -10,7 +10,7 @@ from typing import Any
 from breadth.errors import InputError, NothingFoundError
 from breadth.importers import import_trajectories, read_logs
 from breadth.irt import Calibration
-from breadth.records import Study, Trajectories, is_study, open_any, read_table
+from breadth.records import Study, Trajectories, is_study, open_any, read_table, regular_file
 from breadth.results.words import count, joined
 
 Names = str | Sequence[str] | None
@@ -34,8 +34,10 @@ def read_source(
     if not isinstance(source, str | os.PathLike):
         return source if isinstance(source, Calibration) else open_any(source, **options)
     path = Path(source)
-    if not path.exists():
+    if not os.path.exists(path):  # which is False, not an error, below a directory that may not be entered
         raise InputError(f"{path}: no such file or directory")
+    if not path.is_dir():
+        regular_file(path)
     if is_study(path):
         return open_any(path, **options)
     if path.suffix.lower() in TABLES:

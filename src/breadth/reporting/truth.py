@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Set
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import polars as pl
 
 from breadth.datasets.simulated import TRUTH_FILE
 from breadth.level_transfer import Effect
-from breadth.records import Study, StudyStore
+from breadth.records import Study, StudyStore, unsealed
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.results.words import FINDING, count
 
@@ -85,7 +84,7 @@ def _truth(data: ReportData) -> dict[str, Any]:
     folder = data.study.folder
     content = StudyStore(folder).store.read(TRUTH_FILE) if folder else None
     try:
-        truth = json.loads(content or b"{}")
+        truth = unsealed(content) or {}
         keys = [(row["model"], row["a"], row["b"], row["sign"]) for row in truth["correlations"]]
         keys += [(model, *testsets) for model, testsets in truth["gains"].items()]
         known = len({*keys, *truth["wrong_labels"], bool(truth["fading"])})

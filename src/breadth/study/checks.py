@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
+from math import prod
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -12,16 +14,21 @@ from breadth.datasets import REGISTRY, Task, answer_problems, answer_warnings, f
 from breadth.errors import InputError, listed
 from breadth.lm import BUILT_IN
 from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
-from breadth.study.expansion import TRAINED, merge_recipe, total_steps
+from breadth.study.expansion import TRAINED, merge_recipe, total_steps, variants_of
 from breadth.study.own_sets import own_set_problems, placed, resolve_task, used_sets
-from breadth.study.schema import Recipe, StudySpec, Train
+from breadth.study.schema import MOST_STEPS, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 
 
+#: Most runs and checkpoints of a study.
+MOST_RUNS, MOST_CHECKPOINTS = 100_000, 1_000_000
+
+
 def study_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     """Everything that is wrong with a study whose keys are valid one by one; paths are relative to ``base``."""
+    yield from _size_problems(study)
     yield from _model_problems(study, base)
     yield from _recipe_problems(study)
     yield from _training_problems(study)
@@ -30,12 +37,30 @@ def study_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     yield from own_set_problems(study, REGISTRY, base)
 
 
+def _size_problems(study: StudySpec) -> Iterator[Problem]:
+    """A study of more runs or checkpoints than anybody can run, counted without making a list of them."""
+    train, runs, points = study.train, 0, 0
+    for _, recipe in _recipes(study):
+        sizes: Sequence[int | None] = train.examples if train is not None and recipe.method in TRAINED else [None]
+        variants = [] if train is None else [len(train.set), len(train.seeds), len(variants_of(train))]
+        each = prod(variants) if recipe.method != "zero-shot" else 1
+        lasts = [total_steps(recipe, examples) for examples in sizes]
+        runs += each * len(sizes)
+        points += each * sum(last // (study.evaluate.every or last or 1) + 2 for last in lasts)
+        if max(lasts) > MOST_STEPS:
+            yield Problem(("recipe", "epochs"), f"makes {max(lasts):,} steps; at most {MOST_STEPS:,} are run")
+    for what, number, most in (("runs", runs, MOST_RUNS), ("checkpoints", points, MOST_CHECKPOINTS)):
+        if number > most:
+            place = ("train",) if what == "runs" else ("evaluate", "every")
+            yield Problem(place, f"the study has {number:,} {what}; at most {most:,} can be run together")
+
+
 def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     """Unknown models, models listed twice, and wrong keys in a model's own recipe."""
     for k, entry in enumerate(study.models):
         needs = (("models", k, "name"),)
-        folders = [base / Path(entry.name).expanduser(), Path(entry.name).expanduser()]
-        exists = any(folder.is_dir() for folder in folders)
+        given = os.path.expanduser(entry.name)
+        exists = os.path.isdir(base / given) or os.path.isdir(given)
         is_path = exists or entry.name.startswith((".", "/", "~"))
         if is_path and not exists:
             yield Problem(("models", k), f"{entry.name!r} is not a directory", needs)
@@ -197,7 +222,7 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
     if train is not None and train.difficulty is not None:
         for key in ("calibration", "study"):
             path = getattr(train.difficulty, key)
-            if path is not None and not (base / Path(path).expanduser()).exists():
+            if path is not None and not os.path.exists(base / os.path.expanduser(path)):
                 yield Problem(("train", "difficulty", key), f"{path} does not exist yet; `breadth run` will need it")
     default = Train.model_fields["examples"].get_default(call_default_factory=True)
     if train is not None and train.examples != default and not trained:

@@ -8,6 +8,7 @@ number, keys are text as written).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -24,8 +25,8 @@ Place = tuple[str | int, ...]
 #: Replaces a wrong name while the rest of a file is checked.
 PLACEHOLDER = "?"
 
-#: Values a file may hold, with aliases expanded; nested aliases could otherwise fill the memory.
-MAX_VALUES = 100_000
+#: Values a file may hold, and characters in them, with aliases expanded; they could otherwise fill the memory.
+MAX_VALUES, MAX_CHARACTERS = 20_000, 2_000_000
 
 _FLOAT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$")
 _PLAIN = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool", "null"))
@@ -78,7 +79,7 @@ def quoted(names: Iterable[object]) -> str:
 
 def repeated(values: Sequence[object]) -> list[object]:
     """Values that occur more than once, each once, in order; placeholders for wrong values do not count."""
-    return list(dict.fromkeys(value for k, value in enumerate(values) if value in values[:k] and value != PLACEHOLDER))
+    return [value for value, times in Counter(values).items() if times > 1 and value != PLACEHOLDER]
 
 
 def listed_twice(place: Place, values: Sequence[object]) -> Iterator[Problem]:
@@ -184,12 +185,15 @@ class _Walk:
     loader: StudyLoader
     document: Document
     seen: int = 0
+    characters: int = 0
 
     def value(self, node: yaml.Node, place: Place, above: tuple[int, ...]) -> Any:
         self.document.lines.setdefault(place, node.start_mark.line + 1)
         self.seen += 1
-        if id(node) in above or self.seen > MAX_VALUES:
-            what = "an alias that contains itself" if id(node) in above else f"more than {MAX_VALUES:,} values"
+        self.characters += len(node.value) if isinstance(node, yaml.ScalarNode) else 0
+        if id(node) in above or self.seen > MAX_VALUES or self.characters > MAX_CHARACTERS:
+            what = f"more than {MAX_VALUES:,} values or {MAX_CHARACTERS:,} characters, with aliases expanded"
+            what = "an alias that contains itself" if id(node) in above else what
             raise yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
         if node.tag not in _PLAIN:
             raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} is not allowed", problem_mark=node.start_mark)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -245,10 +246,10 @@ def _grid(study: StudySpec, recipe: Recipe) -> Iterator[_Cell]:
         for name in train.set:
             for examples in train.examples:
                 for seed in train.seeds:
-                    yield from ((name, examples, seed, level, strategy) for level, strategy in _variants(train))
+                    yield from ((name, examples, seed, level, strategy) for level, strategy in variants_of(train))
 
 
-def _variants(train: Train) -> list[tuple[int | None, Strategy | None]]:
+def variants_of(train: Train) -> list[tuple[int | None, Strategy | None]]:
     """Levels, then strategies; one plain run if there is neither."""
     wanted = range(train.levels or 0) if train.train_levels is None else train.train_levels
     levels: list[tuple[int | None, Strategy | None]] = [(level, None) for level in wanted]
@@ -276,8 +277,8 @@ def _difficulty_spec(train: Train | None, base: Path) -> dict[str, Any] | None:
 
 def _file_sum(base: Path, name: str) -> str:
     """SHA-256 of a file; the name of one that does not exist yet, so that the run's name changes once it does."""
-    path = base / Path(name).expanduser()
-    if not path.is_file():
+    path = base / os.path.expanduser(name)
+    if not os.path.isfile(path):
         return f"missing: {name}"
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -285,7 +286,7 @@ def _file_sum(base: Path, name: str) -> str:
 
 def _study_sum(base: Path, name: str) -> str:
     """A hash of a study's responses so far: the names of its parts contain their checksums."""
-    folder = base / Path(name).expanduser() / "runs"
+    folder = base / os.path.expanduser(name) / "runs"
     parts = sorted(f"{path.parent.name}/{path.name}" for path in folder.glob("*/step-*.parquet"))
     return _digest(parts) if parts else f"missing: {name}"
 

@@ -5,6 +5,7 @@ The keys of an own set are those below and those of its scoring kind (``breadth.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields as dataclass_fields
@@ -187,8 +188,8 @@ def _file_problems(own: OwnSet, keys: Mapping[str, Any], place: Place, base: Pat
         name = keys[key]
         if name is None:
             continue
-        path = base / Path(name).expanduser()
-        if not path.is_file():
+        path = base / os.path.expanduser(name)
+        if not os.path.isfile(path):
             yield Problem((*place, key), f"there is no file {name!r} (paths are relative to the study file)")
             continue
         try:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from breadth.errors import InputError, listed
+from breadth.records import reading, regular_file
 from breadth.study.checks import study_problems, study_warnings
 from breadth.study.document import PLACEHOLDER, Document, Place, Problem, did_you_mean, read_document
 from breadth.study.schema import StudySpec
@@ -26,6 +27,9 @@ _PLACEHOLDERS: dict[str, Any] = {
     "set": [PLACEHOLDER],
     "file": PLACEHOLDER,
 }
+
+#: Most bytes of a study file: reading YAML takes a thousand times as much memory.
+MOST_BYTES = 1_000_000
 
 _FOLDER = Path(__file__).parent / "files"
 
@@ -63,16 +67,21 @@ def read_study_file(source: str | os.PathLike[str]) -> StudyFile:
     >>> read_study_file("small").study.evaluate.items
     100
     """
-    path = _find(source)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 text") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    with reading(source):
+        path = _find(source)
+    text = read_study_text(path)
     # Files that a shipped study names are in the user's working directory, not in the package.
     base = Path.cwd() if path in shipped_studies().values() else path.parent
     return parse_study(text, path, base)
+
+
+def read_study_text(path: Path) -> str:
+    """The text of a study file."""
+    size = regular_file(path)
+    if size > MOST_BYTES:
+        raise InputError(f"{path}: has {size:,} bytes; a study file has at most {MOST_BYTES:,}")
+    with reading(path, "UTF-8 text"):
+        return path.read_text(encoding="utf-8")
 
 
 def parse_study(text: str, path: Path, base: Path) -> StudyFile:

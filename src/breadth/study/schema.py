@@ -14,10 +14,13 @@ from breadth.difficulty import Order, Strategy
 from breadth.errors import InputError
 from breadth.study.document import did_you_mean
 from breadth.study.own_sets import OwnSet
-from breadth.study.sections import Counts, Names, Section, Seeds, as_list
+from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
 
 #: Groups of modules that `recipe.targets` knows by name.
 Targets = Literal["attention", "mlp", "all"]
+
+#: Bounds that keep a slip of a digit from filling the memory.
+MOST_STEPS, MOST_EPOCHS = 10_000_000, 1_000_000
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -45,7 +48,7 @@ class Recipe(Section):
     method: Literal["lora", "full", "zero-shot", "few-shot"] = Field(
         "lora", description="train adapters or all weights; or no training, without or with examples in the prompt"
     )
-    rank: int = Field(8, ge=1, description="rank of the adapters (lora)")
+    rank: int = Field(8, ge=1, le=MOST, description="rank of the adapters (lora)")
     alpha: float = Field(32.0, gt=0, description="scale of the adapters: their output is multiplied by alpha / rank")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of adapter inputs dropped in training (lora)")
     targets: Annotated[Targets | list[str], BeforeValidator(_targets)] = Field(
@@ -61,17 +64,17 @@ class Recipe(Section):
     clip: float | None = Field(1.0, gt=0, description="maximum norm of the gradient; null for no limit")
     schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="learning rate after warm-up")
     warmup: float = Field(0.0, ge=0, le=1, description="share of the steps in which the learning rate rises from 0")
-    batch: int = Field(16, ge=1, description="examples per step")
+    batch: int = Field(16, ge=1, le=MOST, description="examples per step")
     micro_batch: int | None = Field(
         None, ge=1, description="examples in memory at a time; must divide batch; null for the whole batch"
     )
-    epochs: float | None = Field(None, gt=0, description="passes over the examples; give this or steps")
-    steps: int | None = Field(None, ge=1, description="optimiser steps; give this or epochs")
+    epochs: float | None = Field(None, gt=0, le=MOST_EPOCHS, description="passes over the examples; give this or steps")
+    steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="optimiser steps; give this or epochs")
     loss: Loss = Field(
         "answers", description="cross-entropy among the answer words, or over the tokens of the completion"
     )
-    num_fewshot: int = Field(4, ge=1, description="examples in the prompt (few-shot)")
-    context: int = Field(512, ge=16, description="maximum tokens of a prompt; longer prompts are shortened")
+    num_fewshot: int = Field(4, ge=1, le=MOST, description="examples in the prompt (few-shot)")
+    context: int = Field(512, ge=16, le=MOST, description="maximum tokens of a prompt; longer prompts are shortened")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="number format of the weights")
     device: str = Field("auto", min_length=1, description="device: auto, cpu, cuda, cuda:1, mps")
     quantise: Literal["4bit", "8bit"] | None = Field(None, description="load the frozen weights quantised")
@@ -117,10 +120,10 @@ class Difficulty(Section):
 class Start(Section):
     """Training that all runs of a model share. Step 0 of every run comes after it, so gains are measured from there."""
 
-    examples: int = Field(ge=1, description="training examples of the start, of every difficulty")
+    examples: int = Field(ge=1, le=MOST, description="training examples of the start, of every difficulty")
     lr: float | None = Field(None, gt=0, description="learning rate of the start; null for the recipe's")
     epochs: float | None = Field(
-        None, gt=0, description="passes over these examples; null for the epochs or steps of the recipe"
+        None, gt=0, le=MOST_EPOCHS, description="passes over these examples; null for the epochs or steps of the recipe"
     )
 
 

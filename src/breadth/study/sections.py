@@ -33,14 +33,18 @@ _KINDS = {
 }
 
 
+#: Largest number of examples, tokens or the like.
+MOST = 100_000_000
+
+
 def as_list(value: Any) -> Any:
     """A single value stands for a list of one."""
     return value if isinstance(value, list) or value is None else [value]
 
 
 Names = Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(as_list), Field(min_length=1)]
-Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(as_list), Field(min_length=1)]
-Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(as_list), Field(min_length=1)]
+Counts = Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], BeforeValidator(as_list), Field(min_length=1)]
+Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**63)]], BeforeValidator(as_list), Field(min_length=1)]
 
 
 class Section(BaseModel):

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from breadth.errors import InputError
-from breadth.records import StudyStore, is_imported
+from breadth.records import StudyStore, is_imported, is_study
 from breadth.study.document import flow_yaml, read_document, resolved_yaml
 from breadth.study.expansion import TRAINED, RunSpec, expand
 from breadth.study.overview import count_of, expected_items
-from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
+from breadth.study.read import StudyFile, parse_study, read_study_file, read_study_text, shipped_studies
 from breadth.study.schema import Recipe, StudySpec, Train
 
 #: Keys of a recipe that are worth knowing even where they have their default.
@@ -49,17 +49,15 @@ def _show_directory(folder: Path, resolved: bool) -> Shown:
     if not path.is_file():
         what = "holds imported answers" if is_imported(folder) else "is a directory"
         raise InputError(f"{folder}: {what} without a study file; give a study file, or the directory of a study")
-    text = path.read_text(encoding="utf-8")
+    store = StudyStore(folder)
+    text = (store.read_study() if is_study(folder) else read_study_text(path)) or ""
     try:
         # Files that the study names are beside the file it was run from, so only its keys are checked here.
         file = StudyFile(StudySpec.model_validate(read_document(text, str(path)).value), path, text, folder)
     except ValidationError:
         file = parse_study(text, path, folder)  # says what is wrong
-    store = StudyStore(folder)
-    sizes = {
-        name: store.read_items(name).height if store.store.exists(f"items/{name}.parquet") else None
-        for name in file.study.evaluate.on
-    }
+    stored = store.item_files()
+    sizes = {name: store.read_items(name).height if name in stored else None for name in file.study.evaluate.on}
     done = sum(len(run.parts()) for run in store.runs())
     planned = sum(len(run.checkpoints()) for run in expand(file))
     return _shown(file, [*_facts(file, sizes), ("done", f"{done:,} of {planned:,} checkpoints")], resolved)

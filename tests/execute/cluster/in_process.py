@@ -81,7 +81,7 @@ def run_in_process(path, into, workers=2, fault=None, events=None):
     file = read_study_file(path)
     plan = plan_study(file, into, dry=False)
     store = StudyStore(into)
-    open_directory(file, expand(file), plan.study_data, store)
+    open_directory(file, expand(file), plan.study_data, store, print)
     chains = chains_of(plan, {unit.run.model: "any" for unit in plan.units})
     data = ShippedData.of([unit.run for unit in plan.units if unit.missing], plan.study_data)
     pool = InProcessPool(data, {chain.run: chain.group for chain in chains}, workers, fault)

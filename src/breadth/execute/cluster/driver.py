@@ -130,7 +130,7 @@ class Driver:
 
     def _open(self, unit: Unit) -> None:
         name, cells = unit.run.name, self.schedule.unopened[unit.run.name].cells
-        run = open_run(unit, self.store, cells, self.pool.environment(), self.events)
+        run = open_run(unit, self.plan.file, self.store, cells, self.pool.environment(), self.events)
         if run is None or not run.missing:
             self.schedule.passed(name)
             self.events.passed(unit.run)

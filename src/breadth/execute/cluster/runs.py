@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from breadth.execute.checkpointer import Checkpointer, States, start_states
 from breadth.execute.cluster.shipping import Pieces, unpack_pieces
 from breadth.execute.cluster.tasks import Cell
-from breadth.execute.directory import write_environment
+from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.executors import Events, copy_step0, report_warnings
 from breadth.execute.plan import Unit, missing_checkpoints
 from breadth.records import RunStore, StudyStore, checksum
+from breadth.study import StudyFile
 
 if TYPE_CHECKING:
     import polars as pl
@@ -133,7 +134,12 @@ class ClusterRun:
 
 
 def open_run(
-    unit: Unit, store: StudyStore, cells: tuple[Cell, ...], environment: dict[str, Any], events: Events
+    unit: Unit,
+    file: StudyFile,
+    store: StudyStore,
+    cells: tuple[Cell, ...],
+    environment: dict[str, Any],
+    events: Events,
 ) -> ClusterRun | None:
     """Lock a run, repair its files and find out what is missing; None if another process works on it."""
     own, stack = store.run(unit.run.name), ExitStack()
@@ -141,7 +147,7 @@ def open_run(
         stack.close()
         return None
     own.repair()
-    own.write_record(unit.run.record())
+    begin_run(unit.run, own, file, store)
     run = ClusterRun(unit, own, cells, stack, resumed=bool(own.sound_steps()))
     copy_step0(own, unit.siblings, store)
     run.missing = list(missing_checkpoints(unit.run, own))

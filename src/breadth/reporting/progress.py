@@ -1,0 +1,214 @@
+"""How far a study has come, read from its store again and again: what has not changed is not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from breadth.errors import InputError
+from breadth.records import RunRecord, RunStore, StudyStore, reading
+
+#: A run is quiet if it has not written for this many times its usual pace, and for a minute at least.
+QUIET = 10
+
+#: A cluster whose driver has not written its status for this many seconds is not shown.
+CLUSTER_QUIET = 60.0
+
+#: Seconds between looks at runs that are not finished, and at all runs. Looking takes a twentieth of the time at most.
+LOOK, LOOK_AT_ALL = 1.0, 30.0
+SHARE = 20
+
+#: Runs that the page lists: those that are not finished first.
+MOST_RUNS = 500
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is known about a run since its directory and its log last changed."""
+
+    changed: tuple[int, int]
+    store: RunStore
+    record: RunRecord
+    parts: dict[int, str]
+    state: dict[str, Any]
+
+
+class Progress:
+    """The progress of one study; a checkpoint never changes and is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = StudyStore(folder)
+        self._scores: dict[str, list[dict[str, Any]]] = {}
+        self._runs: dict[str, _Run] = {}
+        self._lock = threading.Lock()
+        self._next = self._next_all = 0.0
+        self._summary: dict[str, Any] = {}
+
+    def state(self, seen: str | None = "", *, now: bool = True) -> dict[str, Any]:
+        """Progress of every run, and accuracy at every checkpoint unless ``seen`` is the fingerprint or None.
+
+        The fingerprint changes whenever a checkpoint is added. Without ``now``, what was known a moment ago will do.
+        """
+        with self._lock:
+            if now or time.monotonic() >= self._next or not self._summary:
+                self._look(everything=now)
+            state = self._summary
+            if seen is None or state["fingerprint"] == seen:
+                return state
+            rows = [
+                row
+                for run in self._runs.values()
+                for step, name in run.parts.items()
+                for row in self._accuracy(run.store, run.record, step, name)
+            ]
+            return state | {"trajectories": rows}
+
+    def _look(self, everything: bool) -> None:
+        """Look at the runs that may have changed: those that are not finished, and now and then all."""
+        start = time.monotonic()
+        everything |= start >= self._next_all
+        names = self.store.store.names("runs") if everything else list(self._runs)
+        known, self._runs = self._runs, {}
+        for name in names:
+            run = known.get(name)
+            if everything or run is None or run.state["state"] != "finished":
+                run = _looked_at(self.store.run(name), run)
+            if run is not None:
+                self._runs[name] = run
+        self._summary = self._summarised()
+        spent = time.monotonic() - start
+        self._next = time.monotonic() + max(LOOK, SHARE * spent)
+        if everything:
+            self._next_all = time.monotonic() + max(LOOK_AT_ALL, SHARE * spent)
+
+    def _summarised(self) -> dict[str, Any]:
+        names = "\n".join(f"{run}/{name}" for run, known in self._runs.items() for name in known.parts.values())
+        runs = [run.state for run in self._runs.values()]
+        done, planned = sum(run["done"] for run in runs), sum(run["planned"] or run["done"] for run in runs)
+        shown = runs if len(runs) <= MOST_RUNS else sorted(runs, key=lambda run: str(run["state"]) == "finished")
+        return {
+            "fingerprint": hashlib.sha256(names.encode()).hexdigest()[:16],
+            "runs": shown[:MOST_RUNS],
+            "done": done,
+            "planned": planned,
+            "finished": done >= planned,
+            "active": any(run["state"] == "running" for run in runs),
+            "seconds_left": _seconds_left(runs),
+            "cluster": _cluster(self.store),
+        }
+
+    def _accuracy(self, run: RunStore, record: RunRecord, step: int, name: str) -> list[dict[str, Any]]:
+        """Rows of the table ``trajectories`` for a checkpoint; none if its file is damaged."""
+        key = f"{run.key}/{name}"
+        if key not in self._scores:
+            content, rows = run.read_sound(name), []
+            if content is not None:
+                with reading(run.folder / name):
+                    part = pl.read_parquet(io.BytesIO(content), columns=["testset", "correct"])
+                accuracy = pl.col("correct").cast(pl.Float64).mean().alias("accuracy")
+                means = part.group_by("testset").agg(pl.len().alias("n"), accuracy)
+                row = {"run": run.name, "step": step, "ci_low": None, "ci_high": None}
+                row |= {key: getattr(record, key) for key in ("model", "train_set", "examples", "seed", "train_level")}
+                rows = [row | mean for mean in means.sort("testset").to_dicts()]
+            self._scores[key] = rows
+        return self._scores[key]
+
+
+def _looked_at(run: RunStore, known: _Run | None) -> _Run | None:
+    """A run as it is now; None if it has not begun or its record is damaged."""
+    log = run.folder / "log.jsonl"
+    changed = (_changed(run.folder), _changed(log))
+    if known is not None and known.changed == changed and known.state["state"] in ("finished", "quiet"):
+        return known
+    try:
+        same = known is not None and known.changed[0] == changed[0]
+        record, parts = (known.record, known.parts) if known and same else (run.record(), run.parts())
+    except InputError:
+        return None
+    return _Run(changed, run, record, parts, _progress(run, record, parts))
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _progress(run: RunStore, record: RunRecord, parts: dict[int, str]) -> dict[str, Any]:
+    planned = len(record.checkpoints) or None
+    times = sorted(_modified(run.folder / name) for name in parts.values())
+    pace = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else None
+    # Between checkpoints, a run that trains still writes its log.
+    latest = max(times[-1], _modified(run.folder / "log.jsonl", times[-1])) if times else time.time()
+    quiet = time.time() - latest > max(60.0, QUIET * (pace or 0))
+    finished = planned is not None and len(parts) >= planned
+    log = _last_entry(run.folder / "log.jsonl")
+    return {
+        "run": run.name,
+        "model": record.model,
+        "done": len(parts),
+        "planned": planned,
+        "step": max(parts, default=None),
+        "loss": log.get("loss"),
+        "items_per_second": log.get("items_per_second"),
+        "seconds_per_checkpoint": pace,
+        "state": "finished" if finished else "waiting" if not parts else "quiet" if quiet else "running",
+    }
+
+
+def _cluster(store: StudyStore) -> dict[str, float] | None:
+    """How the workers of a cluster are doing (``cluster.json``); None without one, or if its driver has stopped."""
+    try:
+        status = json.loads(store.store.read("cluster.json") or b"{}")
+        values = {key: float(value) for key, value in status.items() if value is not None}
+    except (InputError, ValueError, AttributeError, TypeError, RecursionError):
+        return None
+    values = {key: value for key, value in values.items() if math.isfinite(value)}
+    return None if values.get("finished", 1.0) or time.time() - values.get("time", 0.0) > CLUSTER_QUIET else values
+
+
+def _seconds_left(runs: list[dict[str, Any]]) -> float | None:
+    """Checkpoints left times the mean pace, shared among the running ones; None without a pace or a plan."""
+    paces = [run["seconds_per_checkpoint"] for run in runs if run["seconds_per_checkpoint"]]
+    left = sum(max(0, (run["planned"] or run["done"]) - run["done"]) for run in runs)
+    active = sum(run["state"] == "running" for run in runs)
+    return left * sum(paces) / len(paces) / active if paces and active and left else None
+
+
+def _modified(path: Path, otherwise: float | None = None) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time() if otherwise is None else otherwise
+
+
+def _last_entry(path: Path) -> dict[str, Any]:
+    """The numbers of the last whole line of a log, read from its end; empty if it cannot be read."""
+    try:
+        if path.is_symlink() or not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 4096))
+            lines = file.read().splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            numbers = {key: value for key, value in entry.items() if isinstance(value, int | float)}
+            return {key: value for key, value in numbers.items() if math.isfinite(value)}
+    return {}

@@ -1,0 +1,137 @@
+"""Files of a study: links are not followed, damage is noticed, and a directory that is moved away is not made again."""
+
+import os
+import shutil
+import threading
+
+import pytest
+
+import breadth
+from breadth.errors import InputError
+from breadth.records import LocalStore, StudyStore, open_study, sealed, unsealed
+
+
+@pytest.fixture
+def folder(write_study, tmp_path):
+    folder = write_study(tmp_path / "study", [{"model": "m"}, {"model": "n"}], items=10, steps=3)
+    StudyStore(folder).write_study("name: mine\ndescription: what was measured\n")
+    return folder
+
+
+@pytest.fixture
+def secret(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text("name: secret\ndescription: password\n")
+    return path
+
+
+def replace_by_link(path, target):
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.symlink_to(target)
+
+
+def test_a_linked_study_file_is_not_shown(folder, secret):
+    replace_by_link(folder / "study.yaml", secret)
+    page = breadth.report(folder).read_text()
+    assert "password" not in page
+    assert "study.yaml: is damaged or was changed" in page
+
+
+def test_a_linked_environment_is_not_shown(folder, tmp_path):
+    outside = tmp_path / "environment"
+    outside.write_bytes(sealed({"password": "secret"}))
+    for run in (folder / "runs").iterdir():
+        (run / "environment.json").symlink_to(outside)
+    assert "secret" not in breadth.report(folder).read_text()
+
+
+@pytest.mark.parametrize("name", ["runs", "items", "runs/m-home-8-0"])
+def test_linked_directories_are_refused(folder, tmp_path, name):
+    shutil.copytree(folder / name, tmp_path / "elsewhere")
+    replace_by_link(folder / name, tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=f"{name}: is a link"):
+        open_study(folder)
+    with pytest.raises(InputError, match=f"{name}: is a link"):
+        LocalStore(folder).write(f"{name}/file", b"")
+    assert not (tmp_path / "elsewhere" / "file").exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "device"])
+def test_only_regular_files_are_read(folder, tmp_path, kind):
+    run = StudyStore(folder).runs()[0]
+    path = run.part_path(0)
+    if kind == "link":
+        shutil.copy(path, tmp_path / "part")
+        replace_by_link(path, tmp_path / "part")
+    elif kind == "device":
+        replace_by_link(path, "/dev/zero")
+    else:
+        path.unlink()
+        os.mkfifo(path)
+    study = open_study(folder)
+    assert f"{path.name}: is damaged" in study.warnings[0]
+    assert study.subjects.height == 5
+
+
+@pytest.mark.parametrize("pattern", ["items/home.*", "runs/m-*/run.json", "runs/m-*/step-000016.*", "study.yaml"])
+def test_every_flipped_bit_is_noticed(folder, pattern):
+    path = next(folder.glob(pattern))
+    content = path.read_bytes()
+    for place in range(0, 8 * len(content), max(1, 8 * len(content) // 60) | 1):
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        try:
+            noticed = any(path.name in warning for warning in open_study(folder).warnings)
+        except InputError as error:
+            noticed = path.name in str(error)
+        assert noticed, place
+
+
+def test_sealed_values_are_read_back_or_not_at_all():
+    content = sealed({"a": 1, "b": "ü"})
+    assert unsealed(content) == {"a": 1, "b": "ü"}
+    assert unsealed(content.replace(b"1", b"2", 1)) is None
+    for damaged in (None, b"", b"[]", b"{}", b"[" * 10_000, content[:-1], content + b" "):
+        assert unsealed(damaged) is None
+
+
+def test_a_directory_that_is_moved_away_is_not_made_again(tmp_path):
+    store = LocalStore(tmp_path / "study")
+    with store.lock("", wait=True):
+        pass
+    with store.lock("runs/a", wait=False):
+        store.write("runs/a/one", b"1")
+        (tmp_path / "study").rename(tmp_path / "moved")
+        with pytest.raises(InputError, match="moved or removed while it was in use"):
+            store.write("runs/a/two", b"2")
+        with pytest.raises(InputError, match="moved or removed while it was in use"):
+            store.append("runs/a/log", b"{}")
+    with pytest.raises(InputError, match="moved or removed"), store.lock("runs/b", wait=False):
+        pass
+    assert not (tmp_path / "study").exists()
+
+
+def test_who_is_waited_for_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("breadth.records.files.PATIENCE", 0.05)
+    said, told = [], threading.Event()
+    held, waiting = LocalStore(tmp_path), LocalStore(tmp_path)
+
+    def wait():
+        with waiting.lock("", wait=True, waiting=lambda text: (said.append(text), told.set())):
+            said.append("mine")
+
+    with held.lock("", wait=True):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert told.wait(30)
+    thread.join(30)
+    assert said[0].startswith("waiting for another process, which is writing to")
+    assert said[1] == "mine"
+
+
+def test_names_of_new_directories_reach_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr("breadth.records.files.flush_folder", flushed.append)
+    LocalStore(tmp_path / "study").write("runs/a/one", b"1")
+    assert {tmp_path, tmp_path / "study", tmp_path / "study/runs", tmp_path / "study/runs/a"} <= set(flushed)

@@ -1,0 +1,85 @@
+"""Whatever writes files: killed before any of its file operations and started again, it leaves the same bytes.
+
+A new writer is a line in ``WRITERS``.
+"""
+
+import json
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+STUDY = """\
+name: s
+models: {model}
+train: {{set: plain, examples: 8, seeds: [0, 1]}}
+recipe: {{method: lora, layers: 1, lr: 1.0e-2, batch: 8, steps: 2}}
+evaluate: {{on: [plain, negation], every: 1, items: 6}}
+"""
+
+#: The command that writes below ``{into}``, and the share of its crash points that are tried.
+WRITERS = {
+    "run": (["run", "{here}/study.yaml", "--into", "{into}"], 6),
+    "import": (["import", "{here}/answers.csv", "--into", "{into}"], 1),
+    "report": (["report", "{here}/scores.csv", "--out", "{into}/r.html"], 1),
+    "out": (["correlate", "{here}/scores.csv", "--control", "mnli", "--by", "run", "--out", "{into}/p.csv"], 1),
+    "demo": (["demo", "--into", "{into}"], 40),
+}
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    import polars as pl
+
+    from breadth.datasets import simulate_scores
+    from breadth.lm.tiny import write_tiny_model
+
+    here = tmp_path_factory.mktemp("here")
+    model = write_tiny_model(here / "tiny")
+    (here / "study.yaml").write_text(STUDY.format(model=model))
+    simulate_scores(runs=3).rename({"in_domain": "mnli"}).write_csv(here / "scores.csv")
+    rows = [{"model": f"m{i}", "item": f"q{j}", "correct": (i * j) % 2} for i in range(3) for j in range(5)]
+    pl.DataFrame(rows).write_csv(here / "answers.csv")
+    return here
+
+
+def content(folder):
+    """Bytes of every file but those that hold times."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in (".lock", "log.jsonl")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_killed_before_any_operation(forks, here, tmp_path, name):
+    words, stride = WRITERS[name]
+
+    def start(into, **options):
+        into.mkdir(exist_ok=True)
+        arguments = [word.format(here=here, into=into) for word in words]
+        return forks.command(*arguments, **options)
+
+    out = start(tmp_path / "whole")
+    assert out.returncode == 0, out.stderr
+    whole = content(tmp_path / "whole")
+    point = kills = 0
+    while True:
+        point += stride
+        into = tmp_path / f"torn{point}"
+        out = start(into, die_before=(point, str(into) + "/"))
+        if out.returncode == 0:
+            break
+        assert out.returncode == -signal.SIGKILL, out.stderr
+        kills += 1
+        out = start(into)
+        assert out.returncode == 0, out.stderr
+        torn = content(into)
+        assert torn.keys() == whole.keys(), point
+        assert [path for path in whole if comparable(torn[path]) != comparable(whole[path])] == [], point
+    assert kills > 1
+    print(json.dumps({name: kills}))
+
+
+def comparable(text):
+    """A page or record names the directory and the time it was made."""
+    return text if text[:4] == b"PAR1" else len(text) // 1000
