@@ -1,5 +1,6 @@
 """Files of a study: links are not followed, damage is noticed, and a directory that is moved away is not made again."""
 
+import json
 import os
 import shutil
 import threading
@@ -9,6 +10,7 @@ import pytest
 import breadth
 from breadth.errors import InputError
 from breadth.records import LocalStore, StudyStore, open_study, sealed, unsealed
+from breadth.records.files import SEAL
 
 
 @pytest.fixture
@@ -92,8 +94,24 @@ def test_sealed_values_are_read_back_or_not_at_all():
     content = sealed({"a": 1, "b": "ü"})
     assert unsealed(content) == {"a": 1, "b": "ü"}
     assert unsealed(content.replace(b"1", b"2", 1)) is None
-    for damaged in (None, b"", b"[]", b"{}", b"[" * 10_000, content[:-1], content + b" "):
+    for damaged in (None, b"", b"[]", b"[" * 10_000, content[:-1], content + b" "):
         assert unsealed(damaged) is None
+    assert unsealed(b'{"a": 1}') == {"a": 1}, "written before there were checksums"
+
+
+def test_a_study_from_before_checksums_is_read(simulated_study, tmp_path):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "old")
+    expected = open_study(folder)
+    for path in folder.glob("items/*.parquet"):
+        path.rename(path.with_name(f"{path.name.split('.')[0]}.parquet"))
+    for path in folder.glob("runs/*/run.json"):
+        path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != SEAL}))
+    text = (folder / "study.yaml").read_text()
+    (folder / "study.yaml").write_text(text[: text.rindex("# checksum")])
+    study = open_study(folder)
+    assert study.items.equals(expected.items)
+    assert (study.matrix == expected.matrix).all()
+    assert not study.warnings
 
 
 def test_a_directory_that_is_moved_away_is_not_made_again(tmp_path):

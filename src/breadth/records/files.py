@@ -205,12 +205,15 @@ def sealed(values: Mapping[str, Any]) -> bytes:
 
 
 def unsealed(content: bytes | None) -> dict[str, Any] | None:
-    """The values of :func:`sealed`; None if they are not there, damaged or were changed."""
+    """The values of :func:`sealed`; None if they are not there, damaged or were changed.
+
+    A file from before there were checksums has none, and is taken as it is.
+    """
     try:
         values = json.loads(content or b"")
-        seal = values.pop(SEAL)
-        return values if content == sealed(values) and seal else None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        seal = values.pop(SEAL, None)
+        return values if seal is None or content == sealed(values) else None
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

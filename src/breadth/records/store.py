@@ -8,7 +8,7 @@
 
 What is done is derived from what is there. A part is never overwritten. Readers report a damaged file and leave it;
 only ``breadth run`` moves it to ``aside/`` and does its work again. Files that do not look like breadth's own (a user's
-notes) are left alone.
+notes) are left alone. Items, records and studies from before they had checksums are read as they are.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from breadth.records.untrusted import reading
 DAMAGED = "is damaged (its checksum is wrong)"
 
 _PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
-_ITEMS = re.compile(rf"^(.+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
+_ITEMS = re.compile(rf"^(.+?)(?:\.([0-9a-f]{{{SUM_DIGITS}}}))?\.parquet$")
 _SEAL = b"# checksum: "
+_SUM_AT_END = re.compile(rb"[0-9a-f]{%d}\s*$" % SUM_DIGITS)
 _PART_SCHEMA = {
     "testset": pl.String,
     "item": pl.String,
@@ -140,7 +141,9 @@ class StudyStore:
         content = self.store.read("study.yaml")
         if content is None and not self.store.exists("study.yaml"):
             return None
-        text, _, last = (content or b"").rpartition(_SEAL)
+        text, seal, last = (content or b"").rpartition(_SEAL)
+        if content and not seal and not _SUM_AT_END.search(content):
+            return content.decode(errors="replace")
         if last.strip() != checksum(text).encode():
             raise InputError(
                 f"{self.folder / 'study.yaml'}: is damaged or was changed (its checksum is wrong); `breadth run` "
@@ -166,7 +169,7 @@ class StudyStore:
         """The items of a test set."""
         for key in (keys := self.item_files().get(testset, [])):
             content, match = self.store.read(key), _ITEMS.match(PurePosixPath(key).name)
-            if content is not None and match and checksum(content) == match[2]:
+            if content is not None and match and match[2] in (None, checksum(content)):
                 with reading(self.folder / key):
                     frame = pl.read_parquet(io.BytesIO(content))
                 return frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
