@@ -11,6 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from breadth import datasets as datasets
+    from breadth.advice import PowerAdvice as PowerAdvice
+    from breadth.advice import PredictionAdvice as PredictionAdvice
+    from breadth.advice import ShortForm as ShortForm
+    from breadth.advice import ShortScores as ShortScores
+    from breadth.advice import TogetherAdvice as TogetherAdvice
+    from breadth.advice import advise_items as advise_items
+    from breadth.advice import advise_power as advise_power
+    from breadth.advice import advise_score as advise_score
+    from breadth.advice import advise_testsets as advise_testsets
+    from breadth.advice import advise_together as advise_together
+    from breadth.comparison import Comparison as Comparison
+    from breadth.comparison import Ranking as Ranking
+    from breadth.comparison import compare as compare
+    from breadth.comparison import rank as rank
     from breadth.correlation import Correlation as Correlation
     from breadth.correlation import correlate as correlate
     from breadth.difficulty import DifficultySampler as DifficultySampler
@@ -44,6 +58,11 @@ __version__ = "0.1.0"
 
 #: Where every public name lives.
 _HOMES = {
+    "breadth.advice": (
+        *("PowerAdvice", "ShortForm", "ShortScores", "PredictionAdvice", "TogetherAdvice"),
+        *("advise_items", "advise_power", "advise_score", "advise_testsets", "advise_together"),
+    ),
+    "breadth.comparison": ("Comparison", "Ranking", "compare", "rank"),
     "breadth.correlation": ("Correlation", "correlate"),
     "breadth.difficulty": ("DifficultySampler", "Profile", "Sample", "difficulty_vs", "profile", "sample"),
     "breadth.errors": ("InputError",),

@@ -13,7 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from breadth import __version__
+from breadth.cli.advise import advise_app
 from breadth.cli.calibrate import ability_command, calibrate_command, levels_command
+from breadth.cli.compare import compare_command
 from breadth.cli.correlate import correlate_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
@@ -68,6 +70,9 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
         "transfer": (transfer_command, verb_class("transfer")),
         "difficulty-vs": (difficulty_vs_command, verb_class("difficulty_vs")),
     },
+    "Decide": {
+        "compare": (compare_command, verb_class("compare")),
+    },
     "Show": {
         "report": (report_command, verb_class("report")),
         "view": (view_command, verb_class("view")),
@@ -82,6 +87,7 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
 for _panel, _verbs in _VERBS.items():
     for _name, (_command, _class) in _verbs.items():
         app.command(_name, cls=_class, rich_help_panel=_panel)(_command)
+app.add_typer(advise_app, name="advise", rich_help_panel="Decide")
 app.add_typer(ls_app, name="ls", rich_help_panel="Manage")
 
 

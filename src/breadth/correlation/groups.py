@@ -20,7 +20,7 @@ FEWEST_TESTSETS = 4
 
 
 class Heterogeneity(NamedTuple):
-    """One number per pair; correlations are on the r scale, ``tau2`` on Fisher's z scale."""
+    """One number per pair; correlations are on the r scale, ``tau2`` on Fisher's z scale (:func:`summarise`)."""
 
     k: Ints
     r_mean: Floats
@@ -46,7 +46,7 @@ class Similarity(NamedTuple):
     p: Floats
 
 
-def summarise(z: Floats, variance: Floats, predict: bool = True) -> Heterogeneity:
+def summarise(z: Floats, variance: Floats, predict: bool = True, fisher: bool = True) -> Heterogeneity:
     """Summarise z [P, G] (NaN where a group has none) with sampling variances over groups.
 
     Question: what is the correlation of a pair on average over groups, and how far does it vary between
@@ -61,7 +61,8 @@ def summarise(z: Floats, variance: Floats, predict: bool = True) -> Heterogeneit
     takes tau2 as known, is too narrow. ``sign_agreement`` is the share of groups whose correlation has the sign of the
     mean. ``p_differ`` is Cochran's test that all groups have one correlation.
 
-    ``predict`` False leaves out the prediction interval, which takes most of the time.
+    ``predict`` False leaves out the prediction interval, which takes most of the time. ``fisher`` False: ``z`` is not
+    on Fisher's scale (differences of accuracy, say), and what is returned is on the scale of ``z``.
 
     Assumes that groups are a sample of the groups of interest. With two groups there is no prediction interval; with
     fewer than about five, tau2 is very uncertain.
@@ -90,16 +91,17 @@ def summarise(z: Floats, variance: Floats, predict: bool = True) -> Heterogeneit
         several = np.where(k > 1, 1.0, np.nan)
         agreement = ((np.sign(z0) == np.sign(mean)[:, None]) & known).sum(axis=1) / k
         p = special.chdtrc(k - 1, cochran)
+    back = np.tanh if fisher else np.asarray
     return Heterogeneity(
         k,
-        np.tanh(mean),
-        np.tanh(mean - half),
-        np.tanh(mean + half),
+        back(mean),
+        back(mean - half),
+        back(mean + half),
         np.where(k > 0, p_mean, np.nan),
         tau2 * several,
         tau2 / (tau2 + typical) * several,
-        np.where(k > 2, np.tanh(predict_low), np.nan),
-        np.where(k > 2, np.tanh(predict_high), np.nan),
+        np.where(k > 2, back(predict_low), np.nan),
+        np.where(k > 2, back(predict_high), np.nan),
         np.where(k > 0, agreement, np.nan),
         p * several,
     )

@@ -17,7 +17,8 @@ from breadth.records.imported import (
     write_imported,
 )
 from breadth.records.markup import cell_text, latex_table, markdown_table, plain_markdown
-from breadth.records.readers import open_study, read_answers
+from breadth.records.matrices import read_arrays
+from breadth.records.readers import UNNAMED, open_study, read_answers
 from breadth.records.runs import RunRecord
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
 from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of, item_values, score_intervals
@@ -37,6 +38,7 @@ __all__ = [
     "SCORES",
     "SHIFTS",
     "SUBJECTS",
+    "UNNAMED",
     "Imported",
     "InputError",
     "Kind",
@@ -71,6 +73,7 @@ __all__ = [
     "open_study",
     "plain_markdown",
     "read_answers",
+    "read_arrays",
     "read_imported",
     "read_table",
     "reading",

@@ -94,6 +94,8 @@ class ReportData:
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     contents: dict[Section, Content] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    #: Results that a section computed for its tables and needs again for its words, by name.
+    results: dict[str, Any] = field(default_factory=dict)
     #: What gains, correlations and transfer are computed from.
     score: Score = "accuracy"
     #: What the source is called, where it does not say itself.

@@ -10,6 +10,7 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.records import SCORES, Score, atomic_write, check_target
 from breadth.reporting.analysis import Correlations, Difficulty
 from breadth.reporting.data import ReportData, Section
+from breadth.reporting.decisions import Advice, Ranking
 from breadth.reporting.items import Items
 from breadth.reporting.methods import Methods
 from breadth.reporting.overview import Overview, Training
@@ -21,7 +22,9 @@ Format = Literal["html", "md", "json"]
 RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
 
 #: Sections in the order of the page.
-SECTIONS: list[Section] = [Overview(), Training(), Correlations(), Difficulty(), Items(), Truth(), Methods()]
+SECTIONS: list[Section] = [
+    Overview(), Ranking(), Training(), Correlations(), Difficulty(), Advice(), Items(), Truth(), Methods(),
+]  # fmt: skip
 
 
 def register_section(section: Section, before: str | None = None) -> None:

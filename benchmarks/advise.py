@@ -1,0 +1,236 @@
+"""``advise`` on real data: short forms, test sets that were not evaluated, models together, power.
+
+``python benchmarks/advise.py short|gsm8k|testsets|together|power [--sets choose|confirm]``; data in ../shared/data or
+``BREADTH_SHARED_DATA``. Rules were chosen on the sets CHOOSE alone, then fixed, then run on CONFIRM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from breadth.advice import Predictor, paired_items, read_scores, route, route_gain, vote, vote_gain
+from breadth.advice.combining import best_first, make_folds, routed
+from breadth.advice.short_form import Trial, fit_ridge, random_split, strong_split, try_short_form
+from breadth.comparison import exact_p
+from breadth.comparison.paired import EXACT
+from breadth.irt import cut_levels
+
+DATA = Path(os.environ.get("BREADTH_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+CHOOSE = ("arc_challenge", "bigcodebench", "med_qa", "rte", "musr")
+CONFIRM = ("ifeval", "openllm_math", "legalbench", "sst2", "gsm8k_leaderboard")
+
+
+def matrices(names: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    """Complete matrices of answers; of the GSM8K leaderboard, 400 random models without gaps."""
+    for name in names:
+        matrix = np.load(DATA / "responses" / f"{name}.npz", allow_pickle=False)["R"]
+        matrix = matrix[(matrix >= 0).all(axis=1)]
+        if len(matrix) > 1000:
+            matrix = matrix[np.random.default_rng(0).permutation(len(matrix))[:400]]
+        yield name, matrix
+
+
+def figures(trials: list[Trial]) -> tuple[float, float, float, float]:
+    """RMSE of the rule and of the stratified mean in points, coverage, share of models with the assisted estimate."""
+    error, plain, covered, used = (np.concatenate(part) for part in zip(*trials, strict=True))
+    return (*(100 * float(np.sqrt((e**2).mean())) for e in (error, plain)), float(covered.mean()), float(used.mean()))
+
+
+def short(names: tuple[str, ...], repeats: int = 20) -> None:
+    """Error and coverage of short forms on random and strong splits."""
+    rows = []
+    for name, matrix in matrices(names):
+        for kind in ("random", "strong"):
+            for k in (50, 100):
+                splits = [
+                    random_split(len(matrix), seed) if kind == "random" else strong_split(matrix.mean(axis=1))
+                    for seed in range(repeats)
+                ]
+                everything = np.zeros(matrix.shape[1], dtype=np.intp)
+                trials = [try_short_form(matrix, everything, k, *split, seed) for seed, split in enumerate(splits)]
+                rows.append((name, kind, k, *figures(trials)))
+                print(
+                    "{} {} k={}: RMSE {:.2f}, stratified mean {:.2f}, coverage {:.3f}, assisted {:.2f}".format(
+                        *rows[-1]
+                    ),
+                    flush=True,
+                )
+    frame = pl.DataFrame(rows, schema=["set", "split", "k", "rmse", "plain", "coverage", "assisted"], orient="row")
+    print(
+        frame.group_by("split", "k", maintain_order=True).agg(
+            (pl.col("rmse").mean() / pl.col("plain").mean()).alias("ratio"), pl.col("rmse", "plain", "coverage").mean(),
+            pl.col("coverage").min().alias("worst"),
+        )
+    )  # fmt: skip
+
+
+def gsm8k(repeats: int = 10, k: int = 100) -> None:
+    """Short forms of GSM8K: learn from older models and score newer ones; learn from other families."""
+    stored = np.load(DATA / "responses" / "gsm8k_leaderboard.npz", allow_pickle=False)
+    known = pl.read_csv(
+        DATA / "responses" / "gsm8k_leaderboard_models.csv", infer_schema_length=None, null_values="nan"
+    )
+    frame = (
+        pl.DataFrame({"model": stored["models"]}).with_row_index("row").join(known, on="model").sort("date", "model")
+    )
+    matrix = stored["R"][frame["row"].to_numpy()]
+    frame = frame.with_columns(complete=pl.Series((matrix >= 0).all(axis=1)))
+    matrix, frame = matrix[frame["complete"].to_numpy()], frame.filter("complete")
+    everything = np.zeros(matrix.shape[1], dtype=np.intp)
+    order, cut = np.arange(len(matrix)), int(0.7 * len(matrix))
+    splits = {"newer models": (order[:cut], order[cut:])}
+    families = frame["architecture"].value_counts(sort=True)["architecture"].head(4).to_list()
+    for family in families:
+        own = (frame["architecture"] == family).fill_null(False).to_numpy()
+        splits[f"family {family}"] = (order[~own], order[own])
+    rows = []
+    for name, (learn, test) in splits.items():
+        trials = []
+        for seed in range(repeats):
+            some = np.random.default_rng(seed).permutation(learn)[:600]
+            trials.append(try_short_form(matrix, everything, k, some, test, seed))
+        rows.append((name, *figures(trials)))
+        print("{} RMSE {:.2f}, stratified mean {:.2f}, coverage {:.3f}, assisted {:.2f}".format(*rows[-1]), flush=True)
+    print("mean over families:", np.mean([row[1:] for row in rows[1:]], axis=0).round(3))
+
+
+TABLES = {"open_llm_leaderboard_v1": "date", "open_llm_leaderboard_v2": "submitted", "base_models_observational": None}
+
+
+def plain_ridge(known: np.ndarray, targets: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The trial's way: ridge regression on standardised scores, leave-one-out intervals, nothing refused."""
+    centre, scale = known.mean(axis=0), known.std(axis=0)
+    ones = np.ones((len(known), 1))
+    fits = [fit_ridge((known - centre) / scale, ones, target) for target in targets.T]
+    score = np.stack([(new - centre) / scale @ fit.penalised + fit.free[0] for fit in fits], axis=1)
+    return score, np.array([np.quantile(np.abs(fit.residual), 0.95) for fit in fits])
+
+
+def testsets() -> None:
+    """Every test set predicted from all others: random, forward in time, and strong splits."""
+    for name, date in TABLES.items():
+        table = read_scores(DATA / "scores" / f"{name}.csv", date, None)
+        scores = table.scores[~np.isnan(table.scores).any(axis=1)]
+        models, sets = scores.shape
+        splits = {
+            "random": [random_split(models, seed) for seed in range(5)],
+            "strong": [strong_split(scores.mean(axis=1))],
+        }
+        if table.dated:
+            splits["forward"] = [(np.arange(int(0.7 * models)), np.arange(int(0.7 * models), models))]
+        for kind, parts in splits.items():
+            own: list[np.ndarray] = [np.empty(0)] * 4
+            for part, test in parts:
+                learn = np.sort(part)
+                for j in range(sets):
+                    others = [k for k in range(sets) if k != j]
+                    truth = scores[test, j]
+                    one = Predictor.of(scores[np.ix_(learn, others)], scores[np.ix_(learn, [j])], table.dated)
+                    ours = one.predict(scores[np.ix_(test, others)])
+                    ridge, reach = plain_ridge(
+                        scores[np.ix_(learn, others)], scores[np.ix_(learn, [j])], scores[np.ix_(test, others)]
+                    )
+                    covered = (ours.low[:, 0] <= truth) & (truth <= ours.high[:, 0])
+                    rows = (
+                        ours.score[:, 0] - truth,
+                        ridge[:, 0] - truth,
+                        ours.inside,
+                        covered,
+                        np.abs(ridge[:, 0] - truth) <= reach,
+                    )
+                    own = [
+                        np.append(a, b) for a, b in zip(own if len(own) == 5 else [np.empty(0)] * 5, rows, strict=True)
+                    ]
+            error, peer, inside, covered, peer_covered = own
+            keep = inside.astype(bool)
+            answered = f"answered {keep.mean():.2f}: RMSE {root(error[keep])}, ridge {root(peer[keep])}"
+            share = f"{covered[keep].mean():.3f}" if keep.any() else "-"
+            whole = f"all models: {root(error)}, ridge {root(peer)}, its coverage {peer_covered.mean():.3f}"
+            print(f"{name} {kind}: {answered}, coverage {share}; {whole}", flush=True)
+
+
+def root(error: np.ndarray) -> str:
+    """Root mean square, or a dash."""
+    return f"{np.sqrt((error**2).mean()):.2f}" if len(error) else "-"
+
+
+def together(names: tuple[str, ...], repeats: int = 24) -> None:
+    """Honest gains from half of the items against what the other half shows."""
+    rows: dict[str, list[tuple[float, float, float]]] = {}
+    for name, matrix in matrices(names):
+        own: dict[str, list[tuple[float, float, float]]] = {}
+        answers = matrix.astype(float)
+        level = cut_levels(-answers.mean(axis=0), 5)
+        for seed in range(repeats):
+            half = np.random.default_rng(seed).permutation(answers.shape[1])
+            first, second = half[: len(half) // 2], half[len(half) // 2 :]
+            seen, new = answers[:, first], answers[:, second]
+            folds = make_folds(len(first), None, 2, seed)
+            single = new[int(best_first(seen)[0])].mean()
+            for key, gain in (
+                ("best triple", vote_gain(seen, folds, 3, True)),
+                ("top 3", vote_gain(seen, folds, 3, False)),
+                ("top 5", vote_gain(seen, folds, 5, False)),
+            ):
+                own.setdefault(key, []).append(
+                    (gain.naive, gain.honest, float(vote(new, gain.members).mean() - single))
+                )
+            gain = route_gain(seen, folds, level[first])
+            chosen, base = route(seen, level[first]), int(best_first(seen)[0])
+            own.setdefault("route by level", []).append(
+                (gain.naive, gain.honest, float(routed(new, level[second], chosen, base).mean() - single))
+            )
+        for key, values in own.items():
+            rows.setdefault(key, []).append(tuple(100 * np.mean(values, axis=0)))
+        print(
+            name, {key: np.round(100 * np.mean(values, axis=0), 2).tolist() for key, values in own.items()}, flush=True
+        )
+    for key, values in rows.items():
+        naive, honest, real = np.array(values).T
+        off = honest - real
+        print(f"{key}: naive {naive.mean():+.2f}, honest {honest.mean():+.2f}, realised {real.mean():+.2f}")
+        print(f"    honest minus realised: mean {off.mean():+.2f}, mean absolute {np.abs(off).mean():.2f}")
+
+
+def power(names: tuple[str, ...], pairs: int = 200, draws: int = 100) -> None:
+    """Share of samples of the planned size, drawn from real pairs, in which ``compare`` finds the difference."""
+    generator = np.random.default_rng(0)
+    for name, matrix in matrices(names):
+        found, planned = [], []
+        while len(planned) < pairs:
+            one, two = matrix[generator.choice(len(matrix), 2, replace=False)].astype(float)
+            gap = two - one
+            difference = abs(gap.mean())
+            if not 0.02 <= difference <= 0.15:
+                continue
+            n = int(np.ceil(paired_items((gap**2).mean(), difference)))
+            counts = generator.multinomial(n, [(gap < 0).mean(), (gap > 0).mean(), (gap == 0).mean()], draws)
+            for behind, ahead, _ in counts:
+                mean, se = (
+                    (ahead - behind) / n,
+                    np.sqrt((ahead + behind) / n - ((ahead - behind) / n) ** 2) / np.sqrt(n - 1),
+                )
+                p = exact_p(int(behind), int(ahead)) if behind + ahead <= EXACT else 2 * stats.norm.sf(abs(mean) / se)
+                found.append(p < 0.05)
+            planned.append(n)
+        print(f"{name}: realised power {np.mean(found):.3f}, items {np.median(planned):.0f} (median)", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what")
+    parser.add_argument("--sets", choices=("choose", "confirm"), default="choose")
+    given = parser.parse_args()
+    sets = CHOOSE if given.sets == "choose" else CONFIRM
+    runs: dict[str, Callable[[], None]] = {
+        "short": lambda: short(sets), "gsm8k": gsm8k, "testsets": testsets,
+        "together": lambda: together(sets), "power": lambda: power(sets),
+    }  # fmt: skip
+    runs[given.what]()

@@ -1,0 +1,55 @@
+"""What to do next: how many items and seeds, which items, which test sets, which models together.
+
+The numeric cores (``power``, ``short_form``, ``prediction``, ``combining``), the five functions of ``breadth advise``
+with their results, words, terminal tables and figures. Imports ``comparison``, ``irt``, ``records`` and ``results``.
+"""
+
+from breadth.advice.combining import Gain, route, route_gain, vote, vote_gain
+from breadth.advice.item_words import errors_table, scores_table, short_form_verdict
+from breadth.advice.items import ShortForm, ShortScores, advise_items, advise_score
+from breadth.advice.power import PowerAdvice, advise_power, paired_items, unpaired_items
+from breadth.advice.power_words import plan_table, power_verdict
+from breadth.advice.prediction import Predictor, choose_sets
+from breadth.advice.short_form import Scorer, plain_estimate, random_split, strong_split, try_short_form
+from breadth.advice.testset_words import prediction_verdict, predictions_table, steps_table
+from breadth.advice.testsets import PredictionAdvice, advise_testsets, read_scores
+from breadth.advice.together import TogetherAdvice, advise_together
+from breadth.advice.together_words import gains_table, together_verdict
+
+__all__ = [
+    "Gain",
+    "PowerAdvice",
+    "PredictionAdvice",
+    "Predictor",
+    "Scorer",
+    "ShortForm",
+    "ShortScores",
+    "TogetherAdvice",
+    "advise_items",
+    "advise_power",
+    "advise_score",
+    "advise_testsets",
+    "advise_together",
+    "choose_sets",
+    "errors_table",
+    "gains_table",
+    "paired_items",
+    "plain_estimate",
+    "plan_table",
+    "power_verdict",
+    "prediction_verdict",
+    "predictions_table",
+    "random_split",
+    "read_scores",
+    "route",
+    "route_gain",
+    "scores_table",
+    "short_form_verdict",
+    "steps_table",
+    "strong_split",
+    "together_verdict",
+    "try_short_form",
+    "unpaired_items",
+    "vote",
+    "vote_gain",
+]  # fmt: skip

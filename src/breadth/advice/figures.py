@@ -1,0 +1,172 @@
+"""Figures of advice: items against difference, expected errors, estimated scores, test sets, gains."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from breadth.results import Figure
+from breadth.results.figures import Spec, nominal, tooltip
+
+#: Models that a figure of scores shows.
+MOST_SHOWN = 60
+
+#: A dot; its colour says what it stands for.
+DOT: Spec = {"type": "point", "filled": True, "opacity": 1, "size": 55, "stroke": "@ink"}
+
+
+def power_figure(difference: float, table: str = "curve") -> Figure:
+    """Items that a difference takes, paired and unpaired, on log scales; the dashed line is the one asked for."""
+    x = {
+        "field": "difference",
+        "type": "quantitative",
+        "scale": {"type": "log"},
+        "axis": {"title": "difference of accuracy", "format": "~%"},
+    }
+    y = {"field": "items", "type": "quantitative", "scale": {"type": "log"}, "axis": {"title": "items", "format": "~s"}}
+    kind = {
+        "field": "kind",
+        "type": "nominal",
+        "legend": {"orient": "top", "title": None},
+        "scale": {"domain": ["paired", "unpaired"], "range": [[1, 0], [5, 4]]},
+    }
+    tips = tooltip(("kind", "items"), ("difference", "difference", ".1%"), ("items", "number", ",.0f"))
+    spec: Spec = {
+        "data": {"name": table}, "width": "container", "height": 240, "usermeta": {"most": 520},
+        "transform": [
+            {"fold": ["items_paired", "items_unpaired"], "as": ["key", "items"]},
+            {"calculate": "datum.key == 'items_paired' ? 'paired' : 'unpaired'", "as": "kind"},
+        ],
+        "layer": [
+            {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": difference}}},
+            {
+                "mark": {"type": "line", "color": "@ink", "strokeWidth": 2},
+                "encoding": {"x": x, "y": y, "strokeDash": kind, "tooltip": tips},
+            },
+        ],
+    }  # fmt: skip
+    caption = (
+        "Items for 80% power, answered by both models (paired) or different ones for each (unpaired), one run each."
+    )
+    return Figure("power", "Items needed", caption, spec, table)
+
+
+def _bars(table: str, y: Spec, x: str, title: str, tips: list[Spec], height: int = 24) -> Spec:
+    axis = {"title": title, "format": "~%"}
+    return {
+        "data": {"name": table}, "width": "container", "height": {"step": height}, "usermeta": {"most": 560},
+        "mark": {"type": "bar", "color": "@muted", "height": height // 2},
+        "encoding": {"y": y, "x": {"field": x, "type": "quantitative", "axis": axis}, "tooltip": tips},
+    }  # fmt: skip
+
+
+def errors_figure(table: str = "errors") -> Figure:
+    """Expected error on models like these and on stronger ones."""
+    tips = tooltip(
+        ("models", "models"), ("rmse", "RMSE", ".1%"), ("plain_rmse", "plain", ".1%"), ("coverage", "coverage", ".0%")
+    )
+    spec = _bars(table, nominal("models", ["like these", "stronger"]), "rmse", "root mean squared error", tips)
+    caption = "Error of full scores estimated from the short form, on models that it was not made with."
+    return Figure("short_form", "Expected error of the short form", caption, spec, table)
+
+
+def scores_figure(scores: pl.DataFrame, table: str = "scores") -> Figure:
+    """Estimated scores with their intervals; filled where reference models helped."""
+    shown = scores.sort("score", descending=True)["subject"].to_list()[:MOST_SHOWN]
+    tips = tooltip(
+        ("subject", "model"),
+        ("score", "score", ".1%"),
+        ("ci_low", "from", ".1%"),
+        ("ci_high", "to", ".1%"),
+        ("estimate", "estimate"),
+    )
+    x = {
+        "field": "score",
+        "type": "quantitative",
+        "scale": {"zero": False},
+        "axis": {"title": "estimated score", "format": ".0%"},
+    }
+    spec: Spec = {
+        "data": {"name": table}, "width": "container", "height": {"step": 18}, "usermeta": {"most": 620},
+        "encoding": {"y": nominal("subject", shown, labelLimit=220)},
+        "layer": [
+            {
+                "mark": {"type": "rule", "color": "@muted"},
+                "encoding": {"x": {**x, "field": "ci_low"}, "x2": {"field": "ci_high"}, "tooltip": tips},
+            },
+            *(
+                {
+                    "transform": [{"filter": f"datum.estimate == '{kind}'"}],
+                    "mark": DOT | {"color": colour},
+                    "encoding": {"x": x, "tooltip": tips},
+                }
+                for kind, colour in (("assisted", "@ink"), ("plain", "@paper"))
+            ),
+        ],
+    }  # fmt: skip
+    if scores.height > MOST_SHOWN:
+        spec["transform"] = [{"filter": {"field": "subject", "oneOf": shown}}]
+    caption = "95% intervals. Filled: reference models helped; hollow: the plain estimate."
+    return Figure("short_scores", "Full scores from the short form", caption, spec, table)
+
+
+def steps_figure(steps: pl.DataFrame, error: float, table: str = "steps") -> Figure:
+    """Error of predicting the other test sets, by how many are known; the dashed line is the error asked for."""
+    tips = tooltip(
+        ("testset", "added"), ("rmse", "RMSE", ".1f"), ("worst_testset", "worst"), ("worst", "its RMSE", ".1f")
+    )
+    x = {"field": "n", "type": "ordinal", "axis": {"title": "test sets evaluated", "labelAngle": 0}}
+    y = {"field": "rmse", "type": "quantitative", "axis": {"title": "error of the others (points)"}}
+    spec: Spec = {
+        "data": {"name": table}, "width": "container", "height": 220, "usermeta": {"most": 520},
+        "layer": [
+            {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"y": {"datum": error}}},
+            {
+                "mark": {"type": "line", "color": "@ink", "point": {"color": "@ink", "filled": True}},
+                "encoding": {"x": x, "y": y, "tooltip": tips},
+            },
+            {
+                "mark": {"type": "text", "dy": -10, "fontSize": 10},
+                "encoding": {"x": x, "y": y, "text": {"field": "testset"}},
+            },
+        ],
+    }  # fmt: skip
+    caption = f"Test sets in the order in which they are best added, from left ({steps['testset'][0]}) to right."
+    return Figure("testsets", "How many test sets are enough", caption, spec, table)
+
+
+def gains_figure(gains: pl.DataFrame, table: str = "gains") -> Figure:
+    """Naive gains (hollow) and honest ones with their intervals (filled)."""
+    order = [name for name in gains["combination"] if name != "oracle"]
+    tips = tooltip(
+        ("combination", "combination"),
+        ("naive", "naive", "+.1%"),
+        ("honest", "honest", "+.1%"),
+        ("ci_low", "from", "+.1%"),
+        ("ci_high", "to", "+.1%"),
+    )
+    labels = "datum.value ? format(datum.value, '+.1%') : '0'"
+    x: Spec = {
+        "field": "honest",
+        "type": "quantitative",
+        "axis": {"title": "gain over the best model", "labelExpr": labels},
+    }
+    y = nominal("combination", order)
+    spec: Spec = {
+        "data": {"name": table}, "width": "container", "height": {"step": 22}, "usermeta": {"most": 560},
+        "transform": [{"filter": "datum.combination != 'oracle'"}],
+        "layer": [
+            {"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": {"x": {"datum": 0}}},
+            {
+                "mark": {"type": "rule", "color": "@ink"},
+                "encoding": {"x": {**x, "field": "ci_low"}, "x2": {"field": "ci_high"}, "y": y, "tooltip": tips},
+            },
+            *(
+                {"mark": DOT | {"color": colour}, "encoding": {"x": {**x, "field": field}, "y": y, "tooltip": tips}}
+                for field, colour in (("naive", "@paper"), ("honest", "@ink"))
+            ),
+        ],
+    }  # fmt: skip
+    caption = (
+        "Filled: gain on items that nothing was chosen on, with 95% intervals. Hollow: what the data seem to show."
+    )
+    return Figure("together", "Models together", caption, spec, table)

@@ -1,0 +1,251 @@
+"""``advise items`` and ``advise score``: a short form of a test, and full scores from answers to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from breadth.advice.references import References, load_short_form, reference_models, save_short_form
+from breadth.advice.short_form import (
+    Indices,
+    Scorer,
+    draw_items,
+    make_strata,
+    random_split,
+    strong_split,
+    try_short_form,
+)
+from breadth.errors import InputError, listed
+from breadth.records import open_study
+from breadth.results import Result, Verdict, as_chart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Splits of the models on which a short form is tried, of either kind.
+SPLITS = 8
+
+#: Fewest items of a short form: with fewer, intervals are too wide to be of use.
+FEWEST_ITEMS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ShortForm(Result):
+    """Items that stand for all, and how wrong scores from them are.
+
+    ``items``: ``item, testset, p_correct, stratum, weight``, a row per chosen item. ``errors``: ``models`` (like these,
+    or stronger), ``rmse``, ``plain_rmse``, ``coverage``, ``assisted``, ``n_models``: errors of full scores estimated
+    from short forms of this size, on models that the short form was not made with.
+    """
+
+    items: pl.DataFrame
+    errors: pl.DataFrame
+    references: References
+    strata: Indices
+    chosen: Indices
+    warnings: tuple[str, ...] = ()
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The items, and the expected errors."""
+        return {"items": self.items, "errors": self.errors}
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the file to score with (NPZ): the short form and the answers of the reference models."""
+        inside = np.zeros(len(self.strata), dtype=np.bool_)
+        inside[self.chosen] = True
+        return save_short_form(path, self.references, self.strata, inside)
+
+    def verdict(self) -> Verdict:
+        """Can these items stand for all? See :func:`breadth.advice.short_form_verdict`."""
+        from breadth.advice.item_words import short_form_verdict
+
+        return short_form_verdict(self)
+
+    def details(self) -> str:
+        """How the items were drawn, and how errors were measured."""
+        from breadth.advice.item_words import short_form_details
+
+        return short_form_details(self)
+
+    def figure(self) -> alt.TopLevelMixin:
+        """Expected error on models like these and on stronger ones."""
+        from breadth.advice.figures import errors_figure
+
+        return as_chart(errors_figure(), tables={"errors": self.errors})
+
+
+def advise_items(
+    responses: Any, *, k: int = 100, seed: int = 0, progress: Callable[[int, int], None] | None = None
+) -> ShortForm:
+    """Choose k items that stand for all: a random sample, stratified by test set and difficulty.
+
+    The expected error is measured on your own data. Again and again, a short form is made from some of the models and
+    the full scores of others are estimated with it: of a random quarter (models like these), and of the strongest
+    30 % from the weaker half (models stronger than all that are known).
+
+    Do not use it to compare two models that are closer than the error, or to choose the best of many: evaluate those
+    in full. Clever choices of items (most informative, adaptive) are more accurate only on models like the known ones,
+    and badly wrong on stronger ones.
+
+    Parameters
+    ----------
+    responses
+        Anything :func:`breadth.open` takes, with at least 20 models that answered the same items, right or wrong.
+    k
+        Number of items.
+    seed
+        Seeds the sample.
+    progress
+        Called with the number of trials done and their total.
+
+    Examples
+    --------
+    >>> import breadth
+    >>> from breadth.datasets import simulate_answers
+    >>> form = breadth.advise_items(simulate_answers(60, 300).matrix, k=50)
+    >>> form.items.height
+    50
+    """
+    known = reference_models(open_study(responses))
+    models, size = known.matrix.shape
+    if not FEWEST_ITEMS <= k <= size // 2:
+        raise InputError(f"-k is {k}; choose from {FEWEST_ITEMS} to {size // 2}, half of the {size:,} items")
+    scores = known.matrix.mean(axis=1, dtype=np.float64)
+    if scores.std() < 1e-9:
+        raise InputError("all reference models have the same score, so nothing can be learnt from them")
+    rows = []
+    for number, name in enumerate(("like these", "stronger")):
+        trials = []
+        for repeat in range(SPLITS):
+            learn, test = strong_split(scores) if number else random_split(models, seed + repeat)
+            trials.append(try_short_form(known.matrix, known.testset, k, learn, test, seed + repeat))
+            if progress is not None:
+                progress(number * SPLITS + repeat + 1, 2 * SPLITS)
+        error, plain, covered, used = (np.concatenate(part) for part in zip(*trials, strict=True))
+        root = (float(np.sqrt((values**2).mean())) for values in (error, plain))
+        rows.append((name, *root, float(covered.mean()), float(used.mean()), len(error)))
+    share = known.matrix.mean(axis=0, dtype=np.float64)
+    strata = make_strata(share, known.testset, k)
+    chosen = draw_items(strata, k, seed)
+    weight = np.bincount(strata) / np.bincount(strata[chosen]) / size
+    items = pl.DataFrame(
+        {
+            "item": [known.items[j] for j in chosen],
+            "testset": [known.testsets[j] for j in chosen],
+            "p_correct": share[chosen],
+            "stratum": strata[chosen],
+            "weight": weight[strata[chosen]],
+        }
+    )
+    names = ["models", "rmse", "plain_rmse", "coverage", "assisted", "n_models"]
+    errors = pl.DataFrame(rows, schema=names, orient="row")
+    return ShortForm(items, errors, known, strata, chosen, known.warnings)
+
+
+@dataclass(frozen=True)
+class ShortScores(Result):
+    """Full scores estimated from a short form.
+
+    ``scores``: ``subject, score, ci_low, ci_high, estimate`` (assisted or plain), ``plain, plain_low, plain_high,
+    assisted, assisted_low, assisted_high, predicts, in_range, agrees``; the last three are the checks that the assisted
+    estimate must pass.
+    """
+
+    scores: pl.DataFrame
+    n_items: int
+    n_all: int
+    r2: float
+    warnings: tuple[str, ...] = ()
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The scores."""
+        return {"scores": self.scores}
+
+    def details(self) -> str:
+        """Which estimate was used, and which checks passed."""
+        from breadth.advice.item_words import score_details
+
+        return score_details(self)
+
+    def figure(self) -> alt.TopLevelMixin:
+        """Estimated scores with their intervals."""
+        from breadth.advice.figures import scores_figure
+
+        return as_chart(scores_figure(self.scores), tables={"scores": self.scores})
+
+
+def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> ShortScores:
+    """Estimate full scores from answers to a short form, with 95 % intervals.
+
+    The plain estimate, the mean of the strata, holds whatever the models are. The assisted one learns from reference
+    models and is used only where its checks pass: see :class:`breadth.advice.Scorer`.
+
+    Do not use it with items that were not drawn for the short form, or for models that were trained on them.
+
+    Parameters
+    ----------
+    short
+        A short form, or the file that ``breadth advise items`` wrote.
+    responses
+        Answers of the models to score: anything :func:`breadth.open` takes. Other items are ignored.
+
+    Examples
+    --------
+    >>> import breadth
+    >>> from breadth.datasets import simulate_answers
+    >>> answers = simulate_answers(80, 300).matrix
+    >>> form = breadth.advise_items(answers[:60], k=50)
+    >>> breadth.advise_score(form, answers[60:]).scores.height
+    20
+    """
+    if isinstance(short, ShortForm):
+        known, strata, chosen = short.references, short.strata, short.chosen
+    else:
+        known, strata, chosen = load_short_form(short)
+    study = open_study(responses)
+    wanted = [known.items[j] for j in chosen]
+    place = {name: j for j, name in enumerate(study.item_names)}
+    if missing := [name for name in wanted if name not in place]:
+        extra = [name for name in study.item_names if name not in set(wanted)]
+        other = f"; it has {len(extra):,} others ({listed(extra, 3)})" if extra else ""
+        raise InputError(
+            f"{study.name}: lacks {len(missing)} of the {len(wanted)} items of the short form: {listed(missing, 5)}"
+            f"{other}. A short form is scored with exactly its own items"
+        )
+    columns = [place[name] for name in wanted]
+    if study.matrix.dtype != np.int8:
+        raise InputError(f"{study.name}: answers are shares; a short form is scored with right and wrong answers")
+    complete = np.asarray(study.answered[:, columns].all(axis=1))
+    if not complete.any():
+        raise InputError(f"{study.name}: no subject answered all {len(wanted)} items of the short form")
+    warnings = list(study.warnings)
+    if not complete.all():
+        left = listed([name for name, full in zip(study.subject_names, complete, strict=True) if not full], 3)
+        warnings.append(f"{int((~complete).sum())} subjects that did not answer all items are left out: {left}")
+    scorer = Scorer.of(known.matrix, chosen, strata)
+    estimate = scorer.score(study.matrix[complete][:, columns])
+    frame = pl.DataFrame(
+        {
+            "subject": [name for name, full in zip(study.subject_names, complete, strict=True) if full],
+            "score": estimate.score,
+            "ci_low": estimate.low,
+            "ci_high": estimate.high,
+            "estimate": np.where(estimate.used, "assisted", "plain"),
+            "plain": estimate.plain.mean,
+            "plain_low": estimate.plain.low,
+            "plain_high": estimate.plain.high,
+            "assisted": estimate.assisted,
+            "assisted_low": estimate.assisted_low,
+            "assisted_high": estimate.assisted_high,
+            "predicts": estimate.predicts,
+            "in_range": estimate.in_range,
+            "agrees": estimate.agrees,
+        }
+    )
+    return ShortScores(frame, len(chosen), len(strata), scorer.r2, tuple(warnings))

@@ -1,0 +1,261 @@
+"""``advise power``: how many items, seeds and checkpoints a difference takes, judged by the data that there are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy import special
+
+from breadth.comparison import Group, final_groups, group_answers, item_clusters, mean_spread, named_groups, run_spread
+from breadth.errors import InputError, listed
+from breadth.inference import NORMAL, Floats
+from breadth.records import Study, open_study
+from breadth.results import POWER, SEEN, Result, Verdict, as_chart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Pairs of models whose disagreement is looked at, and how close they must be in accuracy if there are enough such.
+MOST_PAIRS, CLOSE, FEWEST_CLOSE = 500, 0.05, 5
+
+#: Numbers of seeds, and of checkpoints to average, that the plan lists.
+SEEDS, CHECKPOINTS = (1, 2, 3, 5, 10, 20), (1, 3, 5)
+
+#: Differences that the figure shows.
+DIFFERENCES = tuple(np.round(np.geomspace(0.005, 0.2, 40), 5))
+
+#: Checkpoints of a run from which their noise is estimated.
+FEWEST_CHECKPOINTS = 6
+
+
+def paired_items(disagreement: float, difference: float) -> float:
+    """Items that a paired comparison takes to see a difference with 80 % power, at 5 % two-sided.
+
+    n = (1.96 sqrt(q) + 0.84 sqrt(q - d^2))^2 / d^2 + 1 / d (Miettinen 1968), where q is the share of items on which
+    exactly one of the two models is right; 1 / d makes up for the exact test, which counts whole items. Assumes
+    independent items and single runs.
+
+    >>> round(paired_items(0.25, 0.02))
+    4953
+    """
+    left = max(disagreement - difference**2, 0.0)
+    return float((NORMAL * np.sqrt(disagreement) + POWER * np.sqrt(left)) ** 2 / difference**2 + 1 / difference)
+
+
+def unpaired_items(accuracy: float, difference: float) -> float:
+    """Items that each of two models takes if they answer different items: two shares, 80 % power, 5 % two-sided."""
+    one, two = np.clip([accuracy - difference / 2, accuracy + difference / 2], 0, 1)
+    middle = (one + two) / 2
+    spread = NORMAL * np.sqrt(2 * middle * (1 - middle)) + POWER * np.sqrt(one * (1 - one) + two * (1 - two))
+    return float(spread**2 / difference**2)
+
+
+class Noise(NamedTuple):
+    """What a comparison has to see through.
+
+    ``disagreement``: share of items on which exactly one of two models is right, median over pairs, with its 10 % and
+    90 % quantiles. ``design``: how much clusters multiply the variance by. ``run``: variance of accuracy between runs;
+    NaN if no model has several. ``checkpoint``: variance of accuracy between neighbouring checkpoints; NaN if unknown.
+    """
+
+    disagreement: float
+    low: float
+    high: float
+    accuracy: float
+    design: float
+    run: float
+    checkpoint: float
+
+
+@dataclass(frozen=True)
+class PowerAdvice(Result):
+    """What a difference takes.
+
+    ``plan``: ``seeds, checkpoints, items_paired, items_unpaired``, null where no number of items suffices. ``noise``:
+    what was estimated from the data. ``curve``: ``difference, items_paired, items_unpaired`` for one seed.
+    ``wrong_sign``: the chance that the data there are show a difference of this size with the wrong sign, and
+    ``power`` the chance that they show it at all.
+    """
+
+    plan: pl.DataFrame
+    noise: pl.DataFrame
+    curve: pl.DataFrame
+    difference: float
+    n_items: int
+    n_runs: int
+    wrong_sign: float
+    power: float
+    warnings: tuple[str, ...] = ()
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The plan, the noise it rests on, and items by difference."""
+        return {"plan": self.plan, "noise": self.noise, "curve": self.curve}
+
+    def verdict(self) -> Verdict:
+        """Is there enough to see the difference? See :func:`breadth.advice.power_verdict`."""
+        from breadth.advice.power_words import power_verdict
+
+        return power_verdict(self)
+
+    def details(self) -> str:
+        """Where the numbers come from."""
+        from breadth.advice.power_words import power_details
+
+        return power_details(self)
+
+    def figure(self) -> alt.TopLevelMixin:
+        """Items against difference, paired and unpaired."""
+        from breadth.advice.figures import power_figure
+
+        return as_chart(power_figure(self.difference), tables={"curve": self.curve})
+
+
+def advise_power(
+    responses: Any,
+    *subjects: str,
+    difference: float = 0.02,
+    seeds: bool = False,
+    cluster: str | None = None,
+) -> PowerAdvice:
+    """How many items, seeds and checkpoints does it take to see a difference with 80 % power?
+
+    Parameters
+    ----------
+    responses
+        Anything :func:`breadth.open` takes, with at least two models.
+    *subjects
+        Models to plan for; by default all pairs that are close to each other in accuracy.
+    difference
+        The difference of accuracy to see, 0.02 for two points.
+    seeds
+        Insist on the spread between seeds: an error if no model has several runs.
+    cluster
+        Column of the items that says which of them belong together.
+
+    Notes
+    -----
+    Items: :func:`breadth.advice.paired_items` with the disagreement of the data's own pairs, times the design effect of
+    clusters. With several runs per model, their variance is added to that of the items, so no number of items makes up
+    for too few seeds. Checkpoints: noise between neighbouring checkpoints of a run, from second differences over the
+    later half of training; averaging the last ones removes its part of the variance between runs.
+
+    Do not use it to justify a sample after the fact, or where models will disagree much more than those in the data.
+
+    Examples
+    --------
+    >>> import breadth, numpy as np
+    >>> answers = np.random.default_rng(0).random((4, 2000)) < 0.7
+    >>> result = breadth.advise_power(answers, difference=0.05)
+    >>> 1200 < result.plan["items_paired"][0] < 1400
+    True
+    """
+    if not 0 < difference < 1:
+        raise InputError(f"--difference is {difference:g}; choose a share between 0 and 1, 0.02 for two points")
+    study = open_study(responses)
+    groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
+    if len(groups) < 2:
+        known = listed(study.subject_names, 3)
+        raise InputError(f"{study.name}: planning a comparison takes answers of at least two models; it has {known}")
+    several = [group for group in groups if len(group.rows) > 1]
+    if seeds and not several:
+        raise InputError(
+            f"{study.name}: every model has one run, so nothing is known about seeds; add runs that differ in `seed` "
+            "alone, or leave out --seeds"
+        )
+    noise = measure_noise(study, groups, item_clusters(study, cluster))
+    runs = min(len(group.rows) for group in groups)
+    items = int(np.median([study.answered[list(group.rows)].all(axis=0).sum() for group in groups]))
+    run_variance = 0.0 if np.isnan(noise.run) else noise.run
+    error = np.sqrt(noise.disagreement * noise.design / items + 2 * run_variance / runs)
+    if not several:
+        warnings.append("every model has one run: the plan does not count how much training runs vary")
+    return PowerAdvice(
+        plan_frame(noise, difference, bool(several)),
+        pl.DataFrame([noise._asdict()]).fill_nan(None),
+        pl.DataFrame(
+            {
+                "difference": DIFFERENCES,
+                "items_paired": [paired_items(noise.disagreement, d) * noise.design for d in DIFFERENCES],
+                "items_unpaired": [unpaired_items(noise.accuracy, d) * noise.design for d in DIFFERENCES],
+            }
+        ),
+        *(difference, items, runs, float(special.ndtr(-difference / error))),
+        float(special.ndtr(difference / error - NORMAL)),
+        (*study.warnings, *warnings),
+    )
+
+
+def plan_frame(noise: Noise, difference: float, several: bool) -> pl.DataFrame:
+    """Items by number of seeds and of checkpoints that are averaged; null where no number of items suffices."""
+    rows: list[tuple[int | None, ...]] = []
+    averaged = CHECKPOINTS if several and not np.isnan(noise.checkpoint) else (1,)
+    for runs, checkpoints in itertools.product(SEEDS if several else (1,), averaged):
+        removed = noise.checkpoint * (1 - 1 / checkpoints) if checkpoints > 1 else 0.0
+        spread = 2 * max(noise.run - removed, 0.0) if several else 0.0
+        room = 1 - SEEN**2 * spread / runs / difference**2
+        paired, unpaired = paired_items(noise.disagreement, difference), unpaired_items(noise.accuracy, difference)
+        sizes = [int(np.ceil(size * noise.design / room)) if room > 0 else None for size in (paired, unpaired)]
+        rows.append((runs, checkpoints, *sizes))
+    names = ("seeds", "checkpoints", "items_paired", "items_unpaired")
+    return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
+
+
+def measure_noise(study: Study, groups: Sequence[Group], cluster: Any) -> Noise:
+    """Disagreement of pairs, design effect of clusters, variance between runs and between checkpoints."""
+    pairs = list(itertools.combinations(range(len(groups)), 2))
+    if len(pairs) > MOST_PAIRS:
+        chosen = np.random.default_rng(0).choice(len(pairs), MOST_PAIRS, replace=False)
+        pairs = [pairs[k] for k in chosen]
+    measured = []
+    for a, b in pairs:
+        rows = (groups[a].rows[0], groups[b].rows[0])
+        both = study.answered[list(rows)].all(axis=0)
+        if both.sum() < 2:
+            continue
+        one, two = (study.matrix[row, both].astype(np.float64) for row in rows)
+        gap = one - two
+        design = 1.0
+        if cluster is not None and gap.any():
+            design = mean_spread(gap, cluster[both]).variance / mean_spread(gap).variance
+        measured.append((float((gap**2).mean()), abs(float(gap.mean())), float((one.mean() + two.mean()) / 2), design))
+    if not measured:
+        raise InputError(f"{study.name}: no two models answered the same items, so their disagreement is not known")
+    table = np.array(measured)
+    close = table[table[:, 1] < CLOSE]
+    table = close if len(close) >= FEWEST_CLOSE else table
+    low, middle, high = np.quantile(table[:, 0], [0.1, 0.5, 0.9])
+    design = max(1.0, float(np.nanmedian(table[:, 3])))
+    run = _run_variance(study, groups)
+    return Noise(
+        float(middle), float(low), float(high), float(np.median(table[:, 2])), design, run, _checkpoints(study)
+    )
+
+
+def _run_variance(study: Study, groups: Sequence[Group]) -> float:
+    total = df = 0.0
+    for group in groups:
+        columns = np.flatnonzero(study.answered[list(group.rows)].all(axis=0))
+        if len(group.rows) > 1 and len(columns) > 1:
+            spread, noise, own = run_spread(group_answers(study, group, columns))
+            total, df = total + own * (spread - noise), df + own
+    return max(total / df, 0.0) if df else float("nan")
+
+
+def _checkpoints(study: Study) -> float:
+    """Variance of a checkpoint's accuracy around the course of its run: second differences over the later half."""
+    subjects = study.subjects
+    if not {"run", "step"} <= set(subjects.columns) or subjects["step"].null_count():
+        return float("nan")
+    accuracy: Floats = np.where(study.answered, study.matrix, 0).sum(axis=1) / np.maximum(study.answered.sum(axis=1), 1)
+    squares = []
+    rows = subjects.with_row_index("row").sort("run", "step")
+    for (_,), part in rows.group_by("run", maintain_order=True):
+        course = accuracy[part["row"].to_numpy()]
+        if len(course) >= FEWEST_CHECKPOINTS:
+            squares += list(np.diff(course[len(course) // 2 :], 2) ** 2)
+    return float(np.mean(squares) / 6) if squares else float("nan")

@@ -1,0 +1,112 @@
+"""Reference models: the complete matrix that short forms learn from, and files that hold it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from breadth.advice.short_form import Indices, Matrix
+from breadth.comparison import final_groups
+from breadth.errors import InputError, listed
+from breadth.records import Study, atomic_write, check_target, read_arrays
+
+#: Reference models that advice needs.
+FEWEST_MODELS = 20
+
+#: Share of items that a reference model must have answered.
+LEAST_ANSWERED = 0.9
+
+#: Arrays of a file that holds a short form.
+ARRAYS = ("R", "models", "items", "testset", "strata", "chosen")
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Models that answered all of some items, right or wrong; items are named as in the study."""
+
+    matrix: Matrix
+    models: tuple[str, ...]
+    items: tuple[str, ...]
+    testsets: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def testset(self) -> Indices:
+        """The test set of every item, numbered from 0."""
+        return np.unique(np.array(self.testsets), return_inverse=True)[1].astype(np.intp)
+
+
+def reference_models(study: Study) -> References:
+    """The models of a study, one run each, and the items that all of them answered.
+
+    Models that answered less than nine tenths of what the median model answered are left out. Runs of one model count
+    once: repeats would predict each other and make errors look small.
+    """
+    if study.matrix.dtype != np.int8:
+        raise InputError(f"{study.name}: answers are shares; a short form takes right and wrong answers (1 or 0)")
+    groups = final_groups(study)
+    rows = np.array([group.rows[0] for group in groups], dtype=np.intp)
+    answered = study.answered[rows]
+    nobody = np.flatnonzero(~study.answered.any(axis=0))
+    if len(nobody):
+        some = listed([study.item_names[j] for j in nobody], 3)
+        raise InputError(f"{study.name}: {len(nobody)} items were answered by nobody ({some}); remove them")
+    count = answered.sum(axis=1)
+    keep = count >= LEAST_ANSWERED * np.median(count)
+    columns = np.flatnonzero(answered[keep].all(axis=0))
+    if keep.sum() < FEWEST_MODELS or not len(columns):
+        common = f", and {len(columns):,} items were answered by all of them" if keep.sum() >= FEWEST_MODELS else ""
+        raise InputError(
+            f"{study.name}: has {int(keep.sum())} models with enough answers{common}; advice that learns from "
+            f"reference models takes at least {FEWEST_MODELS} that answered the same items"
+        )
+    warnings = list(study.warnings)
+    if not keep.all():
+        warnings.append(f"{int((~keep).sum())} models that answered few items are left out")
+    if len(columns) < study.items.height:
+        warnings.append(f"{study.items.height - len(columns):,} items that not all models answered are left out")
+    sets = study.items["testset"].to_numpy()
+    return References(
+        np.ascontiguousarray(study.matrix[rows[keep]][:, columns]),
+        tuple(group.name for group, kept in zip(groups, keep, strict=True) if kept),
+        tuple(study.item_names[j] for j in columns),
+        tuple(map(str, sets[columns])),
+        tuple(warnings),
+    )
+
+
+def save_short_form(
+    path: str | os.PathLike[str], references: References, strata: Indices, chosen: npt.NDArray[np.bool_]
+) -> Path:
+    """Write a short form with what is needed to score with it, as NPZ."""
+    target = check_target(path, (".npz",))
+    names = {"models": references.models, "items": references.items, "testset": references.testsets}
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in names.items()}
+    arrays |= {"R": references.matrix, "strata": strata, "chosen": chosen}
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+
+    atomic_write(target, write)
+    return target
+
+
+def load_short_form(path: str | os.PathLike[str]) -> tuple[References, Indices, Indices]:
+    """Read a short form back: reference models, strata, and which items are in it."""
+    if not Path(path).exists():
+        raise InputError(f"{path}: no such file; `breadth advise items` writes it")
+    arrays = read_arrays(Path(path))
+    if missing := [name for name in ARRAYS if name not in arrays]:
+        raise InputError(f"{path}: is not a short form (no {listed(missing)}); `breadth advise items` writes one")
+    shape = arrays["R"].shape
+    sizes = {"models": shape[0], **dict.fromkeys(("items", "testset", "strata", "chosen"), shape[-1])}
+    if wrong := [name for name, size in sizes.items() if arrays[name].shape != (size,)]:
+        raise InputError(f"{path}: {listed(wrong)} does not fit the matrix; write it again with `breadth advise items`")
+    texts = (tuple(map(str, arrays[name])) for name in ("models", "items", "testset"))
+    return References(arrays["R"], *texts), arrays["strata"].astype(np.intp), np.flatnonzero(arrays["chosen"])

@@ -1,0 +1,238 @@
+"""``advise testsets``: which test sets can be dropped, because the others predict them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from breadth.advice.prediction import Predictor, Step, choose_sets
+from breadth.advice.references import FEWEST_MODELS
+from breadth.comparison import final_groups
+from breadth.errors import InputError, listed, unknown_column
+from breadth.inference import Floats
+from breadth.records import Study, Trajectories, open_any, read_table
+from breadth.results import Result, Verdict, as_chart
+
+if TYPE_CHECKING:
+    import altair as alt
+
+#: Columns that say when a model appeared, and that name it.
+DATES = ("date", "release_date", "released", "submitted", "submission_date", "uploaded", "created")
+NAMES = ("model", "model_name", "subject", "run", "name", "fullname")
+
+#: Models that are named to get back into range.
+MOST_NAMED = 10
+
+
+class ScoreTable(NamedTuple):
+    """Scores [models, test sets] in points, NaN where a model was not evaluated; oldest models first if ``dated``."""
+
+    scores: Floats
+    models: list[str]
+    testsets: list[str]
+    dated: bool
+    name: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PredictionAdvice(Result):
+    """Which test sets to keep.
+
+    ``steps``: ``n, testset, rmse, worst, worst_testset``: test sets in the order in which they are best added, and the
+    error in points of predicting all others once they are known. ``chosen`` are those that are enough for the error
+    asked for. ``predictions``: ``model, testset, score, ci_low, ci_high, in_range`` of sets that a model was not
+    evaluated on; the score is null where the model lies outside the range of the reference models. ``evaluate``: models
+    to evaluate in full to get back into range.
+    """
+
+    steps: pl.DataFrame
+    predictions: pl.DataFrame
+    chosen: tuple[str, ...]
+    error: float
+    reached: bool
+    n_models: int
+    dated: bool
+    evaluate: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def tables(self) -> Mapping[str, pl.DataFrame]:
+        """The steps, and the predictions."""
+        return {"steps": self.steps, "predictions": self.predictions}
+
+    def verdict(self) -> Verdict:
+        """Can test sets be dropped? See :func:`breadth.advice.prediction_verdict`."""
+        from breadth.advice.testset_words import prediction_verdict
+
+        return prediction_verdict(self)
+
+    def details(self) -> str:
+        """How errors were measured, and which models lie outside the range."""
+        from breadth.advice.testset_words import prediction_details
+
+        return prediction_details(self)
+
+    def figure(self) -> alt.TopLevelMixin:
+        """Error of predicting the others by the number of test sets."""
+        from breadth.advice.figures import steps_figure
+
+        return as_chart(steps_figure(self.steps, self.error), tables={"steps": self.steps})
+
+
+def advise_testsets(
+    source: Any, *, error: float = 3.0, date: str | None = None, testsets: str | Sequence[str] | None = None
+) -> PredictionAdvice:
+    """Find the smallest set of test sets from which the others are predicted within an error.
+
+    Test sets are added greedily. Errors are those of models that were held out: later models predicted from earlier
+    ones where a column says when a model appeared, else random parts of the models. Models that lack some test sets get
+    predictions, with 95 % intervals, where they lie in the range of the models that have all.
+
+    Do not use it to drop a test set because of what it measures: predicted scores say nothing about how a model that is
+    unlike the others does on it. Models that are stronger than all known ones are refused.
+
+    Parameters
+    ----------
+    source
+        A table of scores with a row per model, or anything :func:`breadth.open` takes; at least 20 models with all
+        test sets.
+    error
+        Root mean squared error in points that is good enough.
+    date
+        Column that says when a model appeared; by default one called date, released, submitted or the like.
+    testsets
+        Columns of scores, where they are not recognised.
+
+    Examples
+    --------
+    >>> import breadth, numpy as np, polars as pl
+    >>> ability, noise = np.random.default_rng(0).normal(60, 10, (200, 1)), np.random.default_rng(1)
+    >>> scores = np.column_stack([ability + noise.normal(0, 1, (200, 3)), noise.normal(50, 10, (200, 1))])
+    >>> frame = pl.DataFrame(scores, schema=["a", "b", "c", "d"]).with_row_index("model")
+    >>> sorted(breadth.advise_testsets(frame).chosen)
+    ['b', 'd']
+    """
+    if not error > 0:
+        raise InputError(f"--error is {error:g}; choose a number of points above 0")
+    table = read_scores(source, date, testsets)
+    complete = ~np.isnan(table.scores).any(axis=1)
+    if complete.sum() < FEWEST_MODELS:
+        raise InputError(
+            f"{table.name}: {int(complete.sum())} models have scores on all {len(table.testsets)} test sets; "
+            f"predicting takes at least {FEWEST_MODELS}. Leave out test sets that few models have, with --testsets"
+        )
+    scores = table.scores[complete]
+    warnings = list(table.warnings)
+    if still := [name for name, spread in zip(table.testsets, scores.std(axis=0), strict=True) if spread < 1e-9]:
+        raise InputError(f"{table.name}: all models have one score on {listed(still)}; leave it out with --testsets")
+    steps = choose_sets(scores, table.dated)
+    enough = next((k for k, step in enumerate(steps, start=1) if step.error <= error), None)
+    number = enough or len(steps)
+    chosen = tuple(table.testsets[step.added] for step in steps[:number])
+    predictions, outside = _predictions(table, complete)
+    evaluate = _spread_out(table, outside)
+    return PredictionAdvice(
+        _steps_frame(steps, table.testsets), predictions, chosen, error, enough is not None, int(complete.sum()),
+        table.dated, evaluate, tuple(warnings),
+    )  # fmt: skip
+
+
+def read_scores(source: Any, date: str | None, testsets: str | Sequence[str] | None) -> ScoreTable:
+    """Scores of models on test sets, in points, from a table of scores or from answers."""
+    opened = open_any(source, testsets=testsets) if testsets else open_any(source)
+    if isinstance(opened, Study):
+        return _from_study(opened, date)
+    names = list(opened.testsets) + list(opened.controls)
+    frame = opened.frame
+    keys = None
+    if isinstance(source, str | os.PathLike | pl.DataFrame):
+        columns = read_table(source).frame.columns
+        if date is not None and date not in columns:
+            raise unknown_column(date, columns, opened.name, "date of a model")
+        when = date or next((name for name in DATES if name in columns), None)
+        who = next((name for name in NAMES if name in columns), None)
+        keys = [name for name in (who, when) if name is not None]
+        if keys and opened.order is None:
+            opened = open_any(source, by=keys, order="none", control="none", testsets=names)
+            assert isinstance(opened, Trajectories)
+            frame = opened.frame
+            if when is not None:
+                frame = frame.sort(when, maintain_order=True, nulls_last=False)
+            models = frame[who].cast(pl.String).to_list() if who else [str(k + 1) for k in range(frame.height)]
+            return _table(frame, models, names, when is not None, opened.name, opened.warnings)
+    frame = frame.group_by(opened.by, maintain_order=True).last() if opened.by and opened.order else frame
+    models = [" / ".join(map(str, row)) for row in frame.select(opened.by).iter_rows()] if opened.by else []
+    models = models or [str(k + 1) for k in range(frame.height)]
+    return _table(frame, models, names, False, opened.name, opened.warnings)
+
+
+def _table(
+    frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, where: str, warnings: tuple[str, ...]
+) -> ScoreTable:
+    scores = frame.select(pl.col(names).cast(pl.Float64)).fill_null(float("nan")).to_numpy().copy()
+    shares = np.nanmax(scores) <= 1.5
+    if len(names) < 2:
+        raise InputError(f"{where}: has one test set ({listed(names)}); predicting one from others takes at least two")
+    return ScoreTable(100 * scores if shares else scores, models, names, dated, where, warnings)
+
+
+def _from_study(study: Study, date: str | None) -> ScoreTable:
+    groups = final_groups(study)
+    accuracy = study.scores[0]
+    scores = np.stack([accuracy[list(group.rows)].mean(axis=0) for group in groups])
+    names = [group.name for group in groups]
+    when = date or next((name for name in DATES if name in study.subjects.columns), None)
+    if date is not None and date not in study.subjects.columns:
+        raise unknown_column(date, study.subjects.columns, study.name, "date of a model")
+    if when is not None:
+        order = study.subjects[when].gather([group.rows[0] for group in groups]).arg_sort().to_list()
+        scores, names = scores[order], [names[k] for k in order]
+    if len(study.testsets) < 2:
+        raise InputError(f"{study.name}: has one test set; predicting one from others takes at least two")
+    return ScoreTable(100 * scores, names, study.testsets, when is not None, study.name, study.warnings)
+
+
+def _steps_frame(steps: Sequence[Step], testsets: Sequence[str]) -> pl.DataFrame:
+    rows = [
+        (n, testsets[step.added], step.error, float(np.nanmax(step.each)), testsets[int(np.nanargmax(step.each))])
+        for n, step in enumerate(steps, start=1)
+    ]
+    return pl.DataFrame(rows, schema=["n", "testset", "rmse", "worst", "worst_testset"], orient="row")
+
+
+def _predictions(table: ScoreTable, complete: Any) -> tuple[pl.DataFrame, list[int]]:
+    """Predictions for models that lack test sets, from all sets they have; and the models outside the range."""
+    rows: list[tuple[Any, ...]] = []
+    outside: list[int] = []
+    known = ~np.isnan(table.scores)
+    for pattern in np.unique(known[~complete], axis=0) if (~complete).any() else ():
+        if not pattern.any():
+            continue
+        reference = table.scores[complete]
+        predictor = Predictor.of(reference[:, pattern], reference[:, ~pattern], table.dated)
+        members = np.flatnonzero((known == pattern).all(axis=1))
+        predicted = predictor.predict(table.scores[np.ix_(members, np.flatnonzero(pattern))])
+        for row, k in enumerate(members):
+            inside = bool(predicted.inside[row])
+            outside += [] if inside else [int(k)]
+            for column, j in enumerate(np.flatnonzero(~pattern)):
+                cells = (part[row, column] for part in (predicted.score, predicted.low, predicted.high))
+                numbers = tuple(float(cell) if inside else None for cell in cells)
+                rows.append((table.models[k], table.testsets[j], *numbers, inside))
+    schema: dict[str, Any] = {"model": pl.String, "testset": pl.String}
+    schema |= dict.fromkeys(("score", "ci_low", "ci_high"), pl.Float64) | {"in_range": pl.Boolean}
+    return pl.DataFrame(rows, schema=schema, orient="row"), outside
+
+
+def _spread_out(table: ScoreTable, outside: Sequence[int]) -> tuple[str, ...]:
+    """Models outside the range, spread evenly over their scores: evaluated in full, they bring the others inside."""
+    order = sorted(outside, key=lambda k: float(np.nanmean(table.scores[k])))
+    at: Any = (
+        np.unique(np.linspace(0, len(order) - 1, min(MOST_NAMED, len(order))).round().astype(int)) if order else []
+    )
+    return tuple(table.models[order[k]] for k in at)

@@ -1,0 +1,150 @@
+"""``breadth advise power``, ``items``, ``score``, ``testsets`` and ``together``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from breadth.cli.compare import Cluster
+from breadth.cli.options import AnswersArgument, FigureFile, Out, Seed, Testsets, given, verb_class
+
+advise_app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    help="Decide what to measure next: how many items and seeds, which items, test sets and models.",
+)
+
+
+def _show(result: Any, tables: Any, out: Path | None, figure: Path | None, heading: str) -> None:
+    """Print a result, and write its tables and figure."""
+    from breadth.cli.terminal import print_result, print_warnings, write_figure_file, write_tables
+
+    print_warnings(result.warnings)
+    print_result(result, *tables)
+    main, *others = result.tables().items()
+    write_tables(out, main[1], **dict(others))
+    write_figure_file(result, figure, heading)
+
+
+@advise_app.command("power", cls=verb_class("advise_power"))
+def power_command(
+    answers: AnswersArgument,
+    subjects: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[A B ...]", help="Models to plan for. Default: all.", show_default=False),
+    ] = None,
+    difference: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="Difference to see: 0.02 for 2 points.")
+    ] = None,
+    seeds: Annotated[bool, typer.Option("--seeds", help="Insist on the spread between seeds.")] = False,
+    cluster: Cluster = None,
+    out: Out = None,
+    figure: FigureFile = None,
+) -> None:
+    """How many items, seeds and checkpoints does it take to see a difference with 80 % power?
+
+    Example: `breadth advise power my-study --difference 0.02 --seeds --cluster passage`
+    """
+    from breadth import advise_power
+    from breadth.advice import plan_table
+    from breadth.cli.terminal import check_outputs, console
+
+    check_outputs(out, figure)
+    result = advise_power(answers, *(subjects or ()), seeds=seeds, **given(difference=difference, cluster=cluster))
+    _show(result, [plan_table(result.plan, console.width)], out, figure, f"breadth advise power: {answers.name}")
+
+
+@advise_app.command("items", cls=verb_class("advise_items"))
+def items_command(
+    answers: AnswersArgument,
+    k: Annotated[int | None, typer.Option("-k", metavar="N", help="Number of items.")] = None,
+    into: Annotated[Path, typer.Option(metavar="FILE", help="File to score with (NPZ).")] = Path("short.npz"),
+    seed: Seed = None,
+    out: Out = None,
+    figure: FigureFile = None,
+) -> None:
+    """Choose items that stand for all, and measure how wrong scores from them are.
+
+    Writes the file that `breadth advise score` takes; `--out` writes the list of items.
+
+    Example: `breadth advise items answers.npz -k 100 --into short.npz --out items.csv`
+    """
+    from breadth import advise_items
+    from breadth.advice import errors_table
+    from breadth.cli.terminal import check_outputs, console, count_progress, print_written
+    from breadth.records import check_target
+
+    check_outputs(out, figure)
+    check_target(into, (".npz",))
+    with count_progress("trying short forms", "trials") as progress:
+        result = advise_items(answers, progress=progress, **given(k=k, seed=seed))
+    _show(result, [errors_table(result.errors, console.width)], out, figure, f"breadth advise items: {answers.name}")
+    print_written(result.save(into))
+
+
+@advise_app.command("score", cls=verb_class("advise_score"))
+def score_command(
+    short: Annotated[Path, typer.Argument(metavar="SHORT", help="File of `breadth advise items`.", show_default=False)],
+    answers: AnswersArgument,
+    out: Out = None,
+    figure: FigureFile = None,
+) -> None:
+    """Estimate full scores from answers to a short form, with 95 % intervals.
+
+    Example: `breadth advise score short.npz new-answers.csv --out scores.csv`
+    """
+    from breadth import advise_score
+    from breadth.advice import scores_table
+    from breadth.cli.terminal import check_outputs, console
+
+    check_outputs(out, figure)
+    result = advise_score(short, answers)
+    _show(result, [scores_table(result, console.width)], out, figure, f"breadth advise score: {answers.name}")
+
+
+@advise_app.command("testsets", cls=verb_class("advise_testsets"))
+def predict_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="DATA", help="Scores of models, answers or a study.", show_default=False)
+    ],
+    error: Annotated[float | None, typer.Option(metavar="POINTS", help="Error that is good enough.")] = None,
+    date: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="When a model appeared. Default: recognised.")
+    ] = None,
+    testsets: Testsets = None,
+    out: Out = None,
+    figure: FigureFile = None,
+) -> None:
+    """Which test sets can be dropped, because the others predict them?
+
+    Example: `breadth advise testsets leaderboard.csv --error 3 --date submitted`
+    """
+    from breadth import advise_testsets
+    from breadth.advice import predictions_table, steps_table
+    from breadth.cli.terminal import check_outputs, console
+
+    check_outputs(out, figure)
+    result = advise_testsets(source, **given(error=error, date=date, testsets=testsets))
+    tables = [steps_table(result, console.width)]
+    if result.predictions.height:
+        tables.append(predictions_table(result.predictions, console.width))
+    _show(result, tables, out, figure, f"breadth advise testsets: {source.name}")
+
+
+@advise_app.command("together", cls=verb_class("advise_together"))
+def together_command(
+    answers: AnswersArgument, cluster: Cluster = None, seed: Seed = None, out: Out = None, figure: FigureFile = None
+) -> None:
+    """Would several models do better than the best one: votes, and routing by test set or level?
+
+    Example: `breadth advise together answers.parquet --figure gains.html`
+    """
+    from breadth import advise_together
+    from breadth.advice import gains_table
+    from breadth.cli.terminal import check_outputs, console
+
+    check_outputs(out, figure)
+    result = advise_together(answers, **given(cluster=cluster, seed=seed))
+    _show(result, [gains_table(result.gains, console.width)], out, figure, f"breadth advise together: {answers.name}")

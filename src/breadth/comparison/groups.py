@@ -1,0 +1,165 @@
+"""Who is compared: a subject, or all runs of a model at their last checkpoint, found by name."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.errors import InputError, did_you_mean, listed, unknown_column
+from breadth.inference import Floats
+from breadth.irt import Calibration, cut_levels, numbers
+from breadth.records import Study
+
+#: Columns that tell the conditions of a model's training apart. Runs that differ in none of them are repeats.
+CONDITIONS = ("train_set", "examples", "method", "strategy", "train_level")
+
+#: Subjects besides the compared ones from which levels of difficulty are taken where none are stored.
+FEWEST_OTHERS = 20
+
+#: Levels of difficulty.
+LEVELS = 5
+
+
+@dataclass(frozen=True)
+class Group:
+    """What is compared, under one name: ``rows`` are those of its runs in the matrix."""
+
+    name: str
+    rows: tuple[int, ...]
+
+
+def final_groups(study: Study) -> list[Group]:
+    """Every model with its runs at their last checkpoint; models that were trained in several ways count as several.
+
+    In a table that does not tell runs from models, every subject is a group.
+    """
+    subjects = _last(study)
+    if "model" not in subjects.columns or subjects["model"].null_count():
+        return [Group(name, (row,)) for row, name in subjects.select("row", "subject").iter_rows()]
+    keys = ["model", *(name for name in CONDITIONS if name in subjects.columns and subjects[name].n_unique() > 1)]
+    words = [
+        pl.col(name) if subjects[name].dtype == pl.String else pl.concat_str(pl.lit(f"{name} "), pl.col(name))
+        for name in keys
+    ]
+    label = pl.concat_str(words, separator=" / ", ignore_nulls=True)
+    grouped = subjects.with_columns(label.alias("__label")).group_by("__label", maintain_order=True)
+    return [Group(str(name), tuple(part["row"])) for (name,), part in grouped]
+
+
+def named_groups(study: Study, names: Sequence[str]) -> tuple[list[Group], list[str]]:
+    """Groups by name, and warnings: a subject; a model, or a run, at its last checkpoint; a pattern with wildcards."""
+    subjects, every = _last(study), {name: row for row, name in enumerate(study.subject_names)}
+    known = {group.name: group for group in final_groups(study)}
+    groups, warnings = [], []
+    for name in names:
+        if name in every:
+            groups.append(Group(name, (every[name],)))
+            continue
+        if name in known:
+            groups.append(known[name])
+            continue
+        columns = [column for column in ("model", "run", "subject") if column in subjects.columns]
+        matched = next((part for column in columns if (part := _matching(subjects, column, name)).height), None)
+        if matched is None:
+            words = [*known, *(word for column in columns for word in subjects[column].drop_nulls().unique())]
+            listing = listed(known, 5)
+            raise InputError(
+                f"{study.name}: nothing is called {name!r}.{did_you_mean([name], words)} To compare: {listing}"
+            )
+        mixed = [key for key in ("model", *CONDITIONS) if key in matched.columns and matched[key].n_unique() > 1]
+        if mixed:
+            warnings.append(
+                f"{name}: its {matched.height} runs differ in {listed(mixed)} and are taken as repeats of one model; "
+                f"name a part of them, such as {listed(list(known)[:2])}"
+            )
+        groups.append(Group(name, tuple(matched["row"])))
+    twice = [name for name in {*names} if list(names).count(name) > 1]
+    if twice:
+        raise InputError(f"{study.name}: {listed(twice)} is named twice; name two different subjects")
+    return groups, warnings
+
+
+def _last(study: Study) -> pl.DataFrame:
+    """The subjects with their row in the matrix, of every run the last checkpoint alone."""
+    subjects = study.subjects.with_row_index("row")
+    if "step" not in subjects.columns or subjects["step"].null_count():
+        return subjects
+    runs = [name for name in ("run", "model", "seed", *CONDITIONS) if name in subjects.columns]
+    runs = ["run"] if "run" in runs else runs
+    return subjects.filter(pl.col("step") == pl.col("step").max().over(runs)) if runs else subjects
+
+
+def _matching(subjects: pl.DataFrame, column: str, pattern: str) -> pl.DataFrame:
+    values = [value for value in subjects[column].drop_nulls().unique() if fnmatch.fnmatchcase(str(value), pattern)]
+    return subjects.filter(pl.col(column).is_in(values))
+
+
+def group_answers(study: Study, group: Group, columns: npt.NDArray[np.intp]) -> Floats:
+    """Answers [runs, items] of a group to items that all of its runs answered."""
+    return np.asarray(study.matrix[list(group.rows)][:, columns], dtype=np.float64)
+
+
+def shared_items(study: Study, first: Group, second: Group) -> npt.NDArray[np.intp]:
+    """Items that every run of both groups answered; an error that counts and names items if there is none."""
+    each = [study.answered[list(group.rows)].all(axis=0) for group in (first, second)]
+    shared = np.flatnonzero(each[0] & each[1])
+    if not len(shared):
+        own = (
+            f"{group.name} answered {mask.sum():,} ({listed([study.item_names[j] for j in np.flatnonzero(mask)], 3)})"
+            for group, mask in zip((first, second), each, strict=True)
+        )
+        raise InputError(
+            f"{study.name}: {first.name} and {second.name} share 0 of {study.items.height:,} items: {'; '.join(own)}. "
+            "A comparison is paired by item: evaluate both on the same items, or give equal items equal names"
+        )
+    return shared
+
+
+def item_clusters(study: Study, column: str | None) -> npt.NDArray[np.intp] | None:
+    """The cluster of every item, numbered from 0; items without a value are clusters of their own."""
+    if column is None:
+        return None
+    if column not in study.items.columns:
+        raise unknown_column(column, study.items.columns, study.name, "cluster of an item")
+    values = study.items[column].cast(pl.String)
+    alone = pl.concat_str(pl.lit("\x00"), pl.int_range(pl.len()).cast(pl.String))
+    filled = pl.select(pl.when(values.is_null()).then(alone).otherwise(values)).to_series()
+    numbered = filled.rank("dense").to_numpy().astype(np.intp) - 1
+    if numbered.max(initial=0) < 1:
+        raise InputError(f"{study.name}: column {column!r} has one value for all items; clusters need at least two")
+    return np.asarray(numbered)
+
+
+def item_levels(
+    study: Study, calibration: Calibration | None, compared: Sequence[Group], levels: int = LEVELS
+) -> Floats:
+    """Level of difficulty of every item, NaN where there is none.
+
+    From the calibration; else as stored with the items; else by the share of the other subjects that got the item
+    right, if there are at least 20 of them: the compared ones must not decide which items are called hard for them.
+    """
+    if calibration is not None:
+        known = calibration.levels(levels)
+        place = dict(zip(known["item"], numbers(known, "level"), strict=True))
+        return np.array([place.get(name, np.nan) for name in study.item_names])
+    if "level" in study.items.columns and study.items["level"].dtype.is_numeric():
+        stored = numbers(study.items, "level")
+        if not np.isnan(stored).all():
+            return stored
+    taken = {row for group in compared for row in group.rows}
+    models = study.subjects["model"].to_list() if "model" in study.subjects.columns else None
+    own = {models[row] for row in taken} if models else set()
+    others = [row for row in range(len(study.matrix)) if row not in taken and not (models and models[row] in own)]
+    if len(others) < FEWEST_OTHERS:
+        return np.full(study.items.height, np.nan)
+    answered = study.answered[others]
+    count = answered.sum(axis=0)
+    right = np.where(answered, study.matrix[others], 0).sum(axis=0)
+    share = np.divide(right, count, out=np.full(len(count), np.nan), where=count > 0)
+    level = cut_levels(-share, levels).astype(np.float64)
+    return np.where(level < 0, np.nan, level)

@@ -1,0 +1,168 @@
+"""The difference of two models on the same items: estimate, standard error from items and runs, interval, test.
+
+Arrays in, numbers out. Items may come in clusters (a shared passage or template), models in several runs (seeds).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from breadth.inference import LEVEL, NORMAL, Floats
+
+Indices = npt.NDArray[np.intp]
+
+#: Items on which exactly one of two models is right, up to which the paired test is exact.
+EXACT = 1000
+
+
+class Difference(NamedTuple):
+    """Second minus first, with standard error, degrees of freedom, 95 % interval and p-value; NaN where unknown.
+
+    ``only_first`` and ``only_second`` are the sums of answers by which one is ahead of the other: for single runs the
+    numbers of items that only one of the two got right. ``exact`` is whether ``p`` is that of the exact test.
+    ``runs_se`` is the part of the standard error that comes from runs.
+    """
+
+    estimate: float
+    se: float
+    df: float
+    low: float
+    high: float
+    p: float
+    only_first: float
+    only_second: float
+    exact: bool
+    runs_se: float
+
+
+class Spread(NamedTuple):
+    """Variance of a mean, and the degrees of freedom with which it is known."""
+
+    variance: float
+    df: float
+
+
+def exact_p(only_first: int, only_second: int) -> float:
+    """McNemar's exact test: two-sided p-value of the items that only one of two models got right.
+
+    Under the null, which of the two is right is a fair coin for each of them (McNemar 1947; binomial test). The others
+    do not count. Use it for single runs and items that are independent of each other.
+
+    >>> round(exact_p(3, 12), 6)
+    0.035156
+    """
+    least, total = min(only_first, only_second), only_first + only_second
+    return min(1.0, 2.0 * float(special.bdtr(least, total, 0.5))) if total else 1.0
+
+
+def score_interval(only_first: int, only_second: int, n: int) -> tuple[float, float]:
+    """Bonett and Price's (2012) interval for a difference of paired shares: one item more is added to either side.
+
+    Unlike the usual interval it has a width where the two models answer alike, and covers well for small tables.
+    """
+    first, second = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
+    middle = second - first
+    half = NORMAL * float(np.sqrt((first + second - middle**2) / (n + 2)))
+    return max(-1.0, middle - half), min(1.0, middle + half)
+
+
+def mean_spread(values: Floats, cluster: Indices | None = None) -> Spread:
+    """Variance of the mean of ``values`` [n] over items, which may come in clusters numbered from 0.
+
+    Residuals are added up within clusters, and each sum is divided by the square root of the share of items outside
+    the cluster (CR2: Bell and McCaffrey 2002), which makes the variance unbiased where values are independent. Degrees
+    of freedom are Satterthwaite's under a working model in which values of a cluster have the correlation that the data
+    show, so that few or unequal clusters widen the interval.
+    """
+    n = len(values)
+    centred = values - values.mean()
+    if cluster is None:
+        return Spread(float(centred @ centred) / (n - 1) / n, n - 1.0) if n > 1 else Spread(np.nan, np.nan)
+    size = np.bincount(cluster).astype(np.float64)
+    size, total = size[size > 0], np.bincount(cluster, centred)[np.bincount(cluster) > 0]
+    if len(size) < 2:
+        return Spread(np.nan, np.nan)
+    share = size / n
+    weight = 1 / (1 - share)
+    variance = float((weight * total**2).sum()) / n**2
+    pairs = float((size * (size - 1)).sum())
+    own = float(centred @ centred)
+    alike = (float(total @ total) - own) / pairs / (own / n) if pairs and own else 0.0
+    spread = size * (1 + (size - 1) * float(np.clip(alike, 0, 1)))
+    # Covariance of the sums: diag(v) - p v' - v p' + sum(v) p p'. Its trace and squared trace under the weights.
+    everything = float(spread.sum())
+    own_part = -2 * share * spread + everything * share**2
+    mean = float((weight * (spread + own_part)).sum())
+    basis = np.column_stack([share, spread])
+    gram = basis.T @ (weight[:, None] * basis) @ np.array([[everything, -1.0], [-1.0, 0.0]])
+    squares = float((weight**2 * (spread**2 + 2 * spread * own_part)).sum() + np.trace(gram @ gram))
+    return Spread(variance, max(1.0, mean**2 / squares) if squares > 0 else len(size) - 1.0)
+
+
+def run_spread(runs: Floats, cluster: Indices | None = None) -> tuple[float, float, int]:
+    """How far a model's runs [R, n] lie apart: variance of run means, its part from items, degrees of freedom."""
+    apart = runs.mean(axis=1) - runs.mean()
+    left = runs - runs.mean(axis=0) - apart[:, None]
+    n, df = runs.shape[1], len(runs) - 1
+    if cluster is None:
+        noise = float((left**2).sum()) / (df * max(n - 1, 1) * n)
+    else:
+        sums = np.stack([np.bincount(cluster, row) for row in left])
+        groups = int((np.bincount(cluster) > 0).sum())
+        noise = float((sums**2).sum()) * groups / max(groups - 1, 1) / (df * n**2)
+    return float(apart @ apart) / df, noise, df
+
+
+def paired_difference(first: Floats, second: Floats, cluster: Indices | None = None) -> Difference:
+    """How much better is the second model than the first on the items that both answered?
+
+    Parameters
+    ----------
+    first, second
+        Answers [runs, items] of the two models, in [0, 1].
+    cluster
+        Cluster of every item, numbered from 0; None where items are independent.
+
+    Notes
+    -----
+    Answers are paired by item, so what makes an item hard for both models cancels. Items are a sample, clustered or
+    not (:func:`mean_spread`). Where a model has several runs, runs are a sample too, crossed with items: the variance
+    of run means is added, less the part of it that is due to the items (Cornfield and Tukey 1956). It is pooled over
+    the two models, and a model with one run is taken to vary like the other. Degrees of freedom are Satterthwaite's.
+
+    For single runs of right and wrong answers without clusters the interval is that of :func:`score_interval`, and up
+    to 1,000 items on which the two differ the test is :func:`exact_p`. With one run each, chance variation of training
+    is not in the interval.
+    """
+    n = first.shape[1]
+    gap = second.mean(axis=0) - first.mean(axis=0)
+    estimate = float(gap.mean())
+    behind, ahead = float(-gap[gap < 0].sum()), float(gap[gap > 0].sum())
+    items = mean_spread(gap, cluster)
+    several = [runs for runs in (first, second) if len(runs) > 1]
+    spread = noise = df_runs = 0.0
+    for runs in several:
+        own, from_items, own_df = run_spread(runs, cluster)
+        spread, noise, df_runs = spread + own_df * own, noise + own_df * from_items, df_runs + own_df
+    scale = (1 / len(first) + 1 / len(second)) / max(df_runs, 1.0)
+    runs_variance = max(spread - noise, 0.0) * scale
+    total = items.variance + runs_variance
+    # Few runs can lie close together by chance; counting all of their spread here keeps the interval honest then.
+    wobble = items.variance**2 / items.df + (spread * scale) ** 2 / max(df_runs, 1.0)
+    df = max(1.0, total**2 / wobble) if wobble > 0 else np.nan
+    se, runs_se = float(np.sqrt(total)), float(np.sqrt(runs_variance))
+    whole = len(first) == len(second) == 1 and cluster is None and bool(np.isin(gap, (-1, 0, 1)).all())
+    if whole and bool(np.isin(first, (0, 1)).all()):
+        low, high = score_interval(int(behind), int(ahead), n)
+        exact = behind + ahead <= EXACT
+        p = exact_p(int(behind), int(ahead)) if exact else float(2 * special.ndtr(-abs(estimate) / se))
+        return Difference(estimate, se, df, low, high, p, behind, ahead, exact, 0.0)
+    if not se > 0:
+        return Difference(estimate, se, df, np.nan, np.nan, np.nan, behind, ahead, False, runs_se)
+    half = float(special.stdtrit(df, (1 + LEVEL) / 2)) * se
+    p = float(2 * special.stdtr(df, -abs(estimate) / se))
+    return Difference(estimate, se, df, estimate - half, estimate + half, p, behind, ahead, False, runs_se)

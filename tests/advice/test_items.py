@@ -1,0 +1,78 @@
+"""``advise_items`` and ``advise_score``: from answers to a file, and from the file to scores."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import breadth
+from breadth.datasets import simulate_answers
+from breadth.errors import InputError
+
+MATRIX = simulate_answers(80, 240).matrix
+
+
+def test_a_short_form_is_written_and_scores_new_models(tmp_path):
+    form = breadth.advise_items(MATRIX[:60], k=40)
+    assert form.items["weight"].sum() == pytest.approx(1)
+    assert form.errors["models"].to_list() == ["like these", "stronger"]
+    assert str(form.verdict()).startswith(("Yes: 40 of 240 items", "It depends: 40 of 240", "No: 40 of 240"))
+    path = form.save(tmp_path / "short.npz")
+    own = breadth.advise_score(form, MATRIX[60:])
+    stored = breadth.advise_score(path, MATRIX[60:])
+    assert stored.scores.equals(own.scores)
+    truth = MATRIX[60:].mean(axis=1)
+    covered = ((own.scores["ci_low"].to_numpy() <= truth) & (truth <= own.scores["ci_high"].to_numpy())).mean()
+    assert covered >= 0.8
+    assert "Checks: the reference models do predict each other" in own.details()
+    for result in (form, own):
+        assert result.figure().to_dict()["datasets"]
+
+
+def test_the_same_seed_gives_the_same_items():
+    first, second, third = (breadth.advise_items(MATRIX, k=20, seed=seed).items["item"].to_list() for seed in (1, 1, 2))
+    assert first == second != third
+
+
+def test_items_are_drawn_from_every_test_set():
+    names = [f"{name}{j}" for name in "ab" for j in range(120)]
+    long = pl.concat(
+        pl.DataFrame({"model": f"m{i}", "item": names, "testset": [n[0] for n in names], "correct": MATRIX[i]})
+        for i in range(40)
+    )
+    form = breadth.advise_items(long, k=40)
+    assert form.items["testset"].value_counts()["count"].to_list() == [20, 20]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (MATRIX[:19], {}, "has 19 models with enough answers; .*takes at least 20"),
+        (MATRIX, {"k": 4}, "-k is 4; choose from 10 to 120"),
+        (MATRIX, {"k": 200}, "-k is 200"),
+        (np.tile(MATRIX[:1], (30, 1)), {"k": 20}, "all reference models have the same score"),
+        (np.where(np.arange(240) == 3, -1, MATRIX).astype(np.int8), {"k": 20}, "1 items were answered by nobody .3."),
+        (MATRIX / 2, {"k": 20}, "answers are shares"),
+    ],
+)
+def test_what_is_refused(source, options, message):
+    with pytest.raises(InputError, match=message):
+        breadth.advise_items(source, **options)
+
+
+def test_scoring_with_other_items_names_them(tmp_path):
+    form = breadth.advise_items(MATRIX, k=20)
+    with pytest.raises(InputError, match=r"lacks .* of the 20 items of the short form: .*exactly its own items"):
+        breadth.advise_score(form, MATRIX[:, :100])
+    np.savez(tmp_path / "other.npz", R=MATRIX)
+    with pytest.raises(InputError, match="is not a short form"):
+        breadth.advise_score(tmp_path / "other.npz", MATRIX)
+    with pytest.raises(InputError, match="no such file"):
+        breadth.advise_score(tmp_path / "none.npz", MATRIX)
+
+
+def test_subjects_that_did_not_answer_all_are_left_out():
+    form, gaps = breadth.advise_items(MATRIX, k=20), MATRIX[:3].copy()
+    gaps[1] = -1
+    result = breadth.advise_score(form, gaps)
+    assert result.scores["subject"].to_list() == ["0", "2"]
+    assert "1 subjects that did not answer all items are left out: 1" in result.warnings

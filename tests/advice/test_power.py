@@ -1,0 +1,87 @@
+"""Power: items against published and simulated values, seeds, checkpoints, clusters."""
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import breadth
+from breadth.advice import paired_items, unpaired_items
+from breadth.comparison import exact_p
+from breadth.errors import InputError
+
+
+def test_paired_items_have_the_power_they_promise():
+    generator = np.random.default_rng(0)
+    for disagreement, difference in ((0.3, 0.05), (0.15, 0.03), (0.4, 0.1)):
+        n = int(np.ceil(paired_items(disagreement, difference)))
+        ahead = (disagreement + difference) / 2
+        counts = generator.multinomial(n, [disagreement - ahead, ahead, 1 - disagreement], 2000)
+        power = np.mean([exact_p(int(a), int(b)) < 0.05 for a, b, _ in counts])
+        assert 0.76 < power < 0.83
+
+
+def test_unpaired_items_agree_with_the_textbook():
+    """Two shares of 0.5 and 0.6: 388 each without correction (Fleiss, Statistical Methods, table A.3: 387)."""
+    assert unpaired_items(0.55, 0.1) == pytest.approx(388, abs=1.5)
+
+
+def test_plan_from_answers():
+    matrix = (np.random.default_rng(0).random((4, 1000)) < 0.7).astype(np.int8)
+    result = breadth.advise_power(matrix, difference=0.02)
+    assert result.noise["disagreement"][0] == pytest.approx(0.42, abs=0.02)
+    assert result.plan["items_paired"][0] == pytest.approx(paired_items(0.42, 0.02), rel=0.06)
+    assert result.power < 0.3
+    assert result.wrong_sign == pytest.approx(stats.norm.sf(0.02 / np.sqrt(0.42 / 1000)), abs=0.01)
+    assert str(result.verdict()).startswith("No: 1,000 items show a difference of 2 points")
+    assert str(breadth.advise_power(matrix, difference=0.2).verdict()).startswith("Yes")
+    assert "every model has one run" in result.warnings[0]
+    assert len(result.figure().to_dict()["datasets"]["curve"]) == result.curve.height
+
+
+def runs(spread, seeds=4, items=500, passages=0):
+    generator = np.random.default_rng(1)
+    parts = []
+    for model in "ab":
+        for seed in range(seeds):
+            level = 0.6 + generator.normal(0, spread)
+            group = np.repeat(generator.normal(0, 0.3, passages), items // passages) if passages else 0
+            correct = (generator.random(items) < level + group).astype(int)
+            frame = {"model": model, "seed": seed, "item": np.arange(items), "correct": correct}
+            parts.append(
+                pl.DataFrame(frame | ({"passage": np.arange(items) // (items // passages)} if passages else {}))
+            )
+    return pl.concat(parts)
+
+
+def test_seeds_set_a_limit_that_items_do_not_lift():
+    result = breadth.advise_power(runs(0.08), difference=0.05, seeds=True)
+    needed = dict(result.plan.select("seeds", "items_paired").rows())
+    assert needed[1] is None
+    assert needed[20] is None or needed[20] > paired_items(0.48, 0.05)
+    assert breadth.advise_power(runs(0.0), difference=0.05).plan["items_paired"].null_count() <= 1
+
+
+def test_clusters_multiply_the_items():
+    result = breadth.advise_power(runs(0.0, seeds=1, passages=50), difference=0.05, cluster="passage")
+    assert result.noise["design"][0] > 1.5
+
+
+def test_checkpoints_of_a_study(simulated_study):
+    result = breadth.advise_power(simulated_study.folder, difference=0.03)
+    assert result.noise["checkpoint"][0] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seeds": True}, "every model has one run, so nothing is known about seeds"),
+        ({"difference": 0}, "--difference is 0"),
+        ({"cluster": "topic"}, "there is no column 'topic'"),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        breadth.advise_power(np.eye(4, 30, dtype=np.int8), **options)
+    with pytest.raises(InputError, match="at least two models"):
+        breadth.advise_power(np.ones((1, 9), dtype=np.int8))

@@ -1,0 +1,57 @@
+import numpy as np
+import polars as pl
+import pytest
+
+
+def test_power(breadth, answers, tmp_path):
+    out = breadth(
+        "advise", "power", answers, "--difference", 0.05, "--out", tmp_path / "p.csv", "--figure", tmp_path / "p.svg"
+    )
+    assert out.stdout.startswith("No: 40 items show a difference of 5 points")
+    assert pl.read_csv(tmp_path / "p.csv")["items_paired"][0] > 40
+
+
+def test_items_then_score(breadth, answers, tmp_path):
+    short = tmp_path / "short.npz"
+    made = breadth("advise", "items", answers, "-k", 20, "--into", short, "--out", tmp_path / "items.csv")
+    assert "20 of 40 items give the full score within" in " ".join(made.stdout.split())
+    assert pl.read_csv(tmp_path / "items.csv").height == 20
+    out = breadth("advise", "score", short, answers, "--out", tmp_path / "scores.csv")
+    assert "From 20 of 40 items" in " ".join(out.stdout.split())
+    assert pl.read_csv(tmp_path / "scores.csv").height == 300
+    with np.load(answers) as stored:
+        np.savez(tmp_path / "few.npz", R=stored["R"][:, :5], models=stored["models"], items=stored["items"][:5])
+    refused = breadth("advise", "score", short, tmp_path / "few.npz", ok=False)
+    assert refused.returncode == 2
+    assert "of the 20 items of the short form" in refused.stderr
+
+
+def test_testsets(breadth, tmp_path):
+    generator = np.random.default_rng(0)
+    ability = generator.normal(50, 10, 60)
+    columns = {name: ability + generator.normal(0, 2, 60) for name in ("arc", "mmlu", "hellaswag")}
+    pl.DataFrame({"model": [f"m{k}" for k in range(60)], **columns}).write_csv(tmp_path / "scores.csv")
+    out = breadth("advise", "testsets", tmp_path / "scores.csv", "--error", 4)
+    assert "predicts the other 2 of 3 test sets within" in " ".join(out.stdout.split())
+
+
+def test_together(breadth, answers):
+    out = breadth("advise", "together", answers)
+    assert "Gain in points over the best model" in out.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("power", "--seeds"), "every model has one run"),
+        (("items", "-k", "3"), "-k is 3"),
+        (("together", "--cluster", "topic"), "there is no column 'topic'"),
+        (("testsets",), "has one test set"),
+    ],
+)
+def test_bad_input_is_one_message(breadth, answers, options, message):
+    verb, *others = options
+    refused = breadth("advise", verb, answers, *others, ok=False)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert "Traceback" not in refused.stderr

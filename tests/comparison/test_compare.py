@@ -1,0 +1,152 @@
+"""``compare`` on tables and studies: who is compared, which cells there are, what is refused."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import breadth
+from breadth.comparison import By, Within
+from breadth.errors import InputError
+
+
+def table(generator, models=("a", "b"), seeds=1, items=200, testsets=("x", "y", "z"), lift=0.15):
+    luck = generator.random(items)
+    rows = []
+    for k, model in enumerate(models):
+        for seed in range(seeds):
+            own = np.where(generator.random(items) < 0.5, generator.random(items), luck)
+            rows.append(
+                pl.DataFrame(
+                    {
+                        "model": model,
+                        "seed": seed,
+                        "item": [f"i{j}" for j in range(items)],
+                        "testset": np.array(testsets)[np.arange(items) % len(testsets)],
+                        "passage": np.arange(items) // 5,
+                        "level": np.arange(items) % 4,
+                        "correct": (own < 0.5 + k * lift).astype(int),
+                    }
+                )
+            )
+    return pl.concat(rows)
+
+
+def test_cells_add_up_and_q_covers_them_all():
+    result = breadth.compare(table(np.random.default_rng(0)), "a", "b")
+    cells = result.cells
+    assert cells["by"].to_list() == ["all"] + ["testset"] * 3 + ["level"] * 4
+    whole = cells.row(0, named=True)
+    for by in (By.TESTSET, By.LEVEL):
+        part = cells.filter(pl.col("by") == by)
+        assert part["n_items"].sum() == whole["n_items"] == 200
+        assert part["only_second"].sum() == whole["only_second"]
+        assert (part["difference"] * part["n_items"]).sum() / 200 == pytest.approx(whole["difference"])
+    assert (cells["q"] >= cells["p"]).all()
+    assert result.items.height == whole["only_first"] + whole["only_second"]
+    assert str(result.verdict()).startswith("Yes: b is better than a: +")
+    assert "With one run each" in result.details()
+    backwards = breadth.compare(table(np.random.default_rng(0)), "b", "a")
+    assert str(backwards.verdict()).startswith("No: a is worse than b")
+
+
+def test_all_runs_of_a_model_are_one_side():
+    result = breadth.compare(table(np.random.default_rng(1), seeds=3))
+    assert result.cells.select("runs_first", "runs_second").unique().row(0) == (3, 3)
+    assert "and runs are treated as a sample" in result.details()
+    one = breadth.compare(table(np.random.default_rng(1), seeds=3), "a / 0", "b")
+    assert one.cells.select("runs_first", "runs_second").row(0) == (1, 3)
+
+
+def test_clusters_widen_the_interval():
+    frame = table(np.random.default_rng(2), items=400)
+    bad = pl.when((pl.col("passage") % 3 == 0) & (pl.col("model") == "b")).then(0).otherwise("correct")
+    frame = frame.with_columns(bad.cast(pl.Int64).alias("correct"))
+    plain, clustered = (breadth.compare(frame, cluster=cluster).cells["se"][0] for cluster in (None, "passage"))
+    assert clustered > 1.3 * plain
+
+
+def test_a_new_test_set_is_predicted_from_three_on():
+    sets = [f"t{k}" for k in range(6)]
+    result = breadth.compare(table(np.random.default_rng(3), testsets=sets, items=1200))
+    row = result.testsets.row(0, named=True)
+    assert row["predict_low"] < row["ci_low"] < row["difference"] < row["ci_high"] < row["predict_high"]
+    assert "so this carries over" in str(result.verdict())
+    two = breadth.compare(table(np.random.default_rng(3), testsets=sets[:2])).testsets.row(0, named=True)
+    assert two["ci_low"] is not None
+    assert two["predict_low"] is None
+
+
+def test_margin():
+    generator = np.random.default_rng(7)
+    frame = table(generator, items=3000, lift=0)
+    cells = breadth.compare(frame, margin=0.1).cells
+    assert cells["within"][0] == Within.EQUIVALENT
+    assert "within 10 points of" in str(breadth.compare(frame, margin=0.1).verdict())
+    assert breadth.compare(table(generator, lift=0.3), margin=0.1).cells["within"][0] == Within.BETTER
+    assert breadth.compare(table(generator, lift=-0.3), margin=0.1).cells["within"][0] == Within.WORSE
+
+
+def test_worse_is_one_sentence_or_none():
+    frame = table(np.random.default_rng(5), lift=-0.25)
+    result = breadth.compare(frame)
+    assert result.worse(0.02).startswith("b is worse than a by more than 2 points: overall by ")
+    assert "on x" in result.worse(0.02, "x,y")
+    assert result.worse(0.9) is None
+    assert breadth.compare(frame, "b", "a").worse(0.02) is None
+    with pytest.raises(InputError, match=r"there is no test set w\. .*Test sets: x, y, z"):
+        result.worse(0.02, ["w"])
+
+
+def test_items_that_are_not_shared_are_left_out_and_counted():
+    frame = table(np.random.default_rng(6)).filter((pl.col("model") == "a") | (pl.col("item") > "i5"))
+    result = breadth.compare(frame)
+    assert result.cells["n_items"][0] < 200
+    assert "items that not both answered are left out" in result.warnings[0]
+
+
+def test_levels_of_the_others_where_none_are_stored():
+    answers = (np.random.default_rng(7).random((30, 200)) < np.linspace(0.1, 0.9, 200)).astype(np.int8)
+    result = breadth.compare(answers, "0", "1")
+    share = result.cells.filter(pl.col("by") == By.LEVEL)["accuracy_first"]
+    assert share.len() == 5
+    assert share[0] > share[-1]
+    assert By.LEVEL not in breadth.compare(answers[:10], "0", "1").cells["by"].to_list()
+
+
+def test_a_study_compares_last_checkpoints(levels_study):
+    result = breadth.compare(levels_study.folder, "model-a / train_level 0", "model-a / train_level 1")
+    assert result.cells["runs_first"][0] == 2
+    mixed = breadth.compare(levels_study.folder, "model-a", "model-b")
+    assert "differ in train_level and are taken as repeats" in mixed.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("frame", "names", "options", "message"),
+    [
+        (
+            {"subject": ["a", "b"], "item": ["i", "j"], "correct": [1, 0]},
+            *((), {}, r"a and b share 0 of 2 items: a answered 1 \(i\); b answered 1 \(j\)"),
+        ),
+        (None, ("a", "c"), {}, "nothing is called 'c'"),
+        (None, ("a",), {}, "name at least two"),
+        (None, ("a", "a"), {}, "named twice"),
+        (None, (), {"cluster": "passag"}, "there is no column 'passag'.* Did you mean passage"),
+        (None, (), {"margin": 1.5}, "--margin is 1.5"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(frame, names, options, message):
+    source = table(np.random.default_rng(0)) if frame is None else pl.DataFrame(frame)
+    with pytest.raises(InputError, match=message):
+        breadth.compare(source, *names, **options)
+
+
+def test_identical_models_have_an_interval_and_no_finding():
+    answers = np.tile((np.random.default_rng(0).random(100) < 0.5).astype(np.int8), (2, 1))
+    row = breadth.compare(answers).cells.row(0, named=True)
+    assert row["ci_low"] < 0 < row["ci_high"]
+    assert row["p"] == 1
+
+
+def test_figure_has_a_row_per_cell():
+    chart = breadth.compare(table(np.random.default_rng(0), models="abc"), "a", "b", "c").figure().to_dict()
+    assert len(chart["datasets"]["cells"]) == 24
