@@ -7,10 +7,12 @@ from breadth.advice import Scorer, plain_estimate, random_split, strong_split, t
 from breadth.advice.short_form import Trial, draw_items, fit_ridge, fit_smooth, make_strata
 
 
-def answers(models=120, items=400, seed=0, spread=1.0):
+def answers(models=120, items=400, seed=0, slopes=0.0):
+    """Answers of models to items whose log slopes spread by ``slopes``."""
     generator = np.random.default_rng(seed)
-    ability, difficulty = generator.normal(0, spread, (models, 1)), generator.normal(size=items)
-    return (generator.random((models, items)) < 1 / (1 + np.exp(2.5 * (difficulty - ability)))).astype(np.int8)
+    ability, difficulty = generator.normal(size=(models, 1)), generator.normal(size=items)
+    slope = 2.5 * np.exp(slopes * np.random.default_rng(seed + 1).normal(size=items))
+    return (generator.random((models, items)) < 1 / (1 + np.exp(slope * (difficulty - ability)))).astype(np.int8)
 
 
 def test_strata_are_even_and_sorted_by_set_and_share():
@@ -74,16 +76,16 @@ def test_ridge_recovers_a_linear_relation():
 
 
 def test_references_help_inside_their_range_and_are_not_used_beyond():
-    matrix = answers(200, 600)
+    matrix = answers(200, 600, slopes=0.6)
     sets = np.zeros(600, dtype=np.intp)
     trials = [try_short_form(matrix, sets, 50, *random_split(200, seed), seed) for seed in range(6)]
     inside = Trial(*(np.concatenate(part) for part in zip(*trials, strict=True)))
     beyond = try_short_form(matrix, sets, 50, *strong_split(matrix.mean(axis=1)))
     assert inside.used.mean() > 0.7
-    assert (inside.error**2).mean() < (inside.plain_error**2).mean()
-    assert inside.covered.mean() > 0.85
+    assert (inside.error**2).mean() < 0.9 * (inside.plain_error**2).mean()
+    assert inside.covered.mean() > 0.9
     assert beyond.used.mean() < 0.15
-    assert beyond.covered.mean() > 0.85
+    assert beyond.covered.mean() > 0.9
 
 
 def test_references_that_do_not_predict_each_other_are_not_used():

@@ -5,6 +5,7 @@ with their results, words, terminal tables and figures. Imports ``comparison``, 
 """
 
 from breadth.advice.combining import Gain, route, route_gain, vote, vote_gain
+from breadth.advice.figures import gains_figure, power_figure, steps_figure
 from breadth.advice.item_words import errors_table, scores_table, short_form_verdict
 from breadth.advice.items import ShortForm, ShortScores, advise_items, advise_score
 from breadth.advice.power import PowerAdvice, advise_power, paired_items, unpaired_items
@@ -32,10 +33,12 @@ __all__ = [
     "advise_together",
     "choose_sets",
     "errors_table",
+    "gains_figure",
     "gains_table",
     "paired_items",
     "plain_estimate",
     "plan_table",
+    "power_figure",
     "power_verdict",
     "prediction_verdict",
     "predictions_table",
@@ -45,6 +48,7 @@ __all__ = [
     "route_gain",
     "scores_table",
     "short_form_verdict",
+    "steps_figure",
     "steps_table",
     "strong_split",
     "together_verdict",

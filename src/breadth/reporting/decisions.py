@@ -7,8 +7,14 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from breadth.advice import advise_power, advise_testsets, advise_together
-from breadth.advice.figures import gains_figure, power_figure, steps_figure
+from breadth.advice import (
+    advise_power,
+    advise_testsets,
+    advise_together,
+    gains_figure,
+    power_figure,
+    steps_figure,
+)
 from breadth.comparison import compare, differences_figure, final_groups, rank, ranking_figure
 from breadth.errors import InputError
 from breadth.records import Study, Trajectories
