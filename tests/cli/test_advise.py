@@ -17,7 +17,7 @@ def test_items_then_score(breadth, answers, tmp_path):
     assert "20 of 40 items give the full score within" in " ".join(made.stdout.split())
     assert pl.read_csv(tmp_path / "items.csv").height == 20
     out = breadth("advise", "score", short, answers, "--out", tmp_path / "scores.csv")
-    assert "From 20 of 40 items" in " ".join(out.stdout.split())
+    assert "on 40 items is known within" in " ".join(out.stdout.split())
     assert pl.read_csv(tmp_path / "scores.csv").height == 300
     with np.load(answers) as stored:
         np.savez(tmp_path / "few.npz", R=stored["R"][:, :5], models=stored["models"], items=stored["items"][:5])

@@ -6,7 +6,7 @@ with their results, words, terminal tables and figures. Imports ``comparison``, 
 
 from breadth.advice.combining import Gain, route, route_gain, vote, vote_gain
 from breadth.advice.figures import gains_figure, power_figure, steps_figure
-from breadth.advice.item_words import errors_table, scores_table, short_form_verdict
+from breadth.advice.item_words import errors_table, scores_table, scores_verdict, short_form_verdict
 from breadth.advice.items import ShortForm, ShortScores, advise_items, advise_score
 from breadth.advice.power import PowerAdvice, advise_power, paired_items, unpaired_items
 from breadth.advice.power_words import plan_table, power_verdict
@@ -47,6 +47,7 @@ __all__ = [
     "route",
     "route_gain",
     "scores_table",
+    "scores_verdict",
     "short_form_verdict",
     "steps_figure",
     "steps_table",

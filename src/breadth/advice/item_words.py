@@ -61,19 +61,31 @@ def errors_table(errors: pl.DataFrame, width: int = WIDTH) -> Table:
     return table
 
 
+def scores_verdict(result: ShortScores) -> Verdict:
+    """Are the full scores known? By the median half-width of their intervals: yes up to 5 points, no beyond 10."""
+    frame = result.scores
+    half = frame.select(((pl.col("ci_high") - pl.col("ci_low")) / 2).median()).item() or 0.0
+    helped = frame.filter(pl.col("estimate") == "assisted").height
+    reason = (
+        f"the full score of {count(frame.height, 'model')} on {result.n_all:,} items is known within "
+        f"{100 * half:.1f} points from {result.n_items} items (median half-width of 95% intervals)."
+    )
+    line = f"Reference models helped for {helped} of {frame.height}; the others have the plain mean of the strata."
+    needed = "" if half <= LARGEST_ERROR else "A short form of more items narrows the intervals."
+    answer = Answer.YES if half <= LARGEST_ERROR else Answer.DEPENDS if half <= 2 * LARGEST_ERROR else Answer.NO
+    return Verdict(answer, reason, line, needed)
+
+
 def score_details(result: ShortScores) -> str:
     """Which estimate was used, and which checks passed."""
     frame = result.scores
-    used = frame.filter(pl.col("estimate") == "assisted").height
-    parts = [
-        f"From {result.n_items} of {result.n_all:,} items. The assisted estimate is used for {used} of "
-        f"{count(frame.height, 'model')}, the plain one for the others."
-    ]
     said = "do" if frame["predicts"].all() else "do not"
-    parts.append(f"Checks: the reference models {said} predict each other (R squared {result.r2:.2f});")
     inside, agrees = int(frame["in_range"].sum()), int(frame["agrees"].sum())
-    parts.append(f"{inside} of {frame.height} lie in their range; {agrees} agree with the plain estimate's interval.")
-    return " ".join(parts)
+    return (
+        f"The assisted estimate is used where three checks pass: the reference models {said} predict each other (R "
+        f"squared {result.r2:.2f}); {inside} of {frame.height} lie in their range; {agrees} agree with the plain "
+        "estimate's interval."
+    )
 
 
 def scores_table(result: ShortScores, width: int = WIDTH) -> Table:

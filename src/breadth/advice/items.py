@@ -22,7 +22,7 @@ from breadth.advice.short_form import (
     try_short_form,
 )
 from breadth.errors import InputError, listed
-from breadth.records import open_study
+from breadth.records import open_answers
 from breadth.results import Result, Verdict, as_chart
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def advise_items(
     >>> form.items.height
     50
     """
-    known = reference_models(open_study(responses))
+    known = reference_models(open_answers(responses))
     models, size = known.matrix.shape
     if not FEWEST_ITEMS <= k <= size // 2:
         raise InputError(f"-k is {k}; choose from {FEWEST_ITEMS} to {size // 2}, half of the {size:,} items")
@@ -167,8 +167,14 @@ class ShortScores(Result):
         """The scores."""
         return {"scores": self.scores}
 
+    def verdict(self) -> Verdict:
+        """Are the full scores known? See :func:`breadth.advice.scores_verdict`."""
+        from breadth.advice.item_words import scores_verdict
+
+        return scores_verdict(self)
+
     def details(self) -> str:
-        """Which estimate was used, and which checks passed."""
+        """Which checks passed."""
         from breadth.advice.item_words import score_details
 
         return score_details(self)
@@ -208,7 +214,7 @@ def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> S
         known, strata, chosen = short.references, short.strata, short.chosen
     else:
         known, strata, chosen = load_short_form(short)
-    study = open_study(responses)
+    study = open_answers(responses)
     wanted = [known.items[j] for j in chosen]
     place = {name: j for j, name in enumerate(study.item_names)}
     if missing := [name for name in wanted if name not in place]:

@@ -14,7 +14,7 @@ from scipy import special
 from breadth.comparison import Group, final_groups, group_answers, item_clusters, mean_spread, named_groups, run_spread
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
-from breadth.records import Study, open_study
+from breadth.records import Study, open_answers
 from breadth.results import POWER, SEEN, Result, Verdict, as_chart
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def advise_power(
     """
     if not 0 < difference < 1:
         raise InputError(f"--difference is {difference:g}; choose a share between 0 and 1, 0.02 for two points")
-    study = open_study(responses)
+    study = open_answers(responses)
     groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
     if len(groups) < 2:
         known = listed(study.subject_names, 3)

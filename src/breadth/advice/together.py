@@ -14,7 +14,7 @@ from breadth.comparison import final_groups, item_clusters, item_levels
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
 from breadth.irt import cut_levels
-from breadth.records import Study, open_study
+from breadth.records import Study, open_answers
 from breadth.results import Result, Verdict, as_chart
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
     >>> result.gains["combination"].to_list()
     ['best triple', 'top 3', 'oracle']
     """
-    study = open_study(responses)
+    study = open_answers(responses)
     answers, names, columns, margins, warnings = _models(study)
     clusters = item_clusters(study, cluster)
     repeats = REPEATS if answers.size <= MOST_CELLS else 1

@@ -29,7 +29,7 @@ from breadth.correlation import summarise
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import Calibration
-from breadth.records import UNNAMED, Study, open_study
+from breadth.records import UNNAMED, Study, open_answers
 from breadth.results import Result, Verdict, as_chart
 from breadth.results.words import FINDING
 
@@ -179,7 +179,7 @@ def compare(
     """
     if margin is not None and not 0 < margin < 1:
         raise InputError(f"--margin is {margin:g}; choose a share between 0 and 1, 0.01 for one point")
-    study = open_study(responses)
+    study = open_answers(responses)
     groups, warnings = _chosen(study, subjects)
     clusters = item_clusters(study, cluster)
     level = item_levels(study, None if calibration is None else Calibration.of(calibration), groups, levels)

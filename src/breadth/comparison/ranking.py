@@ -15,7 +15,7 @@ from breadth.comparison.groups import Group, final_groups, item_clusters, named_
 from breadth.comparison.paired import Indices, run_spread
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, NORMAL, Floats, benjamini_hochberg
-from breadth.records import Study, open_study
+from breadth.records import Study, open_answers
 from breadth.results import Result, Verdict, as_chart
 from breadth.results.words import FINDING
 from breadth.threads import one_blas_thread
@@ -159,7 +159,7 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
     >>> breadth.rank(answers).ranks.select("model", "rank_low", "rank_high").rows()
     [('1', 1, 2), ('2', 1, 2), ('0', 3, 3), ('3', 4, 4)]
     """
-    study = open_study(responses)
+    study = open_answers(responses)
     groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
     if len(groups) < 2:
         raise InputError(f"{study.name}: a ranking needs at least two models; it has {listed(study.subject_names, 3)}")

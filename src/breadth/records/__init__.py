@@ -25,7 +25,7 @@ from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of
 from breadth.records.store import RunStore, StudyStore, is_study
 from breadth.records.study import Study
 from breadth.records.tables import Table, check_target, read_table, write_table
-from breadth.records.trajectories import Trajectories, open_any, settle_trajectories
+from breadth.records.trajectories import Trajectories, open_answers, open_any, settle_trajectories
 from breadth.records.understanding import Kind, Understanding, understand
 from breadth.records.untrusted import first_line, reading, regular_file
 
@@ -69,6 +69,7 @@ __all__ = [
     "item_values",
     "latex_table",
     "markdown_table",
+    "open_answers",
     "open_any",
     "open_study",
     "plain_markdown",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,22 @@ def open_any(
     if understood.kind is Kind.ANSWERS:
         return open_study(understood)
     return _settled(understood, understood.lines())
+
+
+def open_answers(source: Any) -> Study:
+    """Open answers, item by item; scores are refused with a word on what takes them."""
+    try:
+        return open_study(source)
+    except InputError as error:
+        opened: Study | Trajectories | None = None
+        with suppress(InputError):
+            opened = open_any(source)
+        if not isinstance(opened, Trajectories):
+            raise
+        raise InputError(
+            f"{opened.name}: holds scores of test sets; this takes answers, item by item. `breadth correlate`, "
+            "`breadth report` and `breadth advise testsets` take scores"
+        ) from error
 
 
 def settle_trajectories(
