@@ -20,9 +20,10 @@ def power_figure(difference: float, table: str = "curve") -> Figure:
         "field": "difference",
         "type": "quantitative",
         "scale": {"type": "log"},
-        "axis": {"title": "difference of accuracy", "format": "~%"},
+        "axis": {"title": "difference of accuracy", "format": "~%", "tickCount": 5},
     }
-    y = {"field": "items", "type": "quantitative", "scale": {"type": "log"}, "axis": {"title": "items", "format": "~s"}}
+    number = {"title": "items", "format": "~s", "tickCount": 5}
+    y = {"field": "items", "type": "quantitative", "scale": {"type": "log"}, "axis": number}
     kind = {
         "field": "kind",
         "type": "nominal",
@@ -45,7 +46,8 @@ def power_figure(difference: float, table: str = "curve") -> Figure:
         ],
     }  # fmt: skip
     caption = (
-        "Items for 80% power, answered by both models (paired) or different ones for each (unpaired), one run each."
+        "Items for 80% power, answered by both models (paired) or different ones for each (unpaired). How much "
+        "training runs vary is not counted here: where it matters, the plan says so."
     )
     return Figure("power", "Items needed", caption, spec, table)
 
