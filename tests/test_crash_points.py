@@ -8,6 +8,8 @@ import signal
 
 import pytest
 
+from breadth.records.files import PARTIAL
+
 pytestmark = pytest.mark.slow
 
 STUDY = """\
@@ -45,8 +47,9 @@ def here(tmp_path_factory):
 
 
 def content(folder):
-    """Bytes of every file but those that hold times."""
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.name not in (".lock", "log.jsonl")]
+    """Bytes of every file but those that hold times, and hidden ones that were being written."""
+    own = [path for path in folder.rglob("*") if path.is_file() and PARTIAL not in path.name]
+    paths = [path for path in own if path.name not in (".lock", "log.jsonl")]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 

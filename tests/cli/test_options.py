@@ -22,6 +22,7 @@ PANELS = {
         "transfer",
         "difficulty-vs",
     ],
+    "Decide": ["compare", "advise"],
     "Show": ["report", "view"],
     "Manage": ["export", "get", "show", "validate", "ls"],
 }

@@ -415,10 +415,11 @@ class TestStudy:
 
     def test_a_set_marked_in_domain_stands_for_one_that_was_not_evaluated(self, write_study, tmp_path):
         folder = write_study(tmp_path, [{"model": "m", "train_set": "elsewhere"}])
-        for path in (folder / "items").iterdir():
-            items = pl.read_parquet(path)
-            shift = "in-domain" if path.stem == "home" else "domain"
-            items.with_columns(shift=pl.lit(shift)).write_parquet(path)
+        store = StudyStore(folder)
+        for name, (key,) in store.item_files().items():
+            items = store.read_items(name).with_columns(shift=pl.lit("in-domain" if name == "home" else "domain"))
+            (folder / key).unlink()
+            store.write_items(name, items)
         assert breadth.correlate(folder).trajectories.controls == ("home",)
 
     def test_train_sets_without_a_control_are_left_out_with_a_warning(self, write_study, tmp_path):

@@ -29,6 +29,13 @@ COMMANDS = {
     "profile_by_run": "profile",
     **{f"{kind}_{name}": "transfer" for kind in ("transfer", "strategy") for name in ("cells", "breaks", "best")},
     "transfer_effects": "transfer",
+    "ranks": "compare --all",
+    "neighbours": "compare --all",
+    "comparison": "compare",
+    "power_plan": "advise power",
+    "power_curve": "advise power",
+    "testset_steps": "advise testsets",
+    "together": "advise together",
 }
 
 #: Tables that no command gives, and what they are derived from.
@@ -105,6 +112,21 @@ def test_correlate(folder, tables):
     for name in ("pairs", "heterogeneity", "similarity", "windows"):
         if name in tables:
             same(tables[name], result.table(name))
+
+
+def test_compare_and_advise(folder, tables):
+    ranking = breadth.rank(folder)
+    same(tables["ranks"], ranking.table("ranks"))
+    same(tables["neighbours"], ranking.table("neighbours"))
+    if ranking.ranks.height == 2:
+        same(tables["comparison"], breadth.compare(folder).table("cells"))
+    plan = breadth.advise_power(folder)
+    same(tables["power_plan"], plan.table("plan"))
+    same(tables["power_curve"], plan.table("curve"))
+    if "testset_steps" in tables:
+        same(tables["testset_steps"], breadth.advise_testsets(folder).table("steps"))
+    if "together" in tables:
+        same(tables["together"], breadth.advise_together(folder).table("gains"))
 
 
 def test_calibrate_and_profile(folder, tables, calibration):

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 
 import breadth
-from breadth.records import open_study
+from breadth.records import StudyStore, open_study
 from breadth.reporting import ReportData
 from breadth.reporting.accuracy import score_profile
 from breadth.reporting.scoring import answer_shares, changes_table
@@ -16,11 +16,13 @@ from breadth.results import Answer
 def test_shares_of_three_answers_come_from_what_was_said(write_study, tmp_path):
     folder = write_study(tmp_path / "study", [{"model": "m"}], steps=2)
     study = open_study(folder)
-    labels = pl.Series("label", ["a", "b", "c"] * 60)
-    changed = replace(study, items=study.items.with_columns(labels))
     parts = study.responses.collect().with_columns(answer=pl.Series(["a", "a", "b"] * 120))
     for name, path in study._parts:
-        parts.filter(subject=name).drop("subject").write_parquet(path)
+        path.unlink()
+        run, step = name.split("/")
+        StudyStore(folder).run(run).write_part(int(step), parts.filter(subject=name).drop("subject"))
+    study = open_study(folder)
+    changed = replace(study, items=study.items.with_columns(pl.Series("label", ["a", "b", "c"] * 60)))
     shares = answer_shares(ReportData(changed).described).filter(step=0, testset="home")
     assert shares.select("answer", "share", "n").rows() == [
         ("a", pytest.approx(2 / 3), 60), ("b", pytest.approx(1 / 3), 60), ("c", 0, 60),

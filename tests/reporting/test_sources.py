@@ -39,7 +39,7 @@ def test_a_table_of_answers(tmp_path, answers):
     data = build_report(tmp_path / "answers.csv")
     assert isinstance(data.source, Study)
     assert data.testsets == ["arc", "boolq"]
-    assert keys(data) == ["overview", "carry_over", "difficulty", "items", "methods"]
+    assert keys(data) == ["overview", "ranking", "carry_over", "difficulty", "advice", "items", "methods"]
     assert understood(data.source)
 
 

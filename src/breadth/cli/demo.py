@@ -67,11 +67,11 @@ def _simulate(into: Path, seed: int) -> None:
     from breadth.cli.report import report_command
     from breadth.cli.terminal import print_text, print_written
     from breadth.datasets.simulated import TRUTH_FILE, simulate_answers, simulate_scores, simulate_study
-    from breadth.records import atomic_write, is_study, write_table
+    from breadth.records import atomic_write, write_table
 
     study = into / "study"
     if study.exists():
-        if not (is_study(study) and (study / TRUTH_FILE).is_file()):
+        if not study.is_dir() or (not (study / TRUTH_FILE).is_file() and any(study.iterdir())):
             raise InputError(f"{study}: exists and is not a simulated study; choose another directory with --into")
         shutil.rmtree(study)  # it was simulated, and is simulated again
     simulate_study(study, runs=12, train_levels=3, items=100, seed=seed)

@@ -175,8 +175,6 @@ def simulate_study(
     generator = np.random.default_rng(seed)
     store = StudyStore(folder)
     frames = [_items(name, items, generator, train_levels or 5) for name in testsets]
-    for name, frame in zip(testsets, frames, strict=True):
-        store.write_items(name, frame.drop("wrong"))
     everything = pl.concat(frames)
     carried = generator.uniform(0.25, 0.9, len(testsets))
     carried[0] = 1.0
@@ -190,6 +188,22 @@ def simulate_study(
     leans = answer_bias * autoregressive(swing, runs, checkpoints, np.eye(1), 0.5)
     first = np.where(everything["label"] == "entailment", 1, -1)
     felt = np.where(everything["testset"] == testsets[0], 0.25, 1.0)
+    # First, because `breadth demo` simulates again what it has simulated, also if it was interrupted.
+    wrong = everything.filter("wrong")["item"].to_list()
+    together_signs = np.sign(between)[: len(models)]
+    truth = {
+        "correlations": [
+            {"model": model, "a": a, "b": b, "sign": int(np.sign(within) if half[i] == half[j] else sign)}
+            for model, sign in zip(models, together_signs, strict=False)
+            for (i, a), (j, b) in combinations(list(enumerate(testsets))[1:], 2)
+        ],
+        "gains": {model: list(testsets[1:]) for model in models},
+        "fading": train_levels is not None,
+        "wrong_labels": wrong,
+    }
+    store.store.write(TRUTH_FILE, sealed(truth))
+    for name, frame in zip(testsets, frames, strict=True):
+        store.write_items(name, frame.drop("wrong"))
     names = []
     for index in range(runs):
         model = index % len(models)
@@ -211,19 +225,6 @@ def simulate_study(
         margins += leans[index] * felt * first
         _write_run(store, names[-1], record, everything, margins)
     _write_study(store, testsets, models, runs)
-    wrong = everything.filter("wrong")["item"].to_list()
-    together_signs = np.sign(between)[: len(models)]
-    truth = {
-        "correlations": [
-            {"model": model, "a": a, "b": b, "sign": int(np.sign(within) if half[i] == half[j] else sign)}
-            for model, sign in zip(models, together_signs, strict=False)
-            for (i, a), (j, b) in combinations(list(enumerate(testsets))[1:], 2)
-        ],
-        "gains": {model: list(testsets[1:]) for model in models},
-        "fading": train_levels is not None,
-        "wrong_labels": wrong,
-    }
-    store.store.write(TRUTH_FILE, sealed(truth))
     return SimulatedStudy(store.folder, tuple(names), tuple(wrong))
 
 

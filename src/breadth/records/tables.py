@@ -178,8 +178,12 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 
 
 def _read_file(path: Path) -> Table:
-    if not os.path.exists(path):  # which is False, not an error, below a directory that may not be entered
-        raise InputError(f"{path}: no such file, or not allowed to be read")
+    try:
+        path.stat()
+    except PermissionError as error:  # a directory above it may not be entered
+        raise InputError(f"{path}: not allowed to be read") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no such file") from error
     if path.is_dir():
         raise InputError(
             f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a table "
