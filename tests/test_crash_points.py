@@ -26,7 +26,7 @@ WRITERS = {
     "import": (["import", "{here}/answers.csv", "--into", "{into}"], 1),
     "report": (["report", "{here}/scores.csv", "--out", "{into}/r.html"], 1),
     "out": (["correlate", "{here}/scores.csv", "--control", "mnli", "--by", "run", "--out", "{into}/p.csv"], 1),
-    "demo": (["demo", "--into", "{into}"], 40),
+    "demo": (["demo", "--into", "{into}"], 600),
 }
 
 
