@@ -28,6 +28,7 @@ def test_what_is_there_is_kept(breadth, tmp_path):
     (tmp_path / "file").write_text("")
     assert breadth("demo", "--into", tmp_path / "file", ok=False).returncode == 2
     (tmp_path / "own" / "study").mkdir(parents=True)
+    (tmp_path / "own" / "study" / "notes.txt").write_text("mine")
     out = breadth("demo", "--into", tmp_path / "own", ok=False)
     assert out.returncode == 2
     assert "choose another directory with --into" in out.stderr
