@@ -267,6 +267,7 @@ class TestDamage:
             logs(written(tmp_path, [line(evaluation={})]))
 
     def test_mutations_give_a_result_or_one_message(self, tmp_path):
+        read = 0
         chance = random.Random(1)
         rows = [line("a", metadata={"epoch": "1", "lm_eval_metrics": "{}"}), line("b", 0.0), line("a", 0.5)]
         path = written(tmp_path, rows, aggregate())
@@ -279,3 +280,5 @@ class TestDamage:
             changed.write_bytes(fuzzing.mutate(sound[changed], chance))
             with suppress(InputError):
                 read_logs(tmp_path, format="eee")
+                read += 1
+        assert read, "not every mutation is refused"

@@ -214,6 +214,7 @@ class TestDamage:
 
     @pytest.mark.parametrize("make", [old, new])
     def test_mutations_give_a_result_or_one_message(self, tmp_path, make):
+        read = 0
         chance = random.Random(2)
         rows = [prediction(k, k % 2) for k in range(3)] if make is old else [new_row(k, k % 2) for k in range(3)]
         make(tmp_path, rows)
@@ -225,3 +226,5 @@ class TestDamage:
             changed.write_bytes(fuzzing.mutate(sound[changed], chance))
             with suppress(InputError):
                 read_logs(tmp_path, format="olmes")
+                read += 1
+        assert read, "not every mutation is refused"

@@ -150,6 +150,7 @@ class TestDamage:
             logs(run(tmp_path, {"details": {}}))
 
     def test_mutations_give_a_result_or_one_message(self, tmp_path):
+        read = 0
         chance = random.Random(3)
         content = {"0": {"origin_prompt": [{"role": "HUMAN", "prompt": "x"}], "prediction": "A", "gold": "B"}}
         details = [{"pred": "1", "answer": "1", "correct": True}, {"pred": ["2"], "answer": ["2"], "correct": [False]}]
@@ -162,3 +163,5 @@ class TestDamage:
             changed.write_bytes(fuzzing.mutate(sound[changed], chance))
             with suppress(InputError):
                 read_logs(tmp_path, format="opencompass")
+                read += 1
+        assert read, "not every mutation is refused"

@@ -136,8 +136,8 @@ class Worker:
     ) -> tuple[Report, bytes, bytes]:
         """Train a run up to a checkpoint, or for ``limit`` seconds; returns weights and, now and then, the state.
 
-        With ``resume``, training begins with ``state``, or anew if there is none. Without weights (empty bytes) the
-        checkpoint has not been reached; then there always is a state.
+        With ``resume``, training begins with ``state``, or at step 0 if there is none. Without weights (empty bytes),
+        the checkpoint has not been reached; then there always is a state.
         """
         loaded, seconds = self._load(run)
         spec = self.data.runs[run]
