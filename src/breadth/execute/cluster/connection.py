@@ -37,6 +37,11 @@ _TOKEN = (
     "`ray get-auth-token` shows on its head (RAY_AUTH_MODE alone is enough where ~/.ray/auth_token has it)"
 )
 
+_WRONG_TOKEN = (
+    "does not accept the token of this machine; set RAY_AUTH_TOKEN to that of the cluster, which `ray get-auth-token` "
+    "shows on its head"
+)
+
 _ADDRESS = re.compile(r"^(?P<client>ray://)?(?P<host>[^\s:/]+|\[[^\]]+\]):(?P<port>\d+)$")
 
 
@@ -125,11 +130,11 @@ def check_answers(address: str = "") -> None:
         raise InputError(f"{where}: does not answer ({reason}); {remedy}") from error
     if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
         return  # only Ray itself has the certificates
-    answer = _ask(f"{match['host']}:{port}", _PING if match["client"] else _CHECK_ALIVE)
+    token = _token(bool(match["client"]))
+    answer = _ask(f"{match['host']}:{port}", _PING if match["client"] else _CHECK_ALIVE, token)
     if answer == "UNAUTHENTICATED":
-        if not _has_token(bool(match["client"])):
-            raise InputError(f"{where}: {_TOKEN}")
-    elif answer != "OK":
+        raise InputError(f"{where}: {_WRONG_TOKEN if token else _TOKEN}")
+    if answer != "OK":
         hint = "10001 is the port of Ray's client" if match["client"] else "6379 is the port of the head"
         raise InputError(
             f"{where}: answers, but not as a Ray cluster of this version; {remedy} ({hint} unless it was started with "
@@ -137,28 +142,33 @@ def check_answers(address: str = "") -> None:
         )
 
 
-def _ask(address: str, call: tuple[str, bytes]) -> str:
+def _ask(address: str, call: tuple[str, bytes], token: str) -> str:
     """Call what Ray's own clients call first, and return the status.
 
-    They say only that they could not connect where a token is missing, and end the process after a minute.
+    They say only that they could not connect where a token is missing or wrong, and end the process after a minute.
     """
     import grpc
 
+    metadata = [("authorization", f"Bearer {token}")] if token else None
     with grpc.insecure_channel(address, [("grpc.enable_http_proxy", 0)]) as channel:
         try:
-            channel.unary_unary(call[0])(call[1], timeout=TIMEOUT, wait_for_ready=True)
+            channel.unary_unary(call[0])(call[1], timeout=TIMEOUT, wait_for_ready=True, metadata=metadata)
         except grpc.RpcError as error:
             return str(error.code().name)
     return "OK"
 
 
-def _has_token(client: bool) -> bool:
-    """Whether Ray would send a token; its client does so only if told to. Whether it is right, Ray finds out."""
-    mode = os.environ.get("RAY_AUTH_MODE")
-    if mode is not None:
-        return mode == "token"
-    there = bool(os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"))
-    return not client and (there or (Path.home() / ".ray" / "auth_token").is_file())
+def _token(client: bool) -> str:
+    """The token that Ray would send, empty for none; its client sends one only if told to."""
+    if os.environ.get("RAY_AUTH_MODE", "" if client else "token") != "token":
+        return ""
+    if token := os.environ.get("RAY_AUTH_TOKEN", "").strip():
+        return token
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _reason(error: BaseException) -> str:
