@@ -115,6 +115,8 @@ def test_the_first_page_does_not_wait_for_a_long_analysis(serve, simulated_study
     status, text, _ = ask("/")
     assert status == 200
     assert "is being analysed" in text
+    state = json.loads(ask(f"/study/{simulated_study.folder.name}/state.json")[1])
+    assert f"{state['done']} of {state['planned']} checkpoints of {state['run_count']} runs are there" in ask("/")[1]
     go_on.set()
     monkeypatch.setattr(live, "FIRST_WAIT", 25)
     assert 'id="live-text"' in ask("/")[1]
@@ -265,6 +267,24 @@ def test_a_study_on_its_way(copied):
     assert "trajectories" not in progress.state(state["fingerprint"])
     others[0].part_path(0).unlink()
     assert progress.state()["fingerprint"] != state["fingerprint"]
+
+
+def test_a_run_that_begins_is_seen_without_a_look_at_all_others(copied, monkeypatch):
+    first, second, *_ = StudyStore(copied).runs()
+    shutil.move(first.folder, copied.parent / "kept")
+    progress = Progress(copied)
+    assert progress.state(None)["run_count"] == 3
+    monkeypatch.setattr("breadth.reporting.progress.LOOK", 0)
+    progress._next = 0.0
+    second.part_path(0).unlink()  # a finished run is not looked at again soon
+    assert progress.state(None, now=False)["done"] == 3 * 24
+    first.folder.mkdir()
+    progress._next = 0.0
+    state = progress.state(None, now=False)
+    assert (state["run_count"], state["done"]) == (3, 3 * 24 - 1)
+    shutil.copytree(copied.parent / "kept", first.folder, dirs_exist_ok=True)  # the record comes later
+    progress._next = 0.0
+    assert progress.state(None, now=False)["run_count"] == 4
 
 
 def test_a_run_that_stopped_writing_is_quiet(copied):

@@ -272,8 +272,9 @@ class LiveStudy:
             self._start()
             self._first.wait(FIRST_WAIT)
         if self._analysed is None:
-            folder = self.progress.store.folder
-            raise InputError(self._failure or f"{folder}: is being analysed; the page appears when that is done")
+            folder, known = self.progress.store.folder, self.progress.known
+            analysed = f"{folder}: is being analysed; the report appears when that is done"
+            raise InputError(self._failure or f"{analysed}{f'. {known}' if known else ''}")
         return self._analysed
 
     def made(self, page: str, version: object, make: Callable[[], str], kind: str = "application/json") -> Answer:
