@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import os
+import random
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -137,3 +139,35 @@ def test_a_full_disk_while_a_library_writes(tmp_path):
     with pytest.raises(InputError, match=r"t\.parquet: cannot be written \(No space left on device\)"):
         atomic_write(tmp_path / "t.parquet", fill)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_reader_prints_when_it_panics_is_held_back(tmp_path, capfd):
+    content = io.BytesIO()
+    pl.DataFrame({"subject": ["a", "b", "c"] * 50, "item": [str(k) for k in range(150)], "correct": 1}).write_parquet(
+        content
+    )
+    chance, panics = random.Random(1), []
+    for _ in range(60):
+        damaged = bytearray(content.getvalue())
+        for _ in range(3):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            with reading("answers.parquet"):
+                pl.read_parquet(io.BytesIO(bytes(damaged)))
+        except InputError as error:
+            if type(error.__cause__).__name__ == "PanicException":
+                panics.append(str(error))
+    assert set(panics) == {"answers.parquet: cannot be read; it is truncated, damaged or in another format"}
+    os.write(2, b"this is seen again\n")
+    assert capfd.readouterr().err == "this is seen again\n"
+
+
+def test_threads_that_read_at_once_give_standard_error_back(capfd):
+    def read(_):
+        with reading("a"):
+            os.write(2, b"a panic\n")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(read, range(200)))
+    os.write(2, b"seen\n")
+    assert capfd.readouterr().err == "seen\n"

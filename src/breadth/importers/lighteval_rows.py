@@ -6,10 +6,8 @@ Parquet files are read by their own schema, and a panic of the reader is a messa
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,6 +16,7 @@ from breadth.errors import InputError
 from breadth.importers.logs import Metric
 from breadth.importers.reading import LogFile
 from breadth.importers.values import log_odds, mapping, number, text_item, words
+from breadth.records import reading
 
 NEW = frozenset({"doc", "metric", "model_response"})
 OLD = frozenset({"example", "full_prompt", "predictions"})
@@ -83,37 +82,9 @@ def questions(file: LogFile) -> Iterator[Question]:
 
 
 def _collected(frame: pl.LazyFrame, where: str, rows: int = 0) -> pl.DataFrame:
-    """The first rows of a frame; whatever the reader makes of a damaged file is one message."""
-    try:
-        with _quiet():
-            return frame.head(rows).collect()
-    except (pl.exceptions.PolarsError, OSError, MemoryError, ValueError, OverflowError) as error:
-        raise InputError(f"{where}: cannot be read ({_first_line(error)}); the file is damaged") from None
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # it is not an Exception
-            raise
-        raise InputError(f"{where}: cannot be read ({_first_line(error)}); the file is damaged") from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Hold back what the reader's threads print to standard error when they panic."""
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no standard error
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    """The first rows of a frame."""
+    with reading(where):
+        return frame.head(rows).collect()
 
 
 def _new_columns(schema: Mapping[str, pl.DataType]) -> list[pl.Expr]:

@@ -16,6 +16,7 @@ import polars as pl
 
 from breadth.errors import InputError
 from breadth.importers.reading import MOST_BYTES, LogFile
+from breadth.records import reading
 
 #: Endings of tables of text, with their separators.
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -118,7 +119,8 @@ def first_rows(file: LogFile, most: int = ROWS) -> list[list[str]]:
     """The header and the first rows of a table, as text."""
     try:
         if file.path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(file.path, n_rows=most)
+            with reading(file.path):
+                frame = pl.read_parquet(file.path, n_rows=most)
             if any(dtype.is_nested() or dtype.is_temporal() for dtype in frame.dtypes):
                 return []
             cells = [["" if cell is None else str(cell) for cell in row] for row in frame.iter_rows()]
@@ -129,7 +131,7 @@ def first_rows(file: LogFile, most: int = ROWS) -> list[list[str]]:
             lines = (line for line in iter(lambda: text.readline(LONGEST), "") if line.strip())
             rows = csv.reader(lines, delimiter=SEPARATORS[file.path.suffix.lower()])
             return [row for row, _ in zip(rows, range(most), strict=False)]
-    except (OSError, UnicodeDecodeError, csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+    except (OSError, UnicodeDecodeError, csv.Error, InputError):
         return []
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from breadth.errors import InputError
-from breadth.records import regular_file
+from breadth.records import reading, regular_file
 
 #: Bytes that are read from disk at once: lines of logs are long, and small buffers cost four times as much.
 BUFFER = 1 << 20
@@ -106,8 +106,9 @@ class LogFile:
         import polars as pl
 
         try:
-            return frozenset(pl.read_parquet_schema(self.path))
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
+            with reading(self.path):
+                return frozenset(pl.read_parquet_schema(self.path))
+        except InputError:
             return frozenset()
 
     def read(self) -> bytes:

@@ -6,8 +6,10 @@ Limits are on what a file declares, before anything is read: no file below 10 MB
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,7 +38,7 @@ _KEY = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?\s*:')
 def reading(name: object, form: str = "") -> Iterator[None]:
     """The one boundary around readers: whatever a library raises becomes a message that names the file."""
     what = f"{name}: cannot be read{f' as {form}' if form else ''}"
-    with _explained(what, "; it is truncated, damaged or in another format"):
+    with _explained(what, "; it is truncated, damaged or in another format"), _SILENCE:
         yield
 
 
@@ -62,7 +64,43 @@ def _explained(what: str, fault: str = "") -> Iterator[None]:
     except BaseException as error:
         if _is_ours(error):
             raise
-        raise InputError(f"{what}{fault} ({first_line(error)})") from error
+        panicked = type(error).__name__ == "PanicException"  # its message is about the library
+        raise InputError(f"{what}{fault}{'' if panicked else f' ({first_line(error)})'}") from error
+
+
+class _Silence:
+    """Holds back what threads of a Rust library print to standard error when they panic, in any number of threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._kept = threading.Lock(), 0, -1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._kept = _diverted()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._kept >= 0:
+                os.dup2(self._kept, 2)
+                os.close(self._kept)
+
+
+def _diverted() -> int:
+    """Lead standard error nowhere; returns a copy of what it was, or -1 if there is none."""
+    try:
+        kept = os.dup(2)
+    except OSError:
+        return -1
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    return kept
+
+
+_SILENCE = _Silence()
 
 
 def first_line(error: BaseException) -> str:
