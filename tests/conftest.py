@@ -59,6 +59,10 @@ class Forks:
         answer = self.ask(command=words, environment=dict(os.environ), directory=os.getcwd(), **options)
         return subprocess.CompletedProcess(words, answer["code"], answer["printed"], answer["said"])
 
+    def code(self, text, **options):
+        """Exit code of a child that executes ``text``, and what it said on standard error."""
+        return self.ask(code=text, environment=dict(os.environ), **options)
+
     def ask(self, **options):
         self.process.stdin.write(json.dumps(options) + "\n")
         self.process.stdin.flush()

@@ -35,6 +35,11 @@ def command(request):
 def child(request):
     if request.get("die_before"):
         die_before(*request["die_before"])
+    if "code" in request:
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        exec(request["code"], {})
+        return 0
     if "command" in request:
         return command(request)
     from breadth.errors import InputError

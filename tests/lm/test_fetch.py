@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import os
+import signal
 import subprocess
 import sys
 import venv
@@ -178,3 +180,31 @@ def test_killed_at_any_stage_then_two_at_once(built_in):
     assert sum(Stage.WRITING in said for said in stages) == 1
     assert fault_of(folder) is None
     assert leftovers(built_in) == []
+
+
+@pytest.mark.slow
+def test_killed_before_any_operation(built_in, forks, monkeypatch, tmp_path):
+    def fetch(name, **options):
+        cache = tmp_path / name
+        monkeypatch.setenv("BREADTH_CACHE", str(cache))
+        options = {key: (value, f"{cache}/") for key, value in options.items()}
+        return forks.code(CHILD.format(model=built_in), **options), model_folder(built_in.name)
+
+    out, whole = fetch("whole")
+    assert out["code"] == 0, out["said"]
+    expected = {path.name: path.read_bytes() for path in whole.iterdir()}
+    stride, point, kills = 1 if os.environ.get("BREADTH_EVERY_CRASH_POINT") else 9, 0, 0
+    while True:
+        point += stride
+        out, folder = fetch(f"torn{point}", die_before=point)
+        if out["code"] == 0:
+            break
+        assert out["code"] == -signal.SIGKILL, out["said"]
+        kills += 1
+        assert not folder.exists() or fault_of(folder, whole=True) is None, point
+        out, folder = fetch(f"torn{point}")
+        assert out["code"] == 0, out["said"]
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected, point
+        assert leftovers(built_in) == []
+    assert kills > 1
+    print(kills)
