@@ -16,6 +16,7 @@ import sys
 import tempfile
 import traceback
 import zipfile
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -86,12 +87,12 @@ def _change(document, chance):
         parents.append((place, key))
         place = place[key]
     if not parents:
-        return chance.choice(VALUES)
+        return deepcopy(chance.choice(VALUES))
     parent, key = parents[-1]
     if chance.random() < 0.3:
         del parent[key]
     else:
-        parent[key] = chance.choice(VALUES)
+        parent[key] = deepcopy(chance.choice(VALUES))
     return document
 
 

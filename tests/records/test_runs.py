@@ -31,6 +31,8 @@ def test_checkpoints_are_no_part_of_what_a_name_is_made_of():
         (b'{"model": "m", "checkpoints": [0, "4"]}', "checkpoints is"),
         (b'{"model": "m", "checkpoints": [0, -4]}', "checkpoints is"),
         (b'{"model": "m", "checkpoints": null}', "checkpoints is None"),
+        (b'{"model": "m", "checkpoints": [18446744073709551616]}', "checkpoints is"),
+        (b'{"model": "m", "seed": 1%s}' % (b"0" * 400), "seed is 1000000"),
         (b'{"model": "m", "colour": 1}', "'colour' is not a key of a run"),
         (b'{"model": "m", "shots": 8}', "written by breadth 0.1.*run the study again into a new directory"),
     ],

@@ -74,6 +74,10 @@ def test_a_directory_needs_none_of_the_files_that_the_study_named(tmp_path, writ
 
 
 def test_what_cannot_be_shown(tmp_path):
+    changed = read_study_file("small")
+    StudyStore(tmp_path / "changed").write_study(resolved_yaml(changed.study).replace("everyday", "everyway"))
+    with pytest.raises(InputError, match="unknown data set 'everyway'; `breadth ls datasets` lists"):
+        show_study(str(tmp_path / "changed"))
     with pytest.raises(InputError, match="is a directory without a study file"):
         show_study(str(tmp_path))
     (tmp_path / "study.yaml").write_text("name: s\nmodels: a/b\nrecipe: {lrr: 1}\nevaluate: {on: plain}\n")

@@ -76,8 +76,10 @@ class RunRecord:
         problems = [f"{key!r} is not a key of a run" for key in values if key not in _TYPES]
         for key, value in values.items():
             fits = type(value) in _TYPES.get(key, (type(value),))  # so true and false are not numbers
-            if not fits or (key == "checkpoints" and not all(type(step) is int and step >= 0 for step in value)):
-                problems.append(f"{key} is {value!r}")
+            steps = value if key == "checkpoints" and fits else ()
+            fits &= not isinstance(value, int) or abs(value) < LARGEST
+            if not fits or not all(type(step) is int and 0 <= step < LARGEST for step in steps):
+                problems.append(f"{key} is {value!r}"[:80])
         problems += ["model is missing"] if "model" not in values else []
         if problems:
             raise InputError(f"{where}: does not describe a run ({'; '.join(problems)}); {_AGAIN}")
@@ -85,6 +87,9 @@ class RunRecord:
             raise InputError(f"{where}: is damaged or was changed (its checksum is wrong); {_AGAIN}")
         return cls(**{**values, "checkpoints": tuple(values.get("checkpoints") or ())})
 
+
+#: Whole numbers of a table are below this.
+LARGEST = 1 << 63
 
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("examples", "seed", "train_level"), (int, type(None))),

@@ -128,6 +128,8 @@ def resolve_task(name: str, study: StudySpec, known: Mapping[str, Entry]) -> Tas
     own = study.sets.get(name)
     if own is not None:
         return own.task.from_keys(own.keys_in(study))
+    if name not in known:
+        raise InputError(f"unknown data set {name!r}; `breadth ls datasets` lists those that come with breadth")
     return known[name].task.reworded(study.pattern, study.answers)
 
 
