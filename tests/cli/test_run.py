@@ -3,10 +3,13 @@
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
+
+from breadth.records import StudyStore
 
 STUDY = """\
 name: s
@@ -44,6 +47,20 @@ def files(folder):
 
 def own(text, more="label: label"):
     return text.replace("[plain, negation]", "[plain, mine]") + OWN.replace("MORE", more)
+
+
+def test_a_run_of_another_process_is_left_to_it(done, breadth, tmp_path):
+    folder, _ = done
+    copy = shutil.copytree(folder, tmp_path / "s")
+    first, second = StudyStore(copy).runs()
+    for run in (first, second):
+        run.part_path(4).unlink()
+    with first.store.lock(first.key, wait=False):
+        out = breadth("run", folder.parent / "study.yaml", "--into", copy, ok=False)
+    assert out.returncode == 4, out.stderr
+    assert f"{copy}: runs: 1 done now, 1 running in another process." in out.stdout
+    assert out.stdout.splitlines()[-1] == f"  breadth view {copy}"
+    assert (list(first.parts()), list(second.parts())) == ([0, 2], [0, 2, 4])
 
 
 def test_plain_lines_without_a_screen(done):

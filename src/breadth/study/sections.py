@@ -17,10 +17,10 @@ from breadth.study.document import Place, Problem, did_you_mean
 from breadth.study.other_names import VALUES, other_name
 
 _NUMBERS = {
-    "greater_than": "is too small; it must be above {gt:g}",
-    "greater_than_equal": "is too small; it must be {ge:g} or more",
-    "less_than": "is too large; it must be below {lt:g}",
-    "less_than_equal": "is too large; it must be {le:g} or less",
+    "greater_than": "is too small; it must be above {gt:,.12g}",
+    "greater_than_equal": "is too small; it must be {ge:,.12g} or more",
+    "less_than": "is too large; it must be below {lt:,.12g}",
+    "less_than_equal": "is too large; it must be {le:,.12g} or less",
 }
 _KINDS = {
     "int_": "a whole number",
