@@ -171,3 +171,13 @@ def test_threads_that_read_at_once_give_standard_error_back(capfd):
         list(pool.map(read, range(200)))
     os.write(2, b"seen\n")
     assert capfd.readouterr().err == "seen\n"
+
+
+def test_text_that_is_repeated_without_end(tmp_path, monkeypatch):
+    path = tmp_path / "answers.parquet"
+    frame = pl.DataFrame({"item": ["a" * 100, "b"] * 20, "text": ["long"] * 40, "correct": 1})
+    frame.with_columns(pl.col("item").cast(pl.Categorical)).write_parquet(path)
+    assert read_table(path).frame.equals(frame)  # categories are text
+    monkeypatch.setattr("breadth.records.untrusted.MOST_TEXT", 2000)
+    with pytest.raises(InputError, match=r"answers\.parquet: column 'item' repeats 2,020 bytes of text; at most 2,000"):
+        read_table(path)

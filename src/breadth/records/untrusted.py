@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from breadth.errors import InputError
 
@@ -29,6 +30,9 @@ CELLS_PER_BYTE, SMALL_CELLS = 4, 20_000_000
 
 #: Most columns of a table, and most characters in the name of one.
 MOST_COLUMNS, LONGEST_NAME = 100_000, 10_000
+
+#: Most bytes of text in a column of a small file, repetitions included.
+MOST_TEXT = 1 << 32
 
 _STRING = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?')
 _KEY = re.compile(rb'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?\s*:')
@@ -164,6 +168,16 @@ def check_cells(cells: int, size: int, name: object) -> None:
     most = max(SMALL_CELLS, CELLS_PER_BYTE * size)
     if cells > most:
         raise InputError(f"{name}: declares {cells:,} cells in {size:,} bytes; at most {most:,} are read")
+
+
+def check_text(frame: pl.DataFrame, name: object) -> None:
+    """Refuse a table whose repeated texts would fill the memory if each were written out."""
+    for column, size in frame.select(pl.col(pl.String).str.len_bytes().cast(pl.UInt64).sum()).to_dicts()[0].items():
+        if size > MOST_TEXT:
+            raise InputError(
+                f"{name}: column {column!r} repeats {size:,} bytes of text; at most {MOST_TEXT:,} are read. Leave it "
+                "out, or give its texts once for each item"
+            )
 
 
 def check_keys(content: bytes, rows: int, name: object) -> None:
