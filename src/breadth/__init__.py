@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from breadth import datasets as datasets
     from breadth.advice import PowerAdvice as PowerAdvice
     from breadth.advice import PredictionAdvice as PredictionAdvice
+    from breadth.advice import SeedAdvice as SeedAdvice
     from breadth.advice import ShortForm as ShortForm
     from breadth.advice import ShortScores as ShortScores
     from breadth.advice import TogetherAdvice as TogetherAdvice
@@ -59,7 +60,7 @@ __version__ = "0.1.0"
 #: Where every public name lives.
 _HOMES = {
     "breadth.advice": (
-        *("PowerAdvice", "ShortForm", "ShortScores", "PredictionAdvice", "TogetherAdvice"),
+        *("PowerAdvice", "SeedAdvice", "ShortForm", "ShortScores", "PredictionAdvice", "TogetherAdvice"),
         *("advise_items", "advise_power", "advise_score", "advise_testsets", "advise_together"),
     ),
     "breadth.comparison": ("Comparison", "Ranking", "compare", "rank"),

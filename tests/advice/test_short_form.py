@@ -78,7 +78,7 @@ def test_ridge_recovers_a_linear_relation():
 def test_references_help_inside_their_range_and_are_not_used_beyond():
     matrix = answers(200, 600, slopes=0.6)
     sets = np.zeros(600, dtype=np.intp)
-    trials = [try_short_form(matrix, sets, 50, *random_split(200, seed), seed) for seed in range(6)]
+    trials = [try_short_form(matrix, sets, 50, *random_split(200, seed), seed) for seed in range(12)]
     inside = Trial(*(np.concatenate(part) for part in zip(*trials, strict=True)))
     beyond = try_short_form(matrix, sets, 50, *strong_split(matrix.mean(axis=1)))
     assert inside.used.mean() > 0.7

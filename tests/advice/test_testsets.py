@@ -93,3 +93,42 @@ def test_what_is_refused(values, message):
         breadth.advise_testsets(frame(values))
     with pytest.raises(InputError, match="--error is 0"):
         breadth.advise_testsets(frame(values), error=0)
+
+
+def study_of(ability, sets="xyz", items=200):
+    generator = np.random.default_rng(0)
+    parts = []
+    for (k, own), name in itertools.product(enumerate(ability), sets):
+        correct = (generator.random(items) < (0.5 if name == "z" else own)).astype(int)
+        parts.append(pl.DataFrame({"model": f"m{k}", "testset": name, "item": np.arange(items), "correct": correct}))
+    return pl.concat(parts)
+
+
+def test_a_test_set_at_chance_is_refused_with_the_remedy():
+    study = study_of(np.linspace(0.3, 0.9, 30))
+    with pytest.raises(InputError, match=r"on z models differ no more than by chance.*leave z out with --testsets x,y"):
+        breadth.advise_testsets(study)
+    assert set(breadth.advise_testsets(study, testsets="x,y").steps["testset"]) <= {"x", "y"}
+    with pytest.raises(InputError, match="there is no test set w"):
+        breadth.advise_testsets(study, testsets=["x", "w"])
+    with pytest.raises(InputError, match="evaluate on test sets that tell models apart"):
+        breadth.advise_testsets(study_of([0.5] * 30))
+
+
+def test_a_set_that_others_say_nothing_about_is_named():
+    values = scores()
+    values[:, 4] = np.random.default_rng(5).normal(50, 1, len(values))
+    values[:, 3] = values[:, 0] + np.random.default_rng(6).normal(0, 2, len(values))
+    assert any(
+        text.startswith("e: the other test sets say nothing")
+        for text in breadth.advise_testsets(frame(values)).warnings
+    )
+    assert not breadth.advise_testsets(frame(scores())).warnings
+
+
+def test_who_stands_out_on_one_set_is_refused():
+    values = scores()
+    usual = values[:, [0, 3]].mean(axis=0)
+    predictor = Predictor.of(values[:, [0, 3]], values[:, [1, 4]])
+    assert predictor.predict(usual[None]).inside.all()
+    assert not predictor.predict(np.array([[usual[0] - 20, values[:, 3].max() + 1]])).inside.any()

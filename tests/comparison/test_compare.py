@@ -150,3 +150,27 @@ def test_identical_models_have_an_interval_and_no_finding():
 def test_figure_has_a_row_per_cell():
     chart = breadth.compare(table(np.random.default_rng(0), models="abc"), "a", "b", "c").figure().to_dict()
     assert len(chart["datasets"]["cells"]) == 24
+
+
+def test_test_sets_at_chance_are_named():
+    generator = np.random.default_rng(0)
+    rows = [
+        {"subject": who, "testset": name, "item": k, "label": "ab"[k % 2], "correct": int(generator.random() < share)}
+        for who, shares in {"one": (0.5, 0.9), "two": (0.45, 0.8)}.items()
+        for name, share in zip(("wnli", "mnli"), shares, strict=True)
+        for k in range(200)
+    ]
+    warnings = breadth.compare(pl.DataFrame(rows), "one", "two").warnings
+    assert [text for text in warnings if text.startswith("on wnli no model does better than always giving")]
+
+
+def test_subjects_that_a_pattern_matches_are_repeats_and_part_of_a_name_is_looked_up():
+    answers = np.random.default_rng(0).random((4, 100)) < 0.6
+    frame = pl.DataFrame(answers.astype(int), schema=[f"q{k}" for k in range(100)])
+    frame = frame.with_columns(subject=pl.Series(["gpt-4o-05", "gpt-4o-11", "llama-7", "llama-9"]))
+    result = breadth.compare(frame, "gpt*", "llama*")
+    assert "gpt*: matches 2 subjects, which are taken as repeats of one model" in result.warnings
+    with pytest.raises(InputError, match=r"nothing is called 'GPT-4o'\. Names with it: gpt-4o-05, gpt-4o-11"):
+        breadth.compare(frame, "GPT-4o", "llama-7")
+    with pytest.raises(InputError, match="the data name no test sets"):
+        breadth.compare(frame, "llama-7", "llama-9").worse(0.02, "hans")

@@ -36,6 +36,8 @@ def simulated(generator, items, clusters, runs, spread, alike, unequal=False, ba
         (300, 300, (3, 3), 0.2, 0, False),
         (300, 30, (3, 3), 0.2, 0.5, True),
         (400, 40, (5, 2), 0.15, 0.3, False),
+        (250, 250, (3, 3), 0.0, 0, False),
+        (400, 40, (3, 3), 0.02, 0.3, False),
     ],
 )
 def test_coverage(items, clusters, runs, spread, alike, unequal):

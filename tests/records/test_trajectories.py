@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import settle_trajectories
+from breadth.records import open_answers, settle_trajectories
 
 WIDE = pl.DataFrame(
     {
@@ -190,3 +190,16 @@ def test_answers_outside_0_and_1(tmp_path):
 def test_a_test_set_named_like_a_key():
     with pytest.raises(InputError, match="has the name of a column"):
         settle_trajectories(LONG.with_columns(testset=pl.col("testset").replace("hans", "seed")), "mnli", by="run")
+
+
+def test_scores_that_are_shares_are_not_answers():
+    """Scores of test sets as shares look like graded answers to a few items; compare would pair test sets as items."""
+    shares = np.random.default_rng(0).random((12, 3)).round(3)
+    scores = pl.DataFrame(shares, schema=["mnli", "hans", "rte"]).with_columns(
+        model=pl.Series([f"m{k}" for k in range(12)])
+    )
+    with pytest.raises(InputError, match="holds scores of test sets; this takes answers"):
+        open_answers(scores)
+    graded = pl.DataFrame({"subject": ["a", "a", "b", "b"], "item": ["i", "j"] * 2, "correct": [0.5, 1.0, 0.2, 0.0]})
+    assert open_answers(graded).matrix.shape == (2, 2)
+    assert open_answers(np.array([[0.5, 1.0], [0.2, 0.0]])).matrix.shape == (2, 2)

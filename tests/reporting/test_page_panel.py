@@ -11,6 +11,7 @@ import breadth
 from breadth.datasets import simulate_scores
 from breadth.datasets.kinds import NLI_PATTERN
 from breadth.records import open_study
+from breadth.reporting import build_report
 from breadth.reporting.embedded import FINENESS
 
 pytestmark = pytest.mark.slow
@@ -264,3 +265,19 @@ def test_a_table_of_scores_leads_to_its_runs_and_checkpoints(open_page, tmp_path
         page.locator("#panel .small svg").first.wait_for()
         dots = page.locator("#panel .small svg path[aria-roledescription=point]")
         assert dots.count() == scores.height
+
+
+def test_items_that_only_one_model_gets_lead_to_the_panel(simulated_study, tmp_path, open_page):
+    part = build_report(simulated_study.folder).results["differing"].parts[0]
+    with open_page(breadth.report(simulated_study.folder, out=tmp_path / "report.html").as_uri()) as page:
+        page.ready()
+        box = page.locator("details.differing").first
+        box.locator("summary").click()
+        for number, place in ((part.first.number, 0), (part.second.number, 1)):
+            box.locator("td button").nth(place).click()
+            page.until("!document.getElementById('panel').hidden")
+            page.until(f"document.getElementById('count').textContent.startsWith('{number} of ')")
+        state = page.evaluate("breadth.state")
+        assert (state["testset"], state["cell"]) == (part.name, "wrong-right")
+        box.locator("button.item").first.click()
+        page.until("breadth.state.panel === 'item'")

@@ -34,6 +34,10 @@ COMMANDS = {
     "comparison": "compare",
     "power_plan": "advise power",
     "power_curve": "advise power",
+    "seed_plan": "advise power",
+    "seed_noise": "advise power",
+    "short_form_errors": "advise items",
+    "short_form_items": "advise items",
     "testset_steps": "advise testsets",
     "together": "advise together",
 }
@@ -42,6 +46,7 @@ COMMANDS = {
 DERIVED = {
     "truth": "what was simulated",
     "runs": "the study's runs",
+    "differing": "the items of compare, and the levels of the report",
     "profile": "answers at the ends of runs",
     "correlations": "correlate, with and without control, on all runs and on those of every model",
     "window_means": "correlate --windows",
@@ -118,8 +123,12 @@ def test_compare_and_advise(folder, tables):
     ranking = breadth.rank(folder)
     same(tables["ranks"], ranking.table("ranks"))
     same(tables["neighbours"], ranking.table("neighbours"))
-    if ranking.ranks.height == 2:
-        same(tables["comparison"], breadth.compare(folder).table("cells"))
+    best = ranking.ranks["model"].head(2).to_list()[::-1] if ranking.ranks.height > 2 else ()
+    compared = breadth.compare(folder, *best)
+    same(tables["comparison"], compared.table("cells"))
+    apart = compared.items.filter((pl.col("right_first") >= 0.5) != (pl.col("right_second") >= 0.5))
+    key = ["testset", "item"]
+    assert pl.DataFrame(tables["differing"]).select(key).sort(key).equals(apart.select(key).sort(key))
     plan = breadth.advise_power(folder)
     same(tables["power_plan"], plan.table("plan"))
     same(tables["power_curve"], plan.table("curve"))

@@ -5,12 +5,13 @@ with their results, words, terminal tables and figures. Imports ``comparison``, 
 """
 
 from breadth.advice.combining import Gain, route, route_gain, vote, vote_gain
-from breadth.advice.figures import gains_figure, power_figure, steps_figure
+from breadth.advice.figures import errors_figure, gains_figure, power_figure, seeds_figure, steps_figure
 from breadth.advice.item_words import errors_table, scores_table, scores_verdict, short_form_verdict
 from breadth.advice.items import ShortForm, ShortScores, advise_items, advise_score
-from breadth.advice.power import PowerAdvice, advise_power, paired_items, unpaired_items
-from breadth.advice.power_words import plan_table, power_verdict
+from breadth.advice.power import PowerAdvice, advise_power, paired_items, paired_power, unpaired_items
+from breadth.advice.power_words import plan_table, power_verdict, seeds_table, seeds_verdict
 from breadth.advice.prediction import Predictor, choose_sets
+from breadth.advice.seeds import SeedAdvice, advise_seeds
 from breadth.advice.short_form import Scorer, plain_estimate, random_split, strong_split, try_short_form
 from breadth.advice.testset_words import prediction_verdict, predictions_table, steps_table
 from breadth.advice.testsets import PredictionAdvice, advise_testsets, read_scores
@@ -23,19 +24,23 @@ __all__ = [
     "PredictionAdvice",
     "Predictor",
     "Scorer",
+    "SeedAdvice",
     "ShortForm",
     "ShortScores",
     "TogetherAdvice",
     "advise_items",
     "advise_power",
     "advise_score",
+    "advise_seeds",
     "advise_testsets",
     "advise_together",
     "choose_sets",
+    "errors_figure",
     "errors_table",
     "gains_figure",
     "gains_table",
     "paired_items",
+    "paired_power",
     "plain_estimate",
     "plan_table",
     "power_figure",
@@ -48,6 +53,9 @@ __all__ = [
     "route_gain",
     "scores_table",
     "scores_verdict",
+    "seeds_figure",
+    "seeds_table",
+    "seeds_verdict",
     "short_form_verdict",
     "steps_figure",
     "steps_table",

@@ -52,6 +52,28 @@ def power_figure(difference: float, table: str = "curve") -> Figure:
     return Figure("power", "Items needed", caption, spec, table)
 
 
+def seeds_figure(noise: pl.DataFrame, table: str = "noise") -> Figure:
+    """How far runs of a model lie apart (filled), and neighbouring checkpoints (hollow), by test set."""
+    order = noise["testset"].to_list()[:MOST_SHOWN]
+    tips = tooltip(("testset", "test set"), ("run_sd", "runs", ".2f"), ("checkpoint_sd", "checkpoints", ".2f"))
+    x = {"type": "quantitative", "axis": {"title": "standard deviation (points)"}}
+    y = nominal("testset", order, labelLimit=220)
+    spec: Spec = {
+        "data": {"name": table}, "width": "container", "height": {"step": 20}, "usermeta": {"most": 560},
+        "transform": [{"filter": {"field": "testset", "oneOf": order}}],
+        "layer": [
+            {
+                "transform": [{"filter": f"isValid(datum.{field})"}],
+                "mark": DOT | {"color": colour},
+                "encoding": {"x": {**x, "field": field}, "y": y, "tooltip": tips},
+            }
+            for field, colour in (("checkpoint_sd", "@paper"), ("run_sd", "@ink"))
+        ],
+    }  # fmt: skip
+    caption = "Filled: how far runs of a model lie apart. Hollow: how far neighbouring checkpoints of a run do."
+    return Figure("seeds", "Noise of runs and checkpoints", caption, spec, table)
+
+
 def _bars(table: str, y: Spec, x: str, title: str, tips: list[Spec], height: int = 24) -> Spec:
     axis = {"title": title, "format": "~%"}
     return {

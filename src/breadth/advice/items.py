@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from breadth.advice.references import References, load_short_form, reference_models, save_short_form
+from breadth.advice.references import (
+    References,
+    differ_beyond_chance,
+    load_short_form,
+    reference_models,
+    save_short_form,
+)
 from breadth.advice.short_form import (
     Indices,
     Scorer,
@@ -114,11 +120,18 @@ def advise_items(
     """
     known = reference_models(open_answers(responses))
     models, size = known.matrix.shape
+    if size < 2 * FEWEST_ITEMS:
+        raise InputError(
+            f"a short form takes at least {2 * FEWEST_ITEMS} items that all models answered; it has {size}"
+        )
     if not FEWEST_ITEMS <= k <= size // 2:
         raise InputError(f"-k is {k}; choose from {FEWEST_ITEMS} to {size // 2}, half of the {size:,} items")
     scores = known.matrix.mean(axis=1, dtype=np.float64)
-    if scores.std() < 1e-9:
-        raise InputError("all reference models have the same score, so nothing can be learnt from them")
+    if not differ_beyond_chance(known.matrix):
+        raise InputError(
+            f"the {models} reference models differ no more than by chance (scores {scores.min():.1%} to "
+            f"{scores.max():.1%}), so nothing can be learnt from them; add models that do better than chance"
+        )
     rows = []
     for number, name in enumerate(("like these", "stronger")):
         trials = []

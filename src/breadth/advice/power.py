@@ -11,10 +11,20 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from breadth.comparison import Group, final_groups, group_answers, item_clusters, mean_spread, named_groups, run_spread
+from breadth.advice.seeds import CHECKPOINTS, PLANNED, SeedAdvice, advise_seeds, checkpoint_variance, open_runs
+from breadth.comparison import (
+    EXACT,
+    Group,
+    final_groups,
+    group_answers,
+    item_clusters,
+    mean_spread,
+    named_groups,
+    run_spread,
+)
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
-from breadth.records import Study, open_answers
+from breadth.records import Study, Trajectories
 from breadth.results import POWER, SEEN, Result, Verdict, as_chart
 
 if TYPE_CHECKING:
@@ -23,28 +33,53 @@ if TYPE_CHECKING:
 #: Pairs of models whose disagreement is looked at, and how close they must be in accuracy if there are enough such.
 MOST_PAIRS, CLOSE, FEWEST_CLOSE = 500, 0.05, 5
 
-#: Numbers of seeds, and of checkpoints to average, that the plan lists.
-SEEDS, CHECKPOINTS = (1, 2, 3, 5, 10, 20), (1, 3, 5)
+#: Numbers of seeds that the plan lists.
+SEEDS = (1, 2, 3, 5, 10, 20)
 
 #: Differences that the figure shows.
 DIFFERENCES = tuple(np.round(np.geomspace(0.005, 0.2, 40), 5))
 
-#: Checkpoints of a run from which their noise is estimated.
-FEWEST_CHECKPOINTS = 6
+
+def paired_power(items: int, disagreement: float, difference: float) -> float:
+    """Probability that :func:`breadth.comparison.paired_difference` finds a difference between single runs (p < 0.05).
+
+    The number of items on which exactly one model is right is binomial with the share ``disagreement``; given it, so is
+    the number on which the worse model is. Up to 1,000 such items the test is exact, beyond it is normal.
+    """
+    middle, sd = items * disagreement, np.sqrt(items * disagreement * (1 - disagreement))
+    apart = np.arange(max(0, int(middle - 6 * sd)), min(items, int(np.ceil(middle + 6 * sd))) + 1)
+    chance = special.bdtr(apart, items, disagreement)
+    chance = np.diff(chance, prepend=0.0)
+    # The largest number of items that only one model is right on with which the other is found to be better.
+    least = np.nan_to_num(np.floor(special.bdtrik(0.025, apart, 0.5)), nan=-1.0)
+    least = np.where(special.bdtr(least, apart, 0.5) < 0.025, least, least - 1)
+    lead = NORMAL * items * np.sqrt(apart / items / (items - 1 + NORMAL**2))
+    least = np.where(apart > EXACT, np.ceil((apart - lead) / 2) - 1, least)
+    behind = (disagreement - difference) / (2 * disagreement)
+    found = special.bdtr(np.maximum(least, 0), apart, behind)
+    return float(chance @ np.where(least < 0, 0.0, found))
 
 
 def paired_items(disagreement: float, difference: float) -> float:
     """Items that a paired comparison takes to see a difference with 80 % power, at 5 % two-sided.
 
-    n = (1.96 sqrt(q) + 0.84 sqrt(q - d^2))^2 / d^2 + 1 / d (Miettinen 1968), where q is the share of items on which
-    exactly one of the two models is right; 1 / d makes up for the exact test, which counts whole items. Assumes
-    independent items and single runs.
+    n = (1.96 sqrt(q) + 0.84 sqrt(q - d^2))^2 / d^2 (Miettinen 1968), where q is the share of items on which exactly one
+    of the two models is right; up to 2,000 such items, the smallest number that has the power (:func:`paired_power`),
+    because there the test counts whole items. Assumes independent items and single runs.
 
     >>> round(paired_items(0.25, 0.02))
-    4953
+    4896
     """
+    disagreement = min(max(disagreement, difference), 1.0)
     left = max(disagreement - difference**2, 0.0)
-    return float((NORMAL * np.sqrt(disagreement) + POWER * np.sqrt(left)) ** 2 / difference**2 + 1 / difference)
+    about = (NORMAL * np.sqrt(disagreement) + POWER * np.sqrt(left)) ** 2 / difference**2
+    if about * disagreement > 2 * EXACT:
+        return float(np.ceil(about))
+    low, high = int(0.5 * about), int(1.5 * about + 10 / difference)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if paired_power(middle, disagreement, difference) >= PLANNED else (middle, high)
+    return float(high)
 
 
 def unpaired_items(accuracy: float, difference: float) -> float:
@@ -121,13 +156,14 @@ def advise_power(
     difference: float = 0.02,
     seeds: bool = False,
     cluster: str | None = None,
-) -> PowerAdvice:
+) -> PowerAdvice | SeedAdvice:
     """How many items, seeds and checkpoints does it take to see a difference with 80 % power?
 
     Parameters
     ----------
     responses
-        Anything :func:`breadth.open` takes, with at least two models.
+        Anything :func:`breadth.open` takes, with at least two models; or a table of scores, which tells how many seeds
+        and checkpoints it takes, but not how many items.
     *subjects
         Models to plan for; by default all pairs that are close to each other in accuracy.
     difference
@@ -156,7 +192,11 @@ def advise_power(
     """
     if not 0 < difference < 1:
         raise InputError(f"--difference is {difference:g}; choose a share between 0 and 1, 0.02 for two points")
-    study = open_answers(responses)
+    study, keys = open_runs(responses)
+    if isinstance(study, Trajectories):
+        if subjects or cluster is not None:
+            raise InputError(f"{study.name}: holds scores; naming models and --cluster take answers, item by item")
+        return advise_seeds(study, keys, difference=difference, seeds=seeds)
     groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
     if len(groups) < 2:
         known = listed(study.subject_names, 3)
@@ -247,15 +287,10 @@ def _run_variance(study: Study, groups: Sequence[Group]) -> float:
 
 
 def _checkpoints(study: Study) -> float:
-    """Variance of a checkpoint's accuracy around the course of its run: second differences over the later half."""
+    """Variance of a checkpoint's accuracy around the course of its run; NaN where there are too few."""
     subjects = study.subjects
     if not {"run", "step"} <= set(subjects.columns) or subjects["step"].null_count():
         return float("nan")
     accuracy: Floats = np.where(study.answered, study.matrix, 0).sum(axis=1) / np.maximum(study.answered.sum(axis=1), 1)
-    squares = []
     rows = subjects.with_row_index("row").sort("run", "step")
-    for (_,), part in rows.group_by("run", maintain_order=True):
-        course = accuracy[part["row"].to_numpy()]
-        if len(course) >= FEWEST_CHECKPOINTS:
-            squares += list(np.diff(course[len(course) // 2 :], 2) ** 2)
-    return float(np.mean(squares) / 6) if squares else float("nan")
+    return checkpoint_variance([accuracy[part["row"].to_numpy()] for part in rows.partition_by("run")])

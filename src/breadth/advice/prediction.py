@@ -16,8 +16,11 @@ from breadth.inference import LEVEL, Floats
 
 Bools = npt.NDArray[np.bool_]
 
-#: Quantiles of the reference models between which a model must lie.
+#: Quantiles of the reference models between which the mean of a model's scores must lie.
 RANGE = (0.02, 0.95)
+
+#: Quantiles of the reference models that no single score, and no predicted one, may exceed.
+MOST_KNOWN, MOST_PREDICTED = 0.98, 0.95
 
 #: Parts of the reference models, in order of time, from which later ones are predicted to see how predictions age.
 ORIGINS = (0.5, 0.65, 0.8)
@@ -27,7 +30,7 @@ FEWEST_AHEAD = 10
 
 
 class Predicted(NamedTuple):
-    """Predicted scores [models, targets] with 95 % intervals, and whether a model lies in the references' range."""
+    """Predicted scores [models, targets] with 95 % intervals, and whether each lies in the references' range."""
 
     score: Floats
     low: Floats
@@ -43,7 +46,9 @@ class Predictor:
     predictions of later models by earlier ones, whichever is wider: models change, and errors grow with it.
 
     A prediction is refused outside the range of the reference models: where the mean of the standardised scores is
-    above their 95 % quantile or below their 2 % quantile.
+    above their 95 % quantile or below their 2 % quantile, where a single score is above the 98 % quantile of theirs on
+    that test set, or where the predicted score is above the 95 % quantile of those predicted for them. A model that
+    stands out on one test set may stand out on the one that is not known.
     """
 
     centre: Floats
@@ -53,6 +58,8 @@ class Predictor:
     reach: Floats
     error: Floats
     levels: Floats
+    highest: Floats
+    highest_predicted: Floats
 
     @classmethod
     def of(cls, known: Floats, targets: Floats, dated: bool = False) -> Predictor:
@@ -66,10 +73,12 @@ class Predictor:
         if dated:
             ahead = forward_errors(known, targets)
             reach = reach if not len(ahead) else np.maximum(reach, np.quantile(np.abs(ahead), LEVEL, axis=0))
+        weights, free = (np.stack([getattr(fit, part) for fit in fits], axis=1) for part in ("penalised", "free"))
+        columns = _columns(standard)
+        predicted = columns[0] @ weights + columns[1] @ free
         return cls(
-            centre, scale, np.stack([fit.penalised for fit in fits], axis=1),
-            np.stack([fit.free for fit in fits], axis=1), reach, np.sqrt((residual**2).mean(axis=0)),
-            standard.mean(axis=1),
+            centre, scale, weights, free, reach, np.sqrt((residual**2).mean(axis=0)), standard.mean(axis=1),
+            np.quantile(known, MOST_KNOWN, axis=0), np.quantile(predicted, MOST_PREDICTED, axis=0),
         )  # fmt: skip
 
     def predict(self, known: Floats) -> Predicted:
@@ -79,7 +88,9 @@ class Predictor:
         score = penalised @ self.weights + free @ self.free
         low, high = np.quantile(self.levels, RANGE)
         level = standard.mean(axis=1)
-        return Predicted(score, score - self.reach, score + self.reach, (level >= low) & (level <= high))
+        inside = (level >= low) & (level <= high) & (known <= self.highest).all(axis=1)
+        within = inside[:, None] & (score <= self.highest_predicted)
+        return Predicted(score, score - self.reach, score + self.reach, within)
 
 
 def _columns(standard: Floats) -> tuple[Floats, Floats]:
@@ -97,7 +108,7 @@ def forward_errors(known: Floats, targets: Floats) -> Floats:
             continue
         predictor = Predictor.of(known[:first], targets[:first])
         ahead = predictor.predict(known[first:last])
-        errors.append((ahead.score - targets[first:last])[ahead.inside])
+        errors.append((ahead.score - targets[first:last])[ahead.inside.any(axis=1)])
     return np.concatenate(errors) if errors else np.empty((0, targets.shape[1]))
 
 

@@ -80,6 +80,18 @@ def reference_models(study: Study) -> References:
     )
 
 
+def differ_beyond_chance(matrix: Matrix) -> bool:
+    """Whether models [models, items] differ in their scores by more than models that are equally able would.
+
+    If every model had the same chance at an item, the share p_j of models that get it right, scores would have the
+    variance sum p_j (1 - p_j) / n^2. Theirs must exceed it by two standard errors.
+    """
+    models, items = matrix.shape
+    share = matrix.mean(axis=0, dtype=np.float64)
+    noise = float((share * (1 - share)).sum()) / items**2
+    return bool(matrix.mean(axis=1, dtype=np.float64).var(ddof=1) > noise * (1 + 2 * np.sqrt(2 / (models - 1))))
+
+
 def save_short_form(
     path: str | os.PathLike[str], references: References, strata: Indices, chosen: npt.NDArray[np.bool_]
 ) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from breadth.inference import LEVEL, NORMAL, Floats
+from breadth.inference import LEVEL, Floats
 from breadth.irt import MODELS, Answers, Parameters, score
 
 Indices = npt.NDArray[np.intp]
@@ -28,7 +28,7 @@ RANGE = (0.02, 0.95, 0.9)
 #: Standard errors by which the plain estimate may lie outside that range.
 BEYOND = 0.5
 
-#: What a short form may lie below the range of the reference models, beyond one standard error.
+#: What a short form may lie below the range of the reference models, beyond that.
 SLACK = 0.02
 
 #: The variance of the plain estimate is at least this share of that of a simple random sample: with two items per
@@ -214,8 +214,9 @@ class Scorer:
     where
 
     - the reference models predict each other (leave-one-out R squared of at least 0.6);
-    - the model lies in their range: the plain estimate at most one standard error above their 95 % quantile or below
-      their 2 % quantile, the assisted estimate at most at the 90 % quantile of theirs;
+    - the model lies in their range: the plain estimate at most half a standard error above their 95 % quantile or below
+      their 2 % quantile; the assisted estimate at most at the 90 % quantile of theirs, or at their largest if the plain
+      one is not above it;
     - it lies in the plain estimate's interval.
 
     Otherwise the plain estimate is given. Outside the range, estimates that learn from references are badly wrong.
@@ -256,8 +257,9 @@ class Scorer:
         lowest, highest = np.quantile(self.scores, RANGE[:2])
         predicts = np.full(len(answers), self.r2 >= LEAST_R2)
         inside = (plain.mean - BEYOND * plain.se <= highest) & (plain.mean + BEYOND * plain.se >= lowest - SLACK)
-        inside &= assisted <= np.quantile(fitted, RANGE[2])
-        agrees = np.abs(assisted - plain.mean) <= NORMAL * plain.se
+        # Of a model that is stronger than the references, the plain estimate lies above the assisted one.
+        inside &= (assisted <= np.quantile(fitted, RANGE[2])) | ((assisted <= fitted.max()) & (plain.mean <= assisted))
+        agrees = (assisted >= plain.low) & (assisted <= plain.high)
         used = predicts & inside & agrees
         return Estimate(
             np.where(used, assisted, plain.mean),

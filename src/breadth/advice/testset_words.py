@@ -37,14 +37,16 @@ def prediction_details(result: PredictionAdvice) -> str:
     """How errors were measured, and which models lie outside the range."""
     how = "later models predicted from earlier ones" if result.dated else "models that were held out, at random"
     parts = [f"Errors are those of {how}, out of {count(result.n_models, 'model')} with all test sets."]
-    models = result.predictions["model"].n_unique()
-    if models:
-        out = result.predictions.filter(~pl.col("in_range"))["model"].n_unique()
-        parts.append(f"Missing scores of {count(models - out, 'model')} are predicted.")
-        if out:
+    missing, out = result.predictions, result.predictions.filter(~pl.col("in_range"))
+    if missing.height:
+        inside = missing.height - out.height
+        parts.append(
+            f"Of {count(missing.height, 'missing score')}, {inside:,} {'is' if inside == 1 else 'are'} predicted."
+        )
+        if out.height:
             parts.append(
-                f"{count(out, 'model')} outside the range of the others {'are' if out != 1 else 'is'} refused; "
-                f"evaluate {joined(result.evaluate, 10)} in full to get back inside."
+                f"Those of {count(out['model'].n_unique(), 'model')} lie outside the range of the others and are "
+                f"refused; evaluate {joined(result.evaluate, 10)} in full to get back inside."
             )
     return " ".join(parts)
 

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from breadth.advice.prediction import Predictor, Step, choose_sets
-from breadth.advice.references import FEWEST_MODELS
+from breadth.advice.references import FEWEST_MODELS, differ_beyond_chance
 from breadth.comparison import final_groups
-from breadth.errors import InputError, listed, unknown_column
+from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import Floats
 from breadth.records import Study, Trajectories, open_any, read_table
 from breadth.results import Result, Verdict, as_chart
@@ -47,8 +47,8 @@ class PredictionAdvice(Result):
     ``steps``: ``n, testset, rmse, worst, worst_testset``: test sets in the order in which they are best added, and the
     error in points of predicting all others once they are known. ``chosen`` are those that are enough for the error
     asked for. ``predictions``: ``model, testset, score, ci_low, ci_high, in_range`` of sets that a model was not
-    evaluated on; the score is null where the model lies outside the range of the reference models. ``evaluate``: models
-    to evaluate in full to get back into range.
+    evaluated on; the score is null where it lies outside the range of the reference models. ``evaluate``: models to
+    evaluate in full to get back into range.
     """
 
     steps: pl.DataFrame
@@ -122,14 +122,21 @@ def advise_testsets(
     table = read_scores(source, date, testsets)
     complete = ~np.isnan(table.scores).any(axis=1)
     if complete.sum() < FEWEST_MODELS:
+        several = len(table.models) >= FEWEST_MODELS
+        remedy = "Leave out test sets that few models have, with --testsets" if several else "Add models"
         raise InputError(
             f"{table.name}: {int(complete.sum())} models have scores on all {len(table.testsets)} test sets; "
-            f"predicting takes at least {FEWEST_MODELS}. Leave out test sets that few models have, with --testsets"
+            f"predicting takes at least {FEWEST_MODELS}. {remedy}"
         )
     scores = table.scores[complete]
     warnings = list(table.warnings)
     if still := [name for name, spread in zip(table.testsets, scores.std(axis=0), strict=True) if spread < 1e-9]:
         raise InputError(f"{table.name}: all models have one score on {listed(still)}; leave it out with --testsets")
+    if unrelated := [name for name, r2 in zip(table.testsets, _predicted_share(scores), strict=True) if r2 <= 0]:
+        warnings.append(
+            f"{listed(unrelated)}: the other test sets say nothing about it; it measures something else, or models are "
+            "at chance there"
+        )
     steps = choose_sets(scores, table.dated)
     enough = next((k for k, step in enumerate(steps, start=1) if step.error <= error), None)
     number = enough or len(steps)
@@ -146,7 +153,7 @@ def read_scores(source: Any, date: str | None, testsets: str | Sequence[str] | N
     """Scores of models on test sets, in points, from a table of scores or from answers."""
     opened = open_any(source, testsets=testsets) if testsets else open_any(source)
     if isinstance(opened, Study):
-        return _from_study(opened, date)
+        return _from_study(opened, date, testsets)
     names = list(opened.testsets) + list(opened.controls)
     frame = opened.frame
     keys = None
@@ -181,20 +188,43 @@ def _table(
     return ScoreTable(100 * scores if shares else scores, models, names, dated, where, warnings)
 
 
-def _from_study(study: Study, date: str | None) -> ScoreTable:
+def _from_study(study: Study, date: str | None, testsets: str | Sequence[str] | None) -> ScoreTable:
     groups = final_groups(study)
-    accuracy = study.scores[0]
+    entries = [testsets] if isinstance(testsets, str) else testsets or study.testsets
+    chosen = [name.strip() for entry in entries for name in ([entry] if entry in study.testsets else entry.split(","))]
+    if unknown := [name for name in chosen if name not in study.testsets]:
+        raise InputError(
+            f"{study.name}: there is no test set {listed(unknown)}.{did_you_mean(unknown, study.testsets)} Test sets: "
+            f"{listed(study.testsets)}"
+        )
+    if len(chosen) < 2:
+        raise InputError(f"{study.name}: has one test set; predicting one from others takes at least two")
+    places = [study.testsets.index(name) for name in chosen]
+    rows = [group.rows[0] for group in groups]
+    if guessed := [name for name, k in zip(chosen, places, strict=True) if _at_chance(study, rows, k)]:
+        others = [name for name in chosen if name not in guessed]
+        remedy = f"leave {listed(guessed)} out with --testsets {','.join(others)}" if len(others) > 1 else ""
+        raise InputError(
+            f"{study.name}: on {listed(guessed)} models differ no more than by chance, so there is nothing to predict; "
+            f"{remedy or 'evaluate on test sets that tell models apart'}"
+        )
+    accuracy = study.scores[0][:, places]
     scores = np.stack([accuracy[list(group.rows)].mean(axis=0) for group in groups])
     names = [group.name for group in groups]
     when = date or next((name for name in DATES if name in study.subjects.columns), None)
     if date is not None and date not in study.subjects.columns:
         raise unknown_column(date, study.subjects.columns, study.name, "date of a model")
     if when is not None:
-        order = study.subjects[when].gather([group.rows[0] for group in groups]).arg_sort().to_list()
+        order = study.subjects[when].gather(rows).arg_sort().to_list()
         scores, names = scores[order], [names[k] for k in order]
-    if len(study.testsets) < 2:
-        raise InputError(f"{study.name}: has one test set; predicting one from others takes at least two")
-    return ScoreTable(100 * scores, names, study.testsets, when is not None, study.name, study.warnings)
+    return ScoreTable(100 * scores, names, chosen, when is not None, study.name, study.warnings)
+
+
+def _at_chance(study: Study, rows: list[int], testset: int) -> bool:
+    """Whether models differ on a test set no more than they would if all had the same chance at every item."""
+    cells = study.correct[rows][:, study.set_index == testset]
+    cells = cells[~np.isnan(cells).any(axis=1)]
+    return len(cells) >= FEWEST_MODELS and not differ_beyond_chance(cells)
 
 
 def _steps_frame(steps: Sequence[Step], testsets: Sequence[str]) -> pl.DataFrame:
@@ -206,7 +236,7 @@ def _steps_frame(steps: Sequence[Step], testsets: Sequence[str]) -> pl.DataFrame
 
 
 def _predictions(table: ScoreTable, complete: Any) -> tuple[pl.DataFrame, list[int]]:
-    """Predictions for models that lack test sets, from all sets they have; and the models outside the range."""
+    """Predictions for models that lack test sets, from all sets they have; and the models with any out of range."""
     rows: list[tuple[Any, ...]] = []
     outside: list[int] = []
     known = ~np.isnan(table.scores)
@@ -218,15 +248,24 @@ def _predictions(table: ScoreTable, complete: Any) -> tuple[pl.DataFrame, list[i
         members = np.flatnonzero((known == pattern).all(axis=1))
         predicted = predictor.predict(table.scores[np.ix_(members, np.flatnonzero(pattern))])
         for row, k in enumerate(members):
-            inside = bool(predicted.inside[row])
-            outside += [] if inside else [int(k)]
+            outside += [] if predicted.inside[row].all() else [int(k)]
             for column, j in enumerate(np.flatnonzero(~pattern)):
+                inside = bool(predicted.inside[row, column])
                 cells = (part[row, column] for part in (predicted.score, predicted.low, predicted.high))
                 numbers = tuple(float(cell) if inside else None for cell in cells)
                 rows.append((table.models[k], table.testsets[j], *numbers, inside))
     schema: dict[str, Any] = {"model": pl.String, "testset": pl.String}
     schema |= dict.fromkeys(("score", "ci_low", "ci_high"), pl.Float64) | {"in_range": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row"), outside
+
+
+def _predicted_share(scores: Floats) -> list[float]:
+    """For every test set, the share of its variance over models that all others predict, cross-validated."""
+    shares = []
+    for j in range(scores.shape[1]):
+        error = Predictor.of(np.delete(scores, j, axis=1), scores[:, [j]]).error[0]
+        shares.append(1 - float(error**2 / scores[:, j].var()))
+    return shares
 
 
 def _spread_out(table: ScoreTable, outside: Sequence[int]) -> tuple[str, ...]:

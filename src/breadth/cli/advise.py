@@ -45,15 +45,21 @@ def power_command(
 ) -> None:
     """How many items, seeds and checkpoints does it take to see a difference with 80 % power?
 
+    A table of scores tells seeds and checkpoints; items take answers, item by item.
+
     Example: `breadth advise power my-study --difference 0.02 --seeds --cluster passage`
     """
     from breadth import advise_power
-    from breadth.advice import plan_table
+    from breadth.advice import SeedAdvice, plan_table, seeds_table
     from breadth.cli.terminal import check_outputs, console
 
     check_outputs(out, figure)
     result = advise_power(answers, *(subjects or ()), seeds=seeds, **given(difference=difference, cluster=cluster))
-    _show(result, [plan_table(result.plan, console.width)], out, figure, f"breadth advise power: {answers.name}")
+    if isinstance(result, SeedAdvice):
+        table = seeds_table(result, console.width)
+    else:
+        table = plan_table(result.plan, console.width)
+    _show(result, [table], out, figure, f"breadth advise power: {answers.name}")
 
 
 @advise_app.command("items", cls=verb_class("advise_items"))

@@ -79,12 +79,12 @@ def compare_command(
         return
     options = given(cluster=cluster, margin=margin, calibration=calibration, levels=levels)
     result = compare(answers, *(subjects or ()), **options)
+    failed = None if fail_if_worse is None else result.worse(fail_if_worse, on)
     print_warnings(result.warnings)
     alone = result.testsets.height == 1
     print_result(result, (cells_table if alone else pairs_table)(result.cells, console.width))
     write_tables(out, result.cells, testsets=result.testsets, items=result.items)
     write_figure_file(result, figure, heading)
-    failed = None if fail_if_worse is None else result.worse(fail_if_worse, on)
     if failed:
         print_line(failed, "bold red")
         raise typer.Exit(3)

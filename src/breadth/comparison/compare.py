@@ -19,6 +19,7 @@ from breadth.comparison.groups import (
     Group,
     final_groups,
     group_answers,
+    guessed_testsets,
     item_clusters,
     item_levels,
     named_groups,
@@ -121,6 +122,8 @@ class Comparison(Result):
         if on:
             names = [part.strip() for entry in ([on] if isinstance(on, str) else on) for part in entry.split(",")]
             known = cells["value"].unique(maintain_order=True).to_list()
+            if not known:
+                raise InputError("--on: the data name no test sets; leave it out to check all items")
             if unknown := [name for name in names if name not in known]:
                 raise InputError(
                     f"--on: there is no test set {listed(unknown)}.{did_you_mean(unknown, known)} Test sets: "
@@ -181,6 +184,11 @@ def compare(
         raise InputError(f"--margin is {margin:g}; choose a share between 0 and 1, 0.01 for one point")
     study = open_answers(responses)
     groups, warnings = _chosen(study, subjects)
+    if guessed := guessed_testsets(study, groups):
+        warnings.append(
+            f"on {listed(guessed)} no model does better than always giving the commonest label: at chance, differences "
+            "say nothing about what models can do"
+        )
     clusters = item_clusters(study, cluster)
     level = item_levels(study, None if calibration is None else Calibration.of(calibration), groups, levels)
     cells, overall, items = [], [], []

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
-from breadth.inference import Floats
+from breadth.inference import NORMAL, Floats
 from breadth.irt import Calibration, cut_levels, numbers
 from breadth.records import Study
 
@@ -23,6 +23,9 @@ FEWEST_OTHERS = 20
 
 #: Levels of difficulty.
 LEVELS = 5
+
+#: Different labels up to which always giving the commonest one is a way to answer.
+MOST_LABELS = 10
 
 
 @dataclass(frozen=True)
@@ -67,16 +70,17 @@ def named_groups(study: Study, names: Sequence[str]) -> tuple[list[Group], list[
         matched = next((part for column in columns if (part := _matching(subjects, column, name)).height), None)
         if matched is None:
             words = [*known, *(word for column in columns for word in subjects[column].drop_nulls().unique())]
-            listing = listed(known, 5)
-            raise InputError(
-                f"{study.name}: nothing is called {name!r}.{did_you_mean([name], words)} To compare: {listing}"
-            )
+            longer = sorted({str(word) for word in words if name.lower() in str(word).lower()})
+            meant = f" Names with it: {listed(longer, 3)}." if longer else did_you_mean([name], words)
+            raise InputError(f"{study.name}: nothing is called {name!r}.{meant} To compare: {listed(known, 5)}")
         mixed = [key for key in ("model", *CONDITIONS) if key in matched.columns and matched[key].n_unique() > 1]
         if mixed:
             warnings.append(
                 f"{name}: its {matched.height} runs differ in {listed(mixed)} and are taken as repeats of one model; "
                 f"name a part of them, such as {listed(list(known)[:2])}"
             )
+        elif "model" not in matched.columns and matched.height > 1:
+            warnings.append(f"{name}: matches {matched.height} subjects, which are taken as repeats of one model")
         groups.append(Group(name, tuple(matched["row"])))
     twice = [name for name in {*names} if list(names).count(name) > 1]
     if twice:
@@ -133,6 +137,24 @@ def item_clusters(study: Study, column: str | None) -> npt.NDArray[np.intp] | No
     if numbered.max(initial=0) < 1:
         raise InputError(f"{study.name}: column {column!r} has one value for all items; clusters need at least two")
     return np.asarray(numbered)
+
+
+def guessed_testsets(study: Study, groups: Sequence[Group]) -> list[str]:
+    """Test sets on which no group does clearly better than always giving the commonest label."""
+    if "label" not in study.items.columns:
+        return []
+    guessed = []
+    for k, name in enumerate(study.testsets):
+        inside = study.set_index == k
+        labels = study.items["label"].filter(pl.Series(inside)).drop_nulls()
+        counts = labels.value_counts()["count"].to_numpy()
+        if not 2 <= len(counts) <= MOST_LABELS or labels.len() < inside.sum():
+            continue
+        chance = float(counts.max() / counts.sum())
+        best = chance + NORMAL * float(np.sqrt(chance * (1 - chance) / inside.sum()))
+        scores = [np.nanmean(study.correct[list(group.rows)][:, inside]) for group in groups]
+        guessed += [name] if max(scores) <= best else []
+    return guessed
 
 
 def item_levels(

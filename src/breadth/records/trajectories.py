@@ -66,19 +66,29 @@ def open_any(
 
 
 def open_answers(source: Any) -> Study:
-    """Open answers, item by item; scores are refused with a word on what takes them."""
+    """Open answers, item by item; scores are refused with a word on what takes them.
+
+    Shares may be either: a wide table of them holds scores if that is what its columns are taken for.
+    """
+    study, cause = None, None
     try:
-        return open_study(source)
+        study = open_study(source)
     except InputError as error:
-        opened: Study | Trajectories | None = None
-        with suppress(InputError):
-            opened = open_any(source)
-        if not isinstance(opened, Trajectories):
-            raise
+        cause = error
+    if study is not None and (isinstance(source, Study) or study.matrix.dtype == np.int8):
+        return study
+    opened: Study | Trajectories | None = None
+    with suppress(InputError):
+        opened = open_any(source)
+    if isinstance(opened, Trajectories):
         raise InputError(
             f"{opened.name}: holds scores of test sets; this takes answers, item by item. `breadth correlate`, "
-            "`breadth report` and `breadth advise testsets` take scores"
-        ) from error
+            "`breadth report`, `breadth advise testsets` and `breadth advise power` (for seeds) take scores"
+        ) from cause
+    if study is None:
+        assert cause is not None
+        raise cause
+    return study
 
 
 def settle_trajectories(
