@@ -125,7 +125,7 @@ def test_a_model_whose_outputs_are_not_numbers(tiny):
     with torch.no_grad():
         model.model.model.norm.weight.fill_(math.nan)
     with pytest.raises(
-        InputError, match=r"short: the model's outputs are infinite or not numbers; set recipe\.dtype to float32"
+        InputError, match=r"short: the model's outputs are infinite or not numbers; use float32 \(recipe\.dtype\)"
     ):
         evaluate(model, SplitModel(model.model), [testset])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -15,19 +16,19 @@ from breadth.datasets.load import Loaded, Split, check_split, finish
 from breadth.datasets.public import with_choices, with_options
 from breadth.datasets.tasks import DEFAULT_KIND, KINDS, Task
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import SHIFTS, read_table
+from breadth.records import SHIFTS, Table, read_table
 
 
 def load_own(
     name: str,
     *,
-    file: str | os.PathLike[str],
+    file: Any,
     shift: str = "domain",
     fields: Mapping[str, str] | None = None,
     label: str = "label",
     labels: Mapping[str, str] | None = None,
     item: str | None = None,
-    train_file: str | os.PathLike[str] | None = None,
+    train_file: Any = None,
     kind: str = DEFAULT_KIND,
     pattern: str | None = None,
     shorten: str | None = None,
@@ -35,7 +36,7 @@ def load_own(
     split: Split = "test",
     **keys: Any,
 ) -> Loaded:
-    """Load a file as the set ``name``, with the same rules for ids, splits and checks as `load`.
+    """Load a file, or a pandas or polars frame, as the set ``name``, with the same rules for ids and checks as `load`.
 
     ``fields`` maps fields of the pattern to columns (only where names differ), ``labels`` raw labels to labels.
     ``item`` is the column of ids; by default the column ``id`` or ``item``, or else a hash of the texts. ``options``
@@ -54,21 +55,28 @@ def load_own(
         labels=None if labels is None else dict(labels.items()), item=item, explicit=True,
         prepare=None if column is None else lambda table: with_choices(with_options(table, column, label)),
     )  # fmt: skip
-    frame, notes = _read(file, "test", layout, one_file=train_file is None)
+    table = _table(file, name)
+    frame, notes = _read(table, "test", layout, one_file=train_file is None)
     if train_file is not None:
-        other, more = _read(train_file, "train", layout, one_file=False)
+        train_table = _table(train_file, f"{name} (train)")
+        other, more = _read(train_table, "train", layout, one_file=False)
         frame, notes = pl.concat([frame, other], how="diagonal_relaxed"), [*notes, *more]
-    frame, more = identify(frame, layout, str(file))
-    parts = part(frame, "test", "train", str(file))
-    source = f"{file}: {parts.how}"
+    frame, more = identify(frame, layout, table.name)
+    parts = part(frame, "test", "train", table.name)
+    source = f"{table.name}: {parts.how}"
     if train_file is not None:
         train, test = (frame.filter(pl.col("split") == name) for name in ("train", "test"))
-        parts, source = Parts(train, test, "two files"), f"{file} (train: {train_file})"
-    return finish(layout, parts, split, source, [*notes, *more], str(file))
+        parts, source = Parts(train, test, "two files"), f"{table.name} (train: {train_table.name})"
+    return finish(layout, parts, split, source, [*notes, *more], table.name)
 
 
-def _read(path: str | os.PathLike[str], split: str, layout: Layout, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
-    table = read_table(path)
+def _table(source: Any, name: str) -> Table:
+    """A file, or a frame that messages call by the name of the set."""
+    table = read_table(source)
+    return table if isinstance(source, str | os.PathLike) else replace(table, name=name)
+
+
+def _read(table: Table, split: str, layout: Layout, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
     for name, column in layout.columns.items():
         check_columns(table, [column], f"field {name!r} of the pattern")
     frame, notes = canonical(table, layout)

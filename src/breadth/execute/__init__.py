@@ -1,7 +1,8 @@
 """Running a study: its data, the plan of what is left, what that costs, and the executors that carry it out.
 
 ``plan`` derives what is left from the files that exist, ``executors`` carries it out, ``session`` is one run on one
-machine, ``pace`` tells how long the rest takes. Nothing here imports torch before a model is needed.
+machine, ``pace`` tells how long the rest takes, ``recorder`` records a training that is not breadth's. Nothing here
+imports torch before a model is needed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from breadth.execute.executors import (
 )
 from breadth.execute.pace import Pace, TimeLeft
 from breadth.execute.plan import Plan, Unit, plan_study
+from breadth.execute.recorder import Recorder
 
 EXECUTORS["ray"] = RayExecutor
 
@@ -43,6 +45,7 @@ __all__ = [
     "Pace",
     "Plan",
     "RayExecutor",
+    "Recorder",
     "Status",
     "StudyData",
     "TimeLeft",

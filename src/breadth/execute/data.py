@@ -133,9 +133,7 @@ class StudyData:
             values = own.keys_in(study)
             for key in ("file", "train_file"):
                 values[key] = None if values[key] is None else str(self.file.base / os.path.expanduser(values[key]))
-            if split == "test" and own.train_file is None and "split" not in read_table(values["file"]).frame.columns:
-                split = "all"  # nothing is trained on this file, so all of it can be tested
-            loaded = load_own(name, **values, split=split)
+            loaded = load_own_testset(name, values) if split == "test" else load_own(name, **values, split=split)
         shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
         return replace(loaded, shift=shift, task=self._task(name), frame=loaded.frame.with_columns(shift=pl.lit(shift)))
 
@@ -153,6 +151,12 @@ class StudyData:
         difficulty = np.asarray(pool["difficulty"].to_numpy(), dtype=np.float64)
         drawn: pl.DataFrame = pool[sample_items(difficulty, examples, run.strategy or "full", order, seed).tolist()]
         return drawn
+
+
+def load_own_testset(name: str, keys: Mapping[str, Any]) -> Loaded:
+    """Load a set of the user's own to test on; all of it, unless it tells what is for training."""
+    divided = keys.get("train_file") is not None or "split" in read_table(keys["file"]).frame.columns
+    return load_own(name, **keys, split="test" if divided else "all")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from breadth.errors import InputError, listed
 from breadth.execute.data import StudyData
-from breadth.records import RunStore, StudyStore, sealed
+from breadth.records import RunStore, StudyStore, is_imported, sealed
 from breadth.study import RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
 
 #: Packages whose versions are recorded with every run.
@@ -22,24 +22,39 @@ PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "t
 def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> None:
     """Refuse a directory that holds other files, or a study whose runs would be orphaned. Changes nothing."""
     folder = store.folder
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; choose a directory with --into")
-    try:
-        names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be read ({error.strerror})") from error
+    names = _names(folder, "choose a directory with --into")
     # The lock is the first thing that a study writes.
     if names and not names & {"study.yaml", ".lock"}:
         raise InputError(f"{folder}: contains other files; choose an empty or a new directory with --into")
-    if "study.yaml" in names:
+    if names & {"study.yaml", "runs"}:
         _refuse_other_study(file, runs, store)
+
+
+def check_recording(store: StudyStore) -> None:
+    """Refuse a directory that cannot be written, or holds anything but what a recorder wrote. Changes nothing."""
+    folder, remedy = store.folder, "choose an empty or a new directory"
+    names = _names(folder, remedy)
+    if "study.yaml" in names or is_imported(folder):
+        raise InputError(f"{folder}: holds a study that `breadth run` or `breadth import` made; {remedy}")
+    if names and ".lock" not in names:
+        raise InputError(f"{folder}: contains other files; {remedy}")
+    check_writable(folder)
+
+
+def _names(folder: Path, remedy: str) -> set[str]:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; {remedy}")
+    try:
+        return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror})") from error
 
 
 def check_writable(folder: Path) -> None:
     """Refuse a directory that cannot be written before anything is computed for it."""
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InputError(f"{folder}: cannot be written; choose another directory with --into")
+        raise InputError(f"{folder}: cannot be written; choose another directory")
 
 
 def open_directory(

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from breadth.lm.borrowed import as_found as as_found
+    from breadth.lm.borrowed import borrow as borrow
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
     from breadth.lm.evaluation import Outputs as Outputs
     from breadth.lm.evaluation import compute_outputs as compute_outputs
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from breadth.lm.training import derived_seed as derived_seed
 
 _MODULES = {
+    "borrowed": ("as_found", "borrow"),
     "evaluation": (
         *("EncodedTestSet", "Outputs", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
         *("keep_frozen_states", "score_outputs"),

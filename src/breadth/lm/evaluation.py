@@ -165,8 +165,8 @@ def score_outputs(testset: EncodedTestSet, outputs: Sequence[Outputs]) -> pl.Dat
         rows = np.stack(rows)
         if not np.isfinite(rows).all():
             raise InputError(
-                f"{testset.name}: the model's outputs are infinite or not numbers; set recipe.dtype to float32, or "
-                "lower recipe.lr if it was trained"
+                f"{testset.name}: the model's outputs are infinite or not numbers; use float32 (recipe.dtype) or, "
+                "if it was trained, a lower learning rate (recipe.lr)"
             )
     scores = testset.scorer.score(rows).select(pl.col(name).cast(dtype) for name, dtype in SCORES.items())
     return testset.items.select("testset", "item").hstack(scores)

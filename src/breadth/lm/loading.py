@@ -109,7 +109,7 @@ def load_model(
     tokenizer = _load_tokenizer(source, local_only)
     model = _load_weights(source, local_only, placement)
     notes = [origin, *placement.notes]
-    bos = _adds_bos(tokenizer)
+    bos = adds_bos(tokenizer)
     if bos:
         notes.append(f"BOS token {tokenizer.bos_token!r} in front of every prompt: the tokenizer adds it")
     if tokenizer.pad_token_id is None and tokenizer.eos_token is not None:
@@ -274,7 +274,7 @@ def _load_errors(local_only: bool) -> tuple[type[Exception], ...]:
     return (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
 
-def _adds_bos(tokenizer: Any) -> bool:
+def adds_bos(tokenizer: Any) -> bool:
     """Whether the tokenizer puts its BOS token in front of a text by default."""
     start = tokenizer.bos_token_id
     if start is None:

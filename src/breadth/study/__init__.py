@@ -7,7 +7,7 @@ one. ``files/`` holds the studies that come with breadth.
 from breadth.study.document import differences, resolved_study, resolved_yaml
 from breadth.study.expansion import RunSpec, checkpoints, expand, start_key, total_steps
 from breadth.study.overview import Summary, describe_studies, expected_items, key_tables, run_rows, summarise
-from breadth.study.own_sets import OwnSet, resolve_task
+from breadth.study.own_sets import OwnSet, is_set_name, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
 from breadth.study.schema import Evaluate, Recipe, StudySpec, Train
 from breadth.study.showing import Shown, show_study
@@ -29,6 +29,7 @@ __all__ = [
     "expand",
     "expected_items",
     "init_study",
+    "is_set_name",
     "key_tables",
     "parse_study",
     "read_study_file",

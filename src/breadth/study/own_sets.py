@@ -117,6 +117,11 @@ def _section_of_kind(kind: str | None, _: tuple[type[Task], ...]) -> type[OwnSet
     return section
 
 
+def is_set_name(name: str) -> bool:
+    """Whether a set of the user's own may have this name, which is also that of a file."""
+    return bool(_NAME.match(name))
+
+
 def used_sets(study: StudySpec) -> list[str]:
     """Sets that a study evaluates or trains on, each once, in order."""
     train = study.train.set if study.train else []
@@ -139,7 +144,7 @@ def own_set_problems(study: StudySpec, known: Mapping[str, Entry], base: Path) -
         place: Place = ("sets", name)
         if name in known:
             yield Problem(place, "is the name of a data set that breadth knows; choose another")
-        elif not _NAME.match(name):
+        elif not is_set_name(name):
             yield Problem(place, "a name has only letters, digits, dots, dashes and underscores")
         keys = own.keys_in(study)
         if keys["pattern"] is None:
