@@ -183,3 +183,39 @@ def browser():
         chromium = started.chromium.launch(executable_path=path, args=arguments)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def write_adapters():
+    """Write LoRA adapters as PEFT and a Trainer do: ``write(base, folder, steps, layers)``."""
+    from .checkpoint_files import write_adapters
+
+    return write_adapters
+
+
+@pytest.fixture(scope="session")
+def write_whole():
+    """Write whole weights as transformers and a Trainer do: ``write(base, folder, steps, pick)``."""
+    from .checkpoint_files import write_whole
+
+    return write_whole
+
+
+@pytest.fixture(scope="session")
+def tiny_base(tmp_path_factory):
+    """A tiny model."""
+    from breadth.lm import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("base") / "base")
+
+
+@pytest.fixture(scope="session")
+def adapters(tmp_path_factory, tiny_base, write_adapters):
+    """Three adapters of the tiny model, on all layers."""
+    return write_adapters(tiny_base, tmp_path_factory.mktemp("adapters") / "lora")
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory, tiny_base, write_whole):
+    """Three checkpoints of the tiny model with all weights."""
+    return write_whole(tiny_base, tmp_path_factory.mktemp("whole") / "full")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from breadth.difficulty import sample as sample
     from breadth.errors import InputError as InputError
     from breadth.execute import Recorder as Recorder
+    from breadth.execute import evaluate as evaluate
     from breadth.execute import run as run
     from breadth.importers import Import as Import
     from breadth.importers import export as export
@@ -68,7 +69,7 @@ _HOMES = {
     "breadth.correlation": ("Correlation", "correlate"),
     "breadth.difficulty": ("DifficultySampler", "Profile", "Sample", "difficulty_vs", "profile", "sample"),
     "breadth.errors": ("InputError",),
-    "breadth.execute": ("Recorder", "run"),
+    "breadth.execute": ("Recorder", "evaluate", "run"),
     "breadth.importers": ("Import", "export", "import_logs", "read_logs", "read_trajectories"),
     "breadth.irt": ("Calibration", "Priors", "ability", "calibrate", "levels"),
     "breadth.level_transfer": ("Transfer", "transfer"),

@@ -19,6 +19,7 @@ from breadth.cli.compare import compare_command
 from breadth.cli.correlate import correlate_command
 from breadth.cli.demo import demo_command
 from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
+from breadth.cli.evaluate import evaluate_command
 from breadth.cli.importing import export_command, import_command
 from breadth.cli.manage import get_command, init_command, ls_app, show_command, validate_command
 from breadth.cli.options import verb_class
@@ -56,6 +57,7 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
     "Measure": {
         "init": (init_command, None),
         "run": (run_command, None),
+        "evaluate": (evaluate_command, verb_class("evaluate")),
         "import": (import_command, verb_class("import_logs")),
         "demo": (demo_command, None),
     },

@@ -12,7 +12,7 @@ import typer
 from breadth.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from breadth.execute import Pace, Plan
+    from breadth.execute import Outcome, Pace, Plan
 
 
 def run_command(
@@ -64,7 +64,7 @@ def _run(
     study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool, on: str,
     workers: int | None, price: float | None,
 ) -> None:  # fmt: skip
-    from breadth.cli.terminal import errors, print_line, print_warnings
+    from breadth.cli.terminal import print_line, print_warnings
     from breadth.execute import EXECUTORS, Options, execute_plan, executor_of, plan_study
     from breadth.lm import require_lm
     from breadth.study import read_study_file
@@ -88,6 +88,7 @@ def _run(
 
         torch.set_num_threads(threads or 1)
     plan = plan_study(file, folder, data=data, shard=shard, dry=dry)
+    executor.check_plan(plan)
     print_plan(plan)
     paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left and (dry or not cluster) else {}
     if dry or not cluster:
@@ -101,6 +102,14 @@ def _run(
         print_line(f"To follow it in a browser: {command('view', folder)}")
     with ClusterEvents(plan) if cluster else TerminalEvents(plan, paces) as events:
         outcome = execute_plan(plan, events=events, on=on, options=options)
+    print_outcome(outcome)
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """Say what became of the runs, and what to type next; failures end the command with exit code 1."""
+    from breadth.cli.terminal import errors, print_line
+
+    folder = outcome.folder
     counts = {
         "done now": len(outcome.complete),
         "done before": len(outcome.done_before),
@@ -166,10 +175,10 @@ def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
         seen = model in paces or any(model in models for models in reasons.values())
         if plan.study_data is None or not unit.missing or seen:
             continue
-        if fetch and model in BUILT_IN:
+        if fetch and unit.run.loads in BUILT_IN:
             with stage_progress() as progress:
-                fetch_model(model, progress=progress, warn=lambda text: print_warnings([text]))
-        reason = measurable(model)
+                fetch_model(unit.run.loads, progress=progress, warn=lambda text: print_warnings([text]))
+        reason = measurable(unit.run.loads)
         if reason is not None:
             reasons.setdefault(reason, []).append(model)
             continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadth.execute.cluster.executor import RayExecutor
 from breadth.execute.data import StudyData
+from breadth.execute.evaluating import Following, checkpoint_study, evaluate, plans
 from breadth.execute.executors import (
     EXECUTORS,
     ClusterStatus,
@@ -39,6 +40,7 @@ __all__ = [
     "ClusterStatus",
     "Events",
     "Executor",
+    "Following",
     "LocalExecutor",
     "Options",
     "Outcome",
@@ -52,12 +54,15 @@ __all__ = [
     "Unit",
     "UnitResult",
     "Work",
+    "checkpoint_study",
+    "evaluate",
     "execute_plan",
     "execute_unit",
     "executor_of",
     "measurable",
     "measure_pace",
     "plan_study",
+    "plans",
     "run",
 ]
 

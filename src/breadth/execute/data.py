@@ -124,7 +124,7 @@ class StudyData:
     def _load(self, name: str, split: Any) -> Loaded:
         study = self.file.study
         own = study.sets.get(name)
-        trained = bool(study.train and name in study.train.set)
+        trained = bool(study.train and name in study.train.set) or any(name == each.trained_on for each in study.models)
         if own is None:
             loaded = load(name, split, data=self.data)
             if split == "test" and not trained and loaded.halved:

@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,10 @@ def begin_run(run: RunSpec, own: RunStore, file: StudyFile, store: StudyStore) -
                     f"{store.folder}: another study was started in this directory at the same time, and has it now; "
                     "choose another directory with --into"
                 )
-        own.write_record(run.record())
+        record = run.record()
+        if run.source is not None:  # checkpoints that were evaluated and deleted since then still belong to the run
+            record = replace(record, checkpoints=tuple(sorted({*record.checkpoints, *own.sound_steps()})))
+        own.write_record(record)
 
 
 def write_environment(run: RunStore, found: dict[str, Any] | None = None) -> None:

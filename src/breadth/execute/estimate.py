@@ -15,6 +15,7 @@ from breadth.execute.executors import Events
 from breadth.execute.pace import Pace
 from breadth.execute.plan import Unit
 from breadth.execute.session import fewshot_prefix, load_adapted, trunk_fits
+from breadth.execute.swapped import load_sample
 from breadth.lm import (
     BUILT_IN,
     EncodedTestSet,
@@ -43,9 +44,13 @@ LARGE = 4 * 2**30
 def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
     """Load a run's model, time whole batches of its test sets and a training step, and scale by tokens."""
     run = unit.run
-    (loaded, model), load = _timed(lambda: load_adapted(run, events))
+
+    def load_run() -> tuple[LanguageModel, SplitModel]:
+        return load_adapted(run, events) if run.source is None else load_sample(run, unit.missing, events)
+
+    (loaded, model), load = _timed(load_run)
     if load < QUICK:
-        (loaded, model), load = _timed(lambda: load_adapted(run, events))
+        (loaded, model), load = _timed(load_run)
     testsets, sizes = _encoded_testsets(run, study_data, loaded)
     tokens = sum(
         testset.tokens * size / max(testset.items.height, 1) for testset, size in zip(testsets, sizes, strict=True)

@@ -168,6 +168,9 @@ class Executor(ABC):
     def check(self) -> None:  # noqa: B027
         """Refuse at once what cannot work here, before anything is prepared; by default nothing."""
 
+    def check_plan(self, plan: Plan) -> None:  # noqa: B027
+        """Refuse a plan that cannot be carried out here; by default none."""
+
     @abstractmethod
     def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
         """Bring every unit of the plan to its end and yield what became of it.
@@ -178,15 +181,17 @@ class Executor(ABC):
 
 
 class LocalExecutor(Executor):
-    """Executes unit after unit in this process."""
+    """Executes unit after unit in this process; a second plan finds what the first has loaded."""
+
+    cache: ModelCache | None = None
 
     def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
         """Execute the units in the order of the plan."""
         from breadth.execute.session import ModelCache
 
-        cache = ModelCache()
+        self.cache = self.cache or ModelCache()
         for unit in plan.units:
-            yield execute_unit(unit, store, study_data, events, cache)
+            yield execute_unit(unit, store, study_data, events, self.cache)
 
 
 #: Executors by the name that ``run(on=...)`` takes.
@@ -255,10 +260,16 @@ def run(
 
 
 def execute_plan(
-    plan: Plan, *, events: Events | None = None, on: str = "local", options: Options | None = None
+    plan: Plan,
+    *,
+    events: Events | None = None,
+    on: str = "local",
+    options: Options | None = None,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Write the study's items, then have an executor carry out the plan; failed runs are in the outcome."""
-    executor = executor_of(on, options or Options())
+    executor = executor or executor_of(on, options or Options())
+    executor.check_plan(plan)
     if plan.study_data is None:
         raise InputError(f"{plan.file.path}: cannot run, because {listed(plan.notes)}")
     events = events or Events()
@@ -281,6 +292,7 @@ def execute_unit(
     """
     from breadth.execute.checkpointer import Checkpointer
     from breadth.execute.session import ModelCache, finish_run, remaining_work
+    from breadth.execute.swapped import evaluate_run
 
     run, own = unit.run, store.run(unit.run.name)
     with own.store.lock(own.key, wait=False) as mine:
@@ -301,7 +313,10 @@ def execute_unit(
         events.begun(run, remaining_work(run, study_data, missing, own, resumed), unit.number, unit.total)
         status, reason = Status.COMPLETE, ""
         try:
-            finish_run(run, study_data, own, missing, cache or ModelCache(), events)
+            if run.source is None:
+                finish_run(run, study_data, own, missing, cache or ModelCache(), events)
+            else:
+                evaluate_run(run, study_data, own, missing, cache or ModelCache(), events)
         except InputError as error:
             status, reason = Status.FAILED, str(error)
             events.failed(run, reason)

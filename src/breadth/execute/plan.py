@@ -14,6 +14,7 @@ from breadth.datasets import find, find_file, is_cached
 from breadth.errors import InputError
 from breadth.execute.data import StudyData
 from breadth.execute.directory import check_directory, check_writable
+from breadth.execute.weights import check_source
 from breadth.records import RunStore, StudyStore
 from breadth.study import RunSpec, StudyFile, expand, expected_items, start_key
 
@@ -51,7 +52,7 @@ class Unit:
     @property
     def steps_left(self) -> int:
         """Training steps from the last checkpoint before the first missing one."""
-        if not self.missing:
+        if not self.missing or not self.run.is_trained:
             return 0
         return self.missing[-1] - max((step for step in self.run.checkpoints() if step < self.missing[0]), default=0)
 
@@ -104,11 +105,12 @@ def plan_study(
     check_directory(file, runs, store)
     if not dry:
         check_writable(into)
+    left_out = [note for run in chosen for note in check_source(run, store.run(run.name))]
     units, study_data = _units(runs, chosen, store), StudyData(file, data)
     try:
         sizes: dict[str, int | None] = {name: each.frame.height for name, each in study_data.testsets.items()}
         for run in chosen:  # a level with too few examples is reported now, not after hours of training
-            if run.train_set:
+            if run.train_set and run.source is None:
                 study_data.training(run)
             if run.start:
                 study_data.start(run)
@@ -116,8 +118,17 @@ def plan_study(
         if not dry or not _must_be_fetched(file, data):
             raise
         sizes = {name: expected_items(file, name) for name in file.study.evaluate.on}
-        return Plan(file, into, units, sizes, (f"some data is missing, so sizes are those of the registry: {error}",))
-    return Plan(file, into, units, sizes, (*study_data.notes, *_start_notes(chosen)), study_data)
+        return Plan(
+            file,
+            into,
+            units,
+            sizes,
+            (
+                *left_out,
+                f"some data is missing, so sizes are those of the registry: {error}",
+            ),
+        )
+    return Plan(file, into, units, sizes, (*left_out, *study_data.notes, *_start_notes(chosen)), study_data)
 
 
 def shard_of(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:

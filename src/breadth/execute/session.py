@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from breadth.execute.checkpointer import Checkpointer, load_start
 from breadth.execute.data import START_SEED, RunData, StudyData
@@ -29,6 +30,9 @@ from breadth.lm import (
 from breadth.records import RunStore
 from breadth.study import RunSpec, start_key
 
+if TYPE_CHECKING:
+    from breadth.execute.swapped import Swapped
+
 #: Share of the free memory that cached states of the frozen layers (the trunk) may take.
 TRUNK_SHARE = 0.4
 
@@ -39,6 +43,7 @@ class ModelCache:
 
     key: str = ""
     testsets: list[EncodedTestSet] = field(default_factory=list)
+    swapped: Swapped | None = None
 
 
 @dataclass
@@ -144,7 +149,8 @@ def remaining_work(
     items = sum(testset.frame.height for testset in study_data.testsets.values())
     every, saved = len(run.checkpoints()), Checkpointer(store).states.saved()
     begin = max((step for step in saved if step <= missing[0]), default=0)
-    return Work(missing[-1], items * every, begin, items * (every - len(missing)), resumed)
+    last = missing[-1] if run.is_trained else 0
+    return Work(last, items * every, begin, items * (every - len(missing)), resumed)
 
 
 def fewshot_prefix(run: RunSpec, study_data: RunData) -> str:

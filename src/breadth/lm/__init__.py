@@ -1,6 +1,7 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
-Names are imported when first used, because most need torch; ``models``, ``fetch`` and ``extra`` do not.
+Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``,
+``checkpoints`` and ``weight_files`` do not.
 """
 
 from __future__ import annotations
@@ -11,6 +12,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from breadth.lm.borrowed import as_found as as_found
     from breadth.lm.borrowed import borrow as borrow
+    from breadth.lm.checkpoints import Checkpoint as Checkpoint
+    from breadth.lm.checkpoints import adapter_settings as adapter_settings
+    from breadth.lm.checkpoints import base_of as base_of
+    from breadth.lm.checkpoints import check_alike as check_alike
+    from breadth.lm.checkpoints import find_checkpoints as find_checkpoints
+    from breadth.lm.checkpoints import find_revisions as find_revisions
+    from breadth.lm.checkpoints import is_settled as is_settled
+    from breadth.lm.checkpoints import pattern_of as pattern_of
+    from breadth.lm.checkpoints import readable as readable
+    from breadth.lm.checkpoints import step_of as step_of
+    from breadth.lm.checkpoints import weight_paths as weight_paths
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
     from breadth.lm.evaluation import Outputs as Outputs
     from breadth.lm.evaluation import compute_outputs as compute_outputs
@@ -25,6 +37,7 @@ if TYPE_CHECKING:
     from breadth.lm.layers import attach_lora as attach_lora
     from breadth.lm.layers import trainable as trainable
     from breadth.lm.layers import unfreeze as unfreeze
+    from breadth.lm.loading import HUB_ID as HUB_ID
     from breadth.lm.loading import LanguageModel as LanguageModel
     from breadth.lm.loading import load_model as load_model
     from breadth.lm.loading import locate as locate
@@ -45,14 +58,23 @@ if TYPE_CHECKING:
     from breadth.lm.scoring import scorer_of as scorer_of
     from breadth.lm.split_model import Batch as Batch
     from breadth.lm.split_model import SplitModel as SplitModel
+    from breadth.lm.swapping import LoraAdapters as LoraAdapters
+    from breadth.lm.swapping import SwappableModel as SwappableModel
+    from breadth.lm.swapping import WholeWeights as WholeWeights
+    from breadth.lm.swapping import changed_top as changed_top
     from breadth.lm.tiny import write_tiny_model as write_tiny_model
     from breadth.lm.train_set import EncodedTrainSet as EncodedTrainSet
     from breadth.lm.train_set import encode_train_set as encode_train_set
     from breadth.lm.training import Trainer as Trainer
     from breadth.lm.training import derived_seed as derived_seed
+    from breadth.lm.weight_files import group_sums as group_sums
 
 _MODULES = {
     "borrowed": ("as_found", "borrow"),
+    "checkpoints": (
+        *("Checkpoint", "adapter_settings", "base_of", "check_alike", "find_checkpoints", "find_revisions"),
+        *("is_settled", "pattern_of", "readable", "step_of", "weight_paths"),
+    ),
     "evaluation": (
         *("EncodedTestSet", "Outputs", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
         *("keep_frozen_states", "score_outputs"),
@@ -60,15 +82,17 @@ _MODULES = {
     "extra": ("require_lm",),
     "fetch": ("Stage", "fetch_model"),
     "layers": ("attach_lora", "trainable", "unfreeze"),
-    "loading": ("LanguageModel", "load_model", "locate"),
+    "loading": ("HUB_ID", "LanguageModel", "load_model", "locate"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
     "placement": ("available_memory",),
     "prompts": ("encode_continuations", "few_shot_text"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),
     "split_model": ("Batch", "SplitModel"),
+    "swapping": ("LoraAdapters", "SwappableModel", "WholeWeights", "changed_top"),
     "tiny": ("write_tiny_model",),
     "train_set": ("EncodedTrainSet", "encode_train_set"),
     "training": ("Trainer", "derived_seed"),
+    "weight_files": ("group_sums",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

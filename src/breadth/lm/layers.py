@@ -213,7 +213,7 @@ def unfreeze(model: Any, layers: int | str = "all") -> None:
         parameter.requires_grad_(layers == "all")
     if layers == "all":
         return
-    for module in (*blocks, *_final_norms(model)):
+    for module in (*blocks, *final_norms(model)):
         for parameter in module.parameters():
             parameter.requires_grad_(True)
 
@@ -223,7 +223,7 @@ def trainable(model: Any) -> dict[str, nn.Parameter]:
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
-def _final_norms(model: Any) -> list[nn.Module]:
+def final_norms(model: Any) -> list[nn.Module]:
     """Norms next to the list of blocks, without one that belongs to the embedding."""
     parent = decoder_layers(model).parent
     return [

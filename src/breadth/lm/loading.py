@@ -19,7 +19,8 @@ from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.placement import Placement, place
 from breadth.records import reading
 
-_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
+#: What the Hub calls a model: owner/name.
+HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 #: The file that says which file holds which weights.
@@ -28,6 +29,8 @@ INDEX = "model.safetensors.index.json"
 #: Seconds to wait for the Hub.
 HUB_TIMEOUT = 10.0
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model", "tekken.json", "vocab.txt")
+#: What is fetched of a revision.
+_FETCHED = ["*.safetensors", "*.json", *(name for name in _TOKENIZERS if not name.endswith(".json")), "merges.txt"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def locate(name: str) -> tuple[str, str]:
         return path, f"{name}: local directory"
     if os.path.exists(path):
         raise InputError(f"{name}: is a file; give the directory with config.json and the weights")
-    if name.startswith((".", "/", "~")) or not _HUB_ID.match(name):
+    if name.startswith((".", "/", "~")) or not HUB_ID.match(name):
         raise InputError(
             f"{name!r} is not a model: there is no such directory, and it is neither a built-in model nor a Hub id "
             f"(owner/name).{name_hint(name)}"
@@ -75,6 +78,7 @@ def load_model(
     dtype: str = "auto",
     device: str = "auto",
     quantise: str | None = None,
+    tokenizer_of: str | None = None,
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> LanguageModel:
@@ -90,6 +94,8 @@ def load_model(
         ``"auto"`` (all CUDA GPUs, or else the CPU), or a device of torch: ``"cpu"``, ``"cuda:1"``, ``"mps"``.
     quantise
         ``"4bit"`` or ``"8bit"`` by bitsandbytes, on CUDA only.
+    tokenizer_of
+        The model whose tokenizer to load instead of its own, for a checkpoint that was saved without one.
     progress, warn
         Passed on to ``fetch``.
     """
@@ -101,12 +107,12 @@ def load_model(
         source = str(fetch_model(name, progress=progress, warn=warn))
         origin = f"{name}: built-in model, in the cache"
     elif Path(source).is_dir():
-        _check_directory(Path(source))
+        _check_directory(Path(source), tokenizer=tokenizer_of is None)
     else:
         # Without a network, the Hub's cache is used; a quick request first avoids five slow retries.
         local_only = is_cached_only(source)
-        _check_index(_hub_file(source, INDEX, local_only))
-    tokenizer = _load_tokenizer(source, local_only)
+        check_index(_hub_file(source, INDEX, local_only))
+    tokenizer = _load_tokenizer(*((source, local_only) if tokenizer_of is None else _located(tokenizer_of, progress)))
     model = _load_weights(source, local_only, placement)
     notes = [origin, *placement.notes]
     bos = adds_bos(tokenizer)
@@ -119,7 +125,31 @@ def load_model(
     return LanguageModel(name, model.eval(), tokenizer, where, placement.dtype_name, bos, tuple(notes))
 
 
-def is_cached_only(name: str) -> bool:
+def _located(name: str, progress: Progress | None) -> tuple[str, bool]:
+    """Where a model's tokenizer is, and whether that is on this machine."""
+    source = str(fetch_model(name, progress=progress)) if name in BUILT_IN else locate(name)[0]
+    return source, Path(source).is_dir() or is_cached_only(source)
+
+
+def fetch_revision(name: str, revision: str) -> Path:
+    """The directory of one revision of a Hub repository in the local cache; only weights in safetensors are fetched."""
+    require_lm("huggingface_hub")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    local_only = is_cached_only(name, revision)
+    try:
+        with quiet():
+            return Path(
+                snapshot_download(name, revision=revision, allow_patterns=_FETCHED, local_files_only=local_only)
+            )
+    except RevisionNotFoundError as error:
+        raise InputError(f"{name}: has no revision {revision!r}; check its branches on the model's page") from error
+    except Exception as error:  # over a network, anything
+        raise InputError(f"{name}@{revision}: cannot be fetched ({first_line(error)})") from error
+
+
+def is_cached_only(name: str, revision: str | None = None) -> bool:
     """Whether a Hub model must be loaded from the local cache, because the Hub cannot be reached.
 
     A model that is neither reachable nor cached is an error at once; loading it would first retry for twenty seconds.
@@ -146,8 +176,10 @@ def is_cached_only(name: str) -> bool:
             reason = f"{first_line(error)}, after {time.perf_counter() - started:.0f} s"
         else:
             return False
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+    files = ("config.json",) if revision is None else ("config.json", "adapter_config.json")
+    if any(isinstance(try_to_load_from_cache(name, file, revision=revision), str) for file in files):
         return True
+    name = name if revision is None else f"{name}@{revision}"
     raise InputError(
         f"{name}: {constants.ENDPOINT} cannot be reached ({reason}), the local Hub cache does not have the model, and "
         f"there is no directory {name!r}; copy the model here and give its directory, or use a built-in model "
@@ -155,7 +187,7 @@ def is_cached_only(name: str) -> bool:
     )
 
 
-def _check_directory(folder: Path) -> None:
+def _check_directory(folder: Path, tokenizer: bool = True) -> None:
     """Say in one line what a local directory lacks, before transformers does so in many."""
     config = folder / "config.json"
     if not config.is_file():
@@ -175,8 +207,8 @@ def _check_directory(folder: Path) -> None:
                 "save them as safetensors with `save_pretrained` of transformers"
             )
         raise InputError(f"{folder}: has no weights (*.safetensors)")
-    _check_index(folder / INDEX)
-    if not any((folder / name).is_file() for name in _TOKENIZERS):
+    check_index(folder / INDEX)
+    if tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
         raise InputError(f"{folder}: has no tokenizer ({listed(_TOKENIZERS)}); copy the tokenizer's files into it")
 
 
@@ -191,7 +223,7 @@ def _hub_file(name: str, file: str, local_only: bool) -> Path:
         return Path(file, "absent")
 
 
-def _check_index(path: Path) -> None:
+def check_index(path: Path) -> None:
     """Refuse an index of weights that names anything but safetensors files beside it, which would be unpickled."""
     if not path.is_file():
         return
@@ -205,7 +237,7 @@ def _check_index(path: Path) -> None:
             raise InputError(f"{path}: names {name!r} for weights; breadth loads safetensors files beside it only")
 
 
-def _refuse_degenerate(model: Any, source: str) -> None:
+def refuse_degenerate(model: Any, source: str) -> None:
     """Refuse weights that are not finite or all the same: the files are damaged, and every answer would be too."""
     for name, weight in model.named_parameters():
         if weight.is_meta or not weight.numel():
@@ -259,7 +291,7 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
     missing = sorted({*loading["missing_keys"], *(str(entry[0]) for entry in loading["mismatched_keys"])})
     if missing:
         raise InputError(f"{source}: weights are missing or have the wrong shape: {listed(missing, most=3)}")
-    _refuse_degenerate(model, source)
+    refuse_degenerate(model, source)
     if placement.move_to is not None:
         model = model.to(placement.move_to)
     return model

@@ -27,7 +27,7 @@ from breadth.records.study import Study
 from breadth.records.tables import Table, check_target, read_table, write_table
 from breadth.records.trajectories import Trajectories, open_answers, open_any, settle_trajectories
 from breadth.records.understanding import Kind, Understanding, understand
-from breadth.records.untrusted import first_line, reading, regular_file
+from breadth.records.untrusted import check_nesting, first_line, reading, regular_file
 
 __all__ = [
     "BIAS",
@@ -57,6 +57,7 @@ __all__ = [
     "answers_of",
     "atomic_write",
     "cell_text",
+    "check_nesting",
     "check_target",
     "checksum",
     "conform",

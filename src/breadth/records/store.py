@@ -17,6 +17,7 @@ import hashlib
 import io
 import os
 import re
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import polars as pl
@@ -56,12 +57,15 @@ class RunStore:
         return RunRecord.parse(self.store.read(f"{self.key}/run.json"), str(self.folder / "run.json"))
 
     def write_record(self, record: RunRecord) -> None:
-        """Write what determines the run, once; a file that says anything else is set aside."""
+        """Write what determines the run, once; a file that says anything else is set aside. Checkpoints may change."""
         key, content = f"{self.key}/run.json", record.to_json()
         there = self.store.read(key)
         if there == content:
             return
-        if self.store.exists(key):
+        same = False
+        with suppress(InputError):
+            same = self.record().specification() == record.specification()
+        if self.store.exists(key) and not same:
             self.set_aside("run.json", "is damaged or was changed", "It is written again")
         self.store.write(key, content)
 

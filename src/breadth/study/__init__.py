@@ -4,18 +4,23 @@
 one. ``files/`` holds the studies that come with breadth.
 """
 
-from breadth.study.document import differences, resolved_study, resolved_yaml
-from breadth.study.expansion import RunSpec, checkpoints, expand, start_key, total_steps
+from breadth.study.checks import study_problems, study_warnings
+from breadth.study.document import Problem, differences, read_document, resolved_study, resolved_yaml
+from breadth.study.expansion import EVALUATE, RunSpec, checkpoints, expand, start_key, total_steps
 from breadth.study.overview import Summary, describe_studies, expected_items, key_tables, run_rows, summarise
 from breadth.study.own_sets import OwnSet, is_set_name, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
-from breadth.study.schema import Evaluate, Recipe, StudySpec, Train
+from breadth.study.schema import Evaluate, ModelEntry, Recipe, StudySpec, Train, name_of_checkpoints
+from breadth.study.sections import plain_problems
 from breadth.study.showing import Shown, show_study
 from breadth.study.template import init_study
 
 __all__ = [
+    "EVALUATE",
     "Evaluate",
+    "ModelEntry",
     "OwnSet",
+    "Problem",
     "Recipe",
     "RunSpec",
     "Shown",
@@ -31,7 +36,10 @@ __all__ = [
     "init_study",
     "is_set_name",
     "key_tables",
+    "name_of_checkpoints",
     "parse_study",
+    "plain_problems",
+    "read_document",
     "read_study_file",
     "resolve_task",
     "resolved_study",
@@ -40,6 +48,8 @@ __all__ = [
     "shipped_studies",
     "show_study",
     "start_key",
+    "study_problems",
+    "study_warnings",
     "summarise",
     "total_steps",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
@@ -12,15 +11,12 @@ from pydantic import ValidationError
 
 from breadth.datasets import REGISTRY, Task, answer_problems, answer_warnings, fields_of
 from breadth.errors import InputError, listed
-from breadth.lm import BUILT_IN
+from breadth.lm import BUILT_IN, HUB_ID
 from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
-from breadth.study.expansion import TRAINED, merge_recipe, total_steps, variants_of
+from breadth.study.expansion import EVALUATE, TRAINED, find_source, merge_recipe, total_steps, variants_of
 from breadth.study.own_sets import own_set_problems, placed, resolve_task, used_sets
 from breadth.study.schema import MOST_STEPS, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
-
-_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
-
 
 #: Most runs and checkpoints of a study.
 MOST_RUNS, MOST_CHECKPOINTS = 100_000, 1_000_000
@@ -43,7 +39,7 @@ def _size_problems(study: StudySpec) -> Iterator[Problem]:
     for _, recipe in _recipes(study):
         sizes: Sequence[int | None] = train.examples if train is not None and recipe.method in TRAINED else [None]
         variants = [] if train is None else [len(train.set), len(train.seeds), len(variants_of(train))]
-        each = prod(variants) if recipe.method != "zero-shot" else 1
+        each = prod(variants) if recipe.method not in ("zero-shot", EVALUATE) else 1
         lasts = [total_steps(recipe, examples) for examples in sizes]
         runs += each * len(sizes)
         points += each * sum(last // (study.evaluate.every or last or 1) + 2 for last in lasts)
@@ -58,24 +54,56 @@ def _size_problems(study: StudySpec) -> Iterator[Problem]:
 def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     """Unknown models, models listed twice, and wrong keys in a model's own recipe."""
     for k, entry in enumerate(study.models):
-        needs = (("models", k, "name"),)
-        given = os.path.expanduser(entry.name)
-        exists = os.path.isdir(base / given) or os.path.isdir(given)
-        is_path = exists or entry.name.startswith((".", "/", "~"))
-        if is_path and not exists:
-            yield Problem(("models", k), f"{entry.name!r} is not a directory", needs)
-        elif not is_path and entry.name not in BUILT_IN and not _HUB_ID.match(entry.name):
-            yield Problem(
-                ("models", k),
-                f"unknown model {entry.name!r}.{did_you_mean(entry.name, BUILT_IN)} Built-in models: "
-                f"{listed(BUILT_IN)}; name others by Hub id (owner/name) or by the path of a directory",
-                needs,
-            )
+        if entry.has_checkpoints:
+            yield from _checkpoint_problems(study, k, base)
+        else:
+            yield from _name_problems(entry.name, ("models", k), base, (("models", k, "name"),))
         try:
             merge_recipe(study.recipe, entry.recipe)
         except ValidationError as error:
             yield from plain_problems(error, Recipe, ("models", k, "recipe"))
     yield from listed_twice(("models",), [entry.name for entry in study.models])
+
+
+def _name_problems(name: str, place: Place, base: Path, needs: tuple[Place, ...] = ()) -> Iterator[Problem]:
+    """A model that is neither built in nor a directory nor an id of the Hub."""
+    given = os.path.expanduser(name)
+    exists = os.path.isdir(os.path.normpath(base / given)) or os.path.isdir(given)
+    is_path = exists or name.startswith((".", "/", "~"))
+    if is_path and not exists:
+        yield Problem(place, f"{name!r} is not a directory", needs)
+    elif not is_path and name not in BUILT_IN and not HUB_ID.match(name):
+        yield Problem(
+            place,
+            f"unknown model {name!r}.{did_you_mean(name, BUILT_IN)} Built-in models: {listed(BUILT_IN)}; name others "
+            "by Hub id (owner/name) or by the path of a directory",
+            needs,
+        )
+
+
+def _checkpoint_problems(study: StudySpec, k: int, base: Path) -> Iterator[Problem]:
+    """Checkpoints that are not there, cannot be told apart or cannot be read; a base that is unknown."""
+    entry, place = study.models[k], ("models", k)
+    method = {**study.recipe.model_dump(), **entry.recipe}["method"]
+    needs = (("recipe", "method"), (*place, "recipe", "method"))
+    key = "revisions" if entry.revisions is not None else "checkpoints"
+    if entry.revisions is not None and entry.checkpoints is not None:
+        yield Problem((*place, "revisions"), "both checkpoints and revisions are given; make two models of them")
+    elif method != EVALUATE:
+        yield Problem((*place, key), f"method {method} does not use checkpoints; set recipe.method to evaluate", needs)
+    else:
+        try:
+            find_source(entry, base)
+        except InputError as error:
+            yield Problem((*place, key), str(error))
+    if entry.base is not None:
+        yield from _name_problems(entry.base, (*place, "base"), base)
+    if entry.trained_on is not None and entry.trained_on not in study.evaluate.on:
+        yield Problem(
+            (*place, "trained_on"),
+            f"{entry.trained_on!r} is not evaluated, so it is no control; add it to evaluate.on, or remove this key",
+            (("evaluate", "on"),),
+        )
 
 
 def _recipes(study: StudySpec) -> list[tuple[int, Recipe]]:
@@ -103,7 +131,10 @@ def _recipe_problems(study: StudySpec) -> Iterator[Problem]:
         method, trained = recipe.method, recipe.method in TRAINED
         given = [key for key in ("epochs", "steps") if getattr(recipe, key) is not None]
         needs = (place("method"), place("epochs"), place("steps"))
-        if study.train is None and method != "zero-shot":
+        if method == EVALUATE and not study.models[k].has_checkpoints:
+            message = "method evaluate needs checkpoints, as {checkpoints: runs/a/checkpoint-*}"
+            yield Problem(("models", k), f"{message}; a model by itself is evaluated by method zero-shot", needs)
+        if study.train is None and method not in ("zero-shot", EVALUATE):
             example = "as train: {set: plain, examples: 128}" if trained else "which it takes from train.set"
             yield Problem(("train",), f"is missing: method {method} needs examples, {example}", needs)
         if trained and len(given) != 1:
@@ -111,6 +142,8 @@ def _recipe_problems(study: StudySpec) -> Iterator[Problem]:
             yield Problem(place("steps") if given else place("method"), f"method {method}: {what}", needs)
         if not trained and given:
             yield Problem(place(given[0]), f"method {method} trains nothing; remove {' and '.join(given)}", needs)
+        if method == EVALUATE and recipe.quantise is not None and not study.models[k].base:
+            yield Problem(place("quantise"), "whole checkpoints are not quantised; remove this key", needs)
         if recipe.micro_batch is not None and recipe.batch % recipe.micro_batch:
             message = f"{recipe.micro_batch} does not divide batch {recipe.batch}"
             yield Problem(place("micro_batch"), message, (place("batch"),))
@@ -135,7 +168,7 @@ def _training_problems(study: StudySpec) -> Iterator[Problem]:
     yield from _difficulty_problems(train)
     if train.start is not None and not _trained(study):
         yield Problem(("train", "start"), "nothing is trained; remove this key", (("recipe", "method"),))
-    used = any(recipe.method != "zero-shot" for _, recipe in _recipes(study))
+    used = any(recipe.method not in ("zero-shot", EVALUATE) for _, recipe in _recipes(study))
     losses = {recipe.loss for recipe in _trained(study)}
     for k, name in enumerate(train.set):
         task, place = _task(study, name), ("train", "set", k)

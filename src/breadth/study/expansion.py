@@ -19,15 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
+from breadth.errors import InputError
+from breadth.lm import Checkpoint, base_of, find_checkpoints, find_revisions, readable
 from breadth.records import RunRecord
 from breadth.study.own_sets import resolve_task, used_sets
-from breadth.study.schema import Evaluate, Recipe, Start, StudySpec, Train
+from breadth.study.schema import Evaluate, ModelEntry, Recipe, Start, StudySpec, Train
 
 if TYPE_CHECKING:
     from breadth.study.read import StudyFile
 
 #: Methods that train.
 TRAINED = ("lora", "full")
+
+#: The method of checkpoints that are there already.
+EVALUATE = "evaluate"
 
 #: Keys of a recipe that determine the responses of an untrained model, and those that only adapters use.
 _EVALUATION = ("context", "dtype", "quantise")
@@ -96,12 +101,37 @@ def _determining_keys(recipe: Recipe) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class CheckpointSource:
+    """Checkpoints that are there already: those that can be read, lines about the others, and their base model.
+
+    ``base`` is as the study file has it, relative to the directory ``beside``.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+    base: str | None
+    beside: Path
+    left_out: tuple[str, ...] = ()
+
+    def at(self, step: int) -> Checkpoint:
+        """The checkpoint of a step."""
+        return next(each for each in self.checkpoints if each.step == step)
+
+    def model(self) -> str:
+        """What is loaded first: the base of adapters, or else the first checkpoint."""
+        first = self.checkpoints[0]
+        if not first.is_local:
+            return self.base or first.place.partition("@")[0]
+        return base_of(first, self.base, self.beside) if first.is_adapter else first.place
+
+
+@dataclass(frozen=True)
 class RunSpec:
     """One run: what is trained and how, and what it is evaluated on.
 
     ``tasks`` says how each set is prompted and scored; ``own_sets`` describes the user's own sets, with the SHA-256 of
     their files in place of paths, and ``difficulty`` the source of difficulty likewise. ``examples`` counts training
-    examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0.
+    examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, and ``source``
+    where the checkpoints are, if they are there already.
     """
 
     model: str
@@ -116,11 +146,17 @@ class RunSpec:
     own_sets: dict[str, dict[str, Any]]
     difficulty: dict[str, Any] | None = None
     start: Start | None = None
+    source: CheckpointSource | None = None
 
     @property
     def method(self) -> str:
         """How the model is adapted."""
         return self.recipe.method
+
+    @property
+    def loads(self) -> str:
+        """The model that is loaded first: by its name, or where it is."""
+        return self.model if self.source is None else self.source.model()
 
     @property
     def is_trained(self) -> bool:
@@ -141,8 +177,10 @@ class RunSpec:
 
     def record(self) -> RunRecord:
         """Everything that determines the run's responses, as plain values, and its checkpoints."""
+        # Checkpoints may be added to a run, so they are no part of what it is.
+        base = {} if self.source is None else {"base": self.source.base}
         plain: dict[str, Any] = {
-            "recipe": _determining_keys(self.recipe),
+            "recipe": {**_determining_keys(self.recipe), **base},
             # The order of test sets does not change a response.
             "evaluate": {**self.evaluate.model_dump(mode="json"), "on": sorted(self.evaluate.on)},
             "tasks": {name: task.spec() for name, task in self.tasks.items()},
@@ -157,6 +195,8 @@ class RunSpec:
 
     def checkpoints(self) -> list[int]:
         """Steps at which the run is evaluated."""
+        if self.source is not None:
+            return [each.step for each in self.source.checkpoints]
         return checkpoints(self.recipe, self.evaluate, self.examples)
 
     def total_steps(self) -> int:
@@ -181,13 +221,23 @@ def expand(file: StudyFile) -> list[RunSpec]:
     own_sets = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.sets}
     difficulty = _difficulty_spec(study.train, file.base)
     runs = []
-    for model, recipe in _models(study):
+    for entry, recipe in _models(study):
         trained = recipe.method in TRAINED
+        if recipe.method == EVALUATE:
+            on = {name: task for name, task in tasks.items() if name in study.evaluate.on}
+            own = {name: each for name, each in own_sets.items() if name in on}
+            runs.append(
+                RunSpec(
+                    entry.name, entry.trained_on, None, None, None, None, recipe, study.evaluate, on, own,
+                    source=_source(entry, file.base),
+                )
+            )  # fmt: skip
+            continue
         for train_set, examples, seed, level, strategy in _grid(study, recipe):
             used = {*study.evaluate.on, train_set}
             runs.append(
                 RunSpec(
-                    model, train_set, examples, seed, level, strategy, recipe, study.evaluate,
+                    entry.name, train_set, examples, seed, level, strategy, recipe, study.evaluate,
                     {name: task for name, task in tasks.items() if name in used},
                     {name: each for name, each in own_sets.items() if name in used},
                     difficulty if trained else None,
@@ -217,19 +267,37 @@ def start_key(run: RunSpec) -> str:
         own = {name: value for name, value in record.own_sets.items() if name == run.train_set}
         how = {"examples": run.start.examples, "recipe": _determining_keys(run.start_recipe())}
         key["start"] = {"train_set": run.train_set, "task": record.tasks[run.train_set or ""], "own_sets": own, **how}
+    if run.method == EVALUATE:
+        key["run"] = run.name
     if run.method == "few-shot":
         prompt = {"train_set": run.train_set, "examples": run.examples, "seed": run.seed}
         key["prompt"] = {**prompt, "tasks": record.tasks}
     return _digest(key)
 
 
-def _models(study: StudySpec) -> Iterator[tuple[str, Recipe]]:
+def find_source(entry: ModelEntry, base: Path) -> CheckpointSource:
+    """Where the checkpoints of a model are; those that cannot be read yet are left out."""
+    if entry.revisions is not None:
+        return CheckpointSource(find_revisions(entry.revisions), entry.base, base)
+    whole, left_out = readable(find_checkpoints(entry.checkpoints or [], base))
+    return CheckpointSource(tuple(whole), entry.base, base, tuple(left_out))
+
+
+def _source(entry: ModelEntry, base: Path) -> CheckpointSource:
+    """The same; a study is still listed when its checkpoints are gone or not there yet. Reading it says so."""
+    try:
+        return find_source(entry, base)
+    except InputError:
+        return CheckpointSource((), entry.base, base)
+
+
+def _models(study: StudySpec) -> Iterator[tuple[ModelEntry, Recipe]]:
     """Models with their recipes; where runs begin with a start, the untrained model is evaluated as well."""
     for entry in study.models:
         recipe = merge_recipe(study.recipe, entry.recipe)
-        yield entry.name, recipe
+        yield entry, recipe
         if recipe.method in TRAINED and study.train and study.train.start:
-            yield entry.name, merge_recipe(recipe, {"method": "zero-shot"})
+            yield entry, merge_recipe(recipe, {"method": "zero-shot"})
 
 
 #: Training set, examples, seed, level, strategy.

@@ -5,13 +5,15 @@ The descriptions of the fields appear in the documentation and in messages about
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
 from breadth.datasets import Loss, Texts
 from breadth.difficulty import Order, Strategy
 from breadth.errors import InputError
+from breadth.lm import step_of
 from breadth.study.document import did_you_mean
 from breadth.study.own_sets import OwnSet
 from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
@@ -45,8 +47,10 @@ def _layers(value: Any) -> Any:
 class Recipe(Section):
     """How models are adapted and trained."""
 
-    method: Literal["lora", "full", "zero-shot", "few-shot"] = Field(
-        "lora", description="train adapters or all weights; or no training, without or with examples in the prompt"
+    method: Literal["lora", "full", "zero-shot", "few-shot", "evaluate"] = Field(
+        "lora",
+        description="train adapters or all weights; or no training, without or with examples in the prompt, or of "
+        "checkpoints that are there already (evaluate)",
     )
     rank: int = Field(8, ge=1, le=MOST, description="rank of the adapters (lora)")
     alpha: float = Field(32.0, gt=0, description="scale of the adapters: their output is multiplied by alpha / rank")
@@ -102,10 +106,52 @@ class ModelEntry(Section):
         description="keys of recipe that differ for this model; its epochs replace the study's steps, and vice versa",
     )
     resources: Resources | None = Field(None, description="keys of resources that differ for this model")
+    checkpoints: Names | None = Field(
+        None, description="directories of checkpoints, globs, or a directory that holds them (method evaluate)"
+    )
+    revisions: Names | None = Field(
+        None, description="branches of a Hub repository, as OWNER/REPO@step{1000..3000..1000} (method evaluate)"
+    )
+    base: str | None = Field(
+        None, min_length=1, description="model that the checkpoints' adapters belong to, or whose tokenizer they use"
+    )
+    trained_on: str | None = Field(
+        None, min_length=1, description="the set in evaluate.on that the checkpoints were trained on: their control"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Most models have no checkpoints, and a resolved study does not list what they lack."""
+        absent = [key for key in ("checkpoints", "revisions", "base", "trained_on") if getattr(self, key) is None]
+        return {key: value for key, value in values(self).items() if key not in absent}
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether its checkpoints are there already."""
+        return self.checkpoints is not None or self.revisions is not None
 
 
 def _as_entry(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
+    if not isinstance(value, dict) or "name" in value:
+        return {"name": value} if isinstance(value, str) else value
+    name = name_of_checkpoints(value.get("checkpoints"), value.get("revisions"))
+    return {**value, "name": name} if name else value
+
+
+def name_of_checkpoints(checkpoints: Any, revisions: Any = None) -> str:
+    """What a model is called whose checkpoints are given and whose name is not; empty if that cannot be told.
+
+    >>> name_of_checkpoints("runs/my-model/checkpoint-*"), name_of_checkpoints(None, "org/model@step{0..9}")
+    ('my-model', 'org/model')
+    """
+    first = next((each for each in (*as_list(checkpoints or []), *as_list(revisions or []))), None)
+    if not isinstance(first, str):
+        return ""
+    if not checkpoints:
+        return first.partition("@")[0]
+    parts = [part for part in first.split("/") if part and part.strip(".")]
+    named = [part for part in parts if not any(mark in part for mark in "*?[") and step_of(Path(part)) is None]
+    return named[-1] if named else ""
 
 
 class Difficulty(Section):
@@ -167,8 +213,8 @@ class StudySpec(Section):
     description: str = Field("", description="one line that says what the study is about")
     models: Annotated[
         list[Annotated[ModelEntry, BeforeValidator(_as_entry)]], BeforeValidator(as_list), Field(min_length=1)
-    ] = Field(description="models, each a name or {name: ..., recipe: {...}}")
-    train: Train | None = Field(None, description="what to train on; required unless the method is zero-shot")
+    ] = Field(description="models, each a name, {name: ..., recipe: {...}}, or {checkpoints: runs/a/checkpoint-*}")
+    train: Train | None = Field(None, description="what to train on; required if the method trains or is few-shot")
     recipe: Recipe = Field(description="how models are adapted and trained")
     evaluate: Evaluate = Field(description="when to evaluate, and on which test sets")
     sets: dict[str, SerializeAsAny[OwnSet]] = Field(default_factory=dict, description="your own data sets by name")

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from breadth.errors import InputError
 from breadth.execute.cluster.tasks import Chain, cut
 from breadth.execute.executors import Events, Executor, UnitResult, execute_unit
 from breadth.study import RunSpec, start_key
@@ -56,6 +57,14 @@ class RayExecutor(Executor):
 
         require_ray(self.options.address)
         check_answers(self.options.address)
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse checkpoints that are there already: they are on this machine."""
+        if any(unit.run.source is not None for unit in plan.units):
+            raise InputError(
+                "--on ray is for runs that train; checkpoints that are there already are evaluated on this machine, so "
+                "leave it out (--shard shares models among machines)"
+            )
 
     def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
         """Execute the units; the cluster is needed only if any is not complete."""

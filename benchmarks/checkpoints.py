@@ -1,0 +1,196 @@
+"""Twenty LoRA checkpoints on four test sets against lm-evaluation-harness, both from the shell to the last answer.
+
+    python benchmarks/checkpoints.py --peer .venv-lm-eval/bin/python --peer-checkpoints 3
+
+`breadth evaluate` is called once; the harness once per checkpoint with all four tasks, PEFT loaded its own way, at the
+batch size that is fastest on the first checkpoint. Both score " Yes" against " No" after the same prompts, in float32
+with the same number of threads. Adapters are on the attention of all layers, or of the top 8 of 30; their values are
+random, since time does not depend on them. With --peer-checkpoints below 20, the harness's time for all is that of
+those it evaluated, multiplied: its calls do not know of each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+SETS, LAYERS = ("plain", "negation", "science", "chains"), ("all", 8)
+ANSWERS = (" Yes", " No")
+
+
+def write_checkpoints(folder: Path, layers: str | int, count: int) -> list[Path]:
+    """Adapters as PEFT saves them, in the directories of a Trainer; each is a random step from the last."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    from breadth.lm import load_model
+    from breadth.lm.layers import lora_targets
+
+    paths = [folder / f"checkpoint-{100 * k}" for k in range(1, count + 1)]
+    if not paths[-1].is_dir():
+        model = load_model("smollm2-135m").model
+        config = LoraConfig(r=8, lora_alpha=16, target_modules=lora_targets(model, "attention", layers))
+        adapted = get_peft_model(model, config)
+        torch.manual_seed(0)
+        for path in paths:
+            with torch.no_grad():
+                for name, weight in adapted.named_parameters():
+                    if "lora_B" in name:
+                        weight.add_(0.01 * torch.randn_like(weight))
+            adapted.save_pretrained(path)
+    return paths
+
+
+def write_tasks(folder: Path, study: Path) -> dict[str, list[str]]:
+    """The study's own items as tasks of the harness: the same prompts and answers. Returns the items of each."""
+    import polars as pl
+
+    from breadth.datasets import REGISTRY
+
+    folder.mkdir(parents=True, exist_ok=True)
+    items = {}
+    for name in SETS:
+        frame = pl.read_parquet(next((study / "items").glob(f"{name}.*.parquet")))
+        items[name] = frame["item"].to_list()
+        pattern = REGISTRY[name].task.template
+        rows = [{"prompt": pattern.format(**row)} for row in frame.iter_rows(named=True)]
+        data = folder / f"{name}.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        task = {
+            "task": f"breadth_{name}",
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": str(data)}},
+            "test_split": "test",
+            "output_type": "multiple_choice",
+            "doc_to_text": "{{prompt}}",
+            "doc_to_choice": list(ANSWERS),
+            "doc_to_target": 0,
+            "target_delimiter": "",
+            "metric_list": [{"metric": "acc"}],
+        }
+        (folder / f"{name}.yaml").write_text(json.dumps(task))  # JSON is YAML
+    return items
+
+
+def environment(threads: int) -> dict[str, str]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(names, str(threads)), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "0"}
+
+
+def run_harness(
+    python: str, base: Path, checkpoint: Path, tasks: Path, out: Path, batch: int, threads: int, limit: int | None
+) -> float:
+    """Seconds of one call of the harness."""
+    command = [
+        *(python, "-m", "lm_eval", "--model", "hf", "--model_args"),
+        f"pretrained={base},peft={checkpoint},dtype=float32",
+        *("--tasks", ",".join(f"breadth_{name}" for name in SETS), "--include_path", str(tasks), "--device", "cpu"),
+        *("--batch_size", str(batch), "--log_samples", "--output_path", str(out)),
+        *([] if limit is None else ["--limit", str(limit)]),
+    ]
+    started = time.perf_counter()
+    done = subprocess.run(command, env=environment(threads), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    return time.perf_counter() - started
+
+
+def time_harness(
+    python: str, base: Path, checkpoints: list[Path], place: Path, threads: int, k: int, batch: int,
+    limit: int | None = None,
+) -> float:  # fmt: skip
+    """Seconds of one call for checkpoint ``k``."""
+    out = place / f"harness-{k}-{batch}-{limit}"
+    return run_harness(python, base, checkpoints[k], place / "tasks", out, batch, threads, limit)
+
+
+def harness_answers(out: Path, items: dict[str, list[str]]) -> dict[str, str]:
+    """The answer to every item that a call of the harness chose."""
+    answers = {}
+    for name, ids in items.items():
+        for line in next(out.rglob(f"samples_breadth_{name}_*.jsonl")).read_text().splitlines():
+            sample = json.loads(line)
+            scores = [float(pair[0]) for pair in sample["filtered_resps"]]
+            answers[ids[sample["doc_id"]]] = ANSWERS[scores.index(max(scores))].strip()
+    return answers
+
+
+def run_breadth(checkpoints: list[Path], study: Path, items: int, threads: int) -> float:
+    """Seconds of one call of `breadth evaluate`."""
+    command = [sys.executable, "-m", "breadth", "evaluate", *map(str, checkpoints), "--base", "smollm2-135m"]
+    command += ["--on", ",".join(SETS), "--items", str(items), "--into", str(study), "--threads", str(threads)]
+    started = time.perf_counter()
+    subprocess.run(command, env=environment(threads), check=True, stdout=sys.stderr)
+    return time.perf_counter() - started
+
+
+def breadth_answers(study: Path, step: int) -> dict[str, str]:
+    """The answer to every item at a checkpoint."""
+    import polars as pl
+
+    from breadth.datasets import REGISTRY
+
+    words = {label: word.strip() for label, word in REGISTRY[SETS[0]].task.answers}
+    part = pl.read_parquet(next(study.glob(f"runs/*/step-{step:06d}.*.parquet")))
+    return {item: words[label] for item, label in part.select("item", "answer").iter_rows()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--peer", default=".venv-lm-eval/bin/python")
+    parser.add_argument("--checkpoints", type=int, default=20)
+    parser.add_argument("--items", type=int, default=200, help="of each test set")
+    parser.add_argument("--peer-checkpoints", type=int, help="default: all")
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[4, 8, 16, 32], help="batch sizes the harness may use"
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--into", type=Path, required=True, help="an empty directory")
+    chosen = parser.parse_args()
+    from breadth.lm import fetch_model
+
+    base, batch = fetch_model("smollm2-135m"), 0
+    for layers in LAYERS:
+        place = chosen.into / f"layers-{layers}"
+        checkpoints = write_checkpoints(place / "lora", layers, chosen.checkpoints)
+        own = run_breadth(checkpoints, place / "study", chosen.items, chosen.threads)
+        print(
+            f"layers {layers}: breadth {own:.0f} s for {len(checkpoints)} checkpoints; load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+        items = write_tasks(place / "tasks", place / "study")
+
+        harness = partial(time_harness, chosen.peer, base, checkpoints, place, chosen.threads)
+        batch = batch or (chosen.batches[0] if len(chosen.batches) == 1 else 0)
+        if not batch:
+            tried = {size: harness(0, size, 25) for size in chosen.batches}
+            batch = min(tried, key=tried.__getitem__)
+            print(
+                "harness, 100 items, seconds by batch size:", {size: round(t) for size, t in tried.items()}, flush=True
+            )
+        count = chosen.peer_checkpoints or len(checkpoints)
+        picked = sorted({round(k * (len(checkpoints) - 1) / max(count - 1, 1)) for k in range(count)})
+        seconds = [harness(k, batch) for k in picked]
+        same = total = 0
+        for k in picked:
+            theirs = harness_answers(place / f"harness-{k}-{batch}-None", items)
+            ours = breadth_answers(place / "study", 100 * (k + 1))
+            same += sum(ours[item] == answer for item, answer in theirs.items())
+            total += len(theirs)
+        peer = sum(seconds) / len(seconds) * len(checkpoints)
+        how = "" if len(picked) == len(checkpoints) else f" ({len(picked)} calls measured, multiplied)"
+        print(
+            f"layers {layers}: lm-eval 0.4.13, batch {batch}: {peer:.0f} s{how}; {peer / own:.1f} times as fast; "
+            f"same answers {same:,} of {total:,}; load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
