@@ -6,8 +6,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breadth.endpoints import Endpoint
 from breadth.errors import InputError
-from breadth.study import expand, parse_study, read_study_file
+from breadth.study import expand, parse_study, read_study_file, resolved_study
 
 HEAD = "name: s\nmodels: smollm2-135m\n"
 TRAIN = "train: {set: plain, examples: 32}\n"
@@ -415,3 +416,52 @@ def test_a_study_file_is_a_regular_file(tmp_path):
     (tmp_path / "s.yaml").symlink_to("/dev/zero")
     with pytest.raises(InputError, match="is not a regular file"):
         read_study_file(tmp_path / "s.yaml")
+
+
+ENDPOINT = """\
+name: good
+models: {model}
+recipe: {{method: zero-shot}}
+evaluate: {{on: plain}}
+"""
+
+
+def test_a_model_behind_an_endpoint(study):
+    model = "[{endpoint: 'http://localhost:8000/v1/', model: org/m, key_env: MY_KEY}, smollm2-135m]"
+    text = ENDPOINT.format(model=model)
+    first, second = study(text).study.models
+    assert first.name == "org/m"
+    assert first.behind() == Endpoint("http://localhost:8000/v1", "org/m", key_env="MY_KEY")
+    assert second.behind() is None
+    resolved = resolved_study(study(text).study)["models"]
+    assert resolved[0]["key_env"] == "MY_KEY"
+    assert "endpoint" not in resolved[1]
+    assert study(text).warnings == ()
+    assert "the key is sent without encryption" in study(text.replace("localhost", "example.org")).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("{endpoint: U, model: m, key_env: sk-secret-1}", "models.key_env: is not the name of an"),
+        ("{endpoint: U, model: m, api_key: sk-secret-1}", "unknown key. Did you mean key_env?"),
+        ("{endpoint: 'http://u:sk-secret-1@h/v1', model: m}", "models.endpoint: has a user or password"),
+        ("{endpoint: 'h:8000', model: m}", "models.endpoint: is not an address"),
+        ("{endpoint: U}", "models: model is missing"),
+        ("{endpoint: U, name: n}", "models: model is missing"),
+        ("{name: smollm2-135m, key_env: K}", "models.key_env: is for a model behind an endpoint"),
+        ("{endpoint: U, model: m, concurrency: 0}", "models.concurrency: 0 is too small"),
+        ("{endpoint: U, model: m, resources: {gpus: 1}}", "models.resources: a model behind an endpoint"),
+        ("{endpoint: U, model: m, recipe: {method: lora}}", "method lora trains weights, which an endpoint"),
+    ],
+)
+def test_wrong_endpoints(problems, model, said):
+    (line,) = problems(ENDPOINT.format(model="[" + model.replace("U", "'http://h/v1'") + "]"))
+    assert said in line
+    assert "sk-secret-1" not in line
+
+
+def test_a_study_that_trains_is_one_problem(problems):
+    text = ENDPOINT.format(model="{endpoint: 'http://h/v1', model: m}").replace("{method: zero-shot}", "{}")
+    (line,) = problems(text)
+    assert "method lora trains weights, which an endpoint does not give; use zero-shot or few-shot" in line

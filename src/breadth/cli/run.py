@@ -32,6 +32,9 @@ def run_command(
     price: Annotated[
         float | None, typer.Option(metavar="P", min=0, help="Price of a GPU, or of a worker without one, per hour.")
     ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Send at most N requests to endpoints, then stop.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
 ) -> None:
     """Run a study: train every model, evaluate it on every test set throughout training, and keep every response.
@@ -50,11 +53,13 @@ def run_command(
     * `breadth run small --on ray --workers 2`
 
     * `breadth run generalisation --dry-run --on ray --workers 64`
+
+    * `breadth run my-endpoint.yaml --max-requests 1000`
     """
     from breadth.cli.terminal import print_line
 
     try:
-        _run(study, into, data, shard, threads, dry_run, on, workers, price)
+        _run(study, into, data, shard, threads, dry_run, on, workers, price, max_requests)
     except KeyboardInterrupt:
         print_line("\nStopped. The same command resumes where it stopped.")
         sys.exit(130)
@@ -62,28 +67,26 @@ def run_command(
 
 def _run(
     study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool, on: str,
-    workers: int | None, price: float | None,
+    workers: int | None, price: float | None, max_requests: int | None,
 ) -> None:  # fmt: skip
     from breadth.cli.terminal import print_line, print_warnings
-    from breadth.execute import EXECUTORS, Options, execute_plan, executor_of, plan_study
-    from breadth.lm import require_lm
+    from breadth.execute import EXECUTORS, Options, check_executor, execute_plan, executor_of, plan_study
     from breadth.study import read_study_file
 
     file = read_study_file(study)
     print_warnings(file.warnings)
-    options = Options(workers=workers, threads=threads)
+    options = Options(workers=workers, threads=threads, max_requests=max_requests)
     executor = executor_of(on, options)
     cluster = isinstance(executor, EXECUTORS["ray"])
     if not cluster and (workers is not None or price is not None):
         raise InputError(f"{'--workers' if price is None else '--price'} is for a cluster; add --on ray")
-    if not dry:
-        executor.check()
-    require_lm("torch", "transformers", "peft", "accelerate")
+    check_executor(executor, file, dry)
+    computes = any(entry.endpoint is None for entry in file.study.models)
     from breadth.cli.cluster_progress import ClusterEvents
     from breadth.cli.progress import TerminalEvents
 
     folder = into if into is not None else Path(file.name)
-    if threads is not None or (cluster and dry):
+    if (threads is not None and computes) or (cluster and dry):
         import torch
 
         torch.set_num_threads(threads or 1)
@@ -93,6 +96,7 @@ def _run(
     paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left and (dry or not cluster) else {}
     if dry or not cluster:
         print_estimate(plan, paces)
+        print_requests(plan, max_requests)
     if cluster and dry:
         print_forecast(plan, paces, workers, threads, price)
     if dry:
@@ -114,6 +118,7 @@ def print_outcome(outcome: Outcome) -> None:
         "done now": len(outcome.complete),
         "done before": len(outcome.done_before),
         "running in another process": len(outcome.elsewhere),
+        "stopped": len(outcome.stopped),
         "failed": len(outcome.failed),
     }
     print_line(f"{folder}: runs: {', '.join(f'{n} {what}' for what, n in counts.items() if n) or 'nothing to do'}.")
@@ -121,6 +126,10 @@ def print_outcome(outcome: Outcome) -> None:
         for failure in outcome.failures():
             print_line(f"breadth: {failure}", target=errors)
         raise typer.Exit(1)
+    if outcome.stopped:
+        kept = "; ".join(f"{run}: {answers}" for run, answers in outcome.stopped.items())
+        print_line(f"Stopped by --max-requests. {kept}. The same command asks for the rest.")
+        raise typer.Exit(4)
     if outcome.elsewhere:
         print_next(command("view", folder))
         raise typer.Exit(4)
@@ -165,7 +174,7 @@ def print_plan(plan: Plan) -> None:
 def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
     """Time a few batches of each model that is available (or may be fetched); notes say which were not timed."""
     from breadth.cli.terminal import print_notes, print_warnings, stage_progress
-    from breadth.execute import Events, measurable, measure_pace
+    from breadth.execute import Events
     from breadth.lm import BUILT_IN, fetch_model
 
     paces: dict[str, Pace] = {}
@@ -173,8 +182,10 @@ def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
     for unit in plan.units:
         model = unit.run.model
         seen = model in paces or any(model in models for models in reasons.values())
-        if plan.study_data is None or not unit.missing or seen:
+        if plan.study_data is None or not unit.missing or seen or unit.run.endpoint is not None:
             continue
+        from breadth.execute import measurable, measure_pace
+
         if fetch and unit.run.loads in BUILT_IN:
             with stage_progress() as progress:
                 fetch_model(unit.run.loads, progress=progress, warn=lambda text: print_warnings([text]))
@@ -200,13 +211,29 @@ def print_estimate(plan: Plan, paces: dict[str, Pace]) -> None:
 
     rest = TimeLeft(plan, paces)
     seconds = rest.seconds()
-    if rest.done:
+    if rest.done or all(unit.run.endpoint is not None for unit in plan.units if unit.missing):
         return
     if seconds is None:
         print_text("How long it takes is not known: no model of the study could be timed.")
         return
     models = f" for {len(rest.known)} of {len(rest.known | rest.unknown)} models" if rest.unknown else ""
     print_text(f"It should take about {duration(seconds)}{models}, measured on this machine with a few batches.")
+
+
+def print_requests(plan: Plan, max_requests: int | None) -> None:
+    """Say how much there is to ask of endpoints."""
+    from breadth.cli.terminal import print_text
+    from breadth.execute import estimate_requests
+
+    for each in estimate_requests(plan):
+        print_text(
+            f"To ask {each.endpoint.url} ({each.endpoint.model}): at most {each.requests:,} requests with about "
+            f"{each.prompt_tokens:,} tokens in prompts, and at most {each.max_written:,} tokens written."
+        )
+        if max_requests is not None and max_requests < each.requests:
+            print_text(
+                f"It stops after {max_requests:,} requests (--max-requests); the same command asks for the rest."
+            )
 
 
 def print_forecast(

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from breadth.execute.cluster.executor import RayExecutor
 from breadth.execute.data import StudyData
+from breadth.execute.endpoint_session import Requests, estimate_requests
 from breadth.execute.evaluating import Following, checkpoint_study, evaluate, plans
+from breadth.execute.events import ClusterStatus, Events, Work
 from breadth.execute.executors import (
     EXECUTORS,
-    ClusterStatus,
-    Events,
     Executor,
     LocalExecutor,
     Options,
     Outcome,
     Status,
     UnitResult,
-    Work,
+    check_executor,
     execute_plan,
     execute_unit,
     executor_of,
@@ -48,13 +48,16 @@ __all__ = [
     "Plan",
     "RayExecutor",
     "Recorder",
+    "Requests",
     "Status",
     "StudyData",
     "TimeLeft",
     "Unit",
     "UnitResult",
     "Work",
+    "check_executor",
     "checkpoint_study",
+    "estimate_requests",
     "evaluate",
     "execute_plan",
     "execute_unit",

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from breadth.execute.data import START_SEED, RunData, StudyData
-from breadth.execute.executors import Events
+from breadth.execute.events import Events
 from breadth.lm import LanguageModel, Trainer, encode_train_set
 from breadth.records import RunStore, Store, checksum
 from breadth.study import RunSpec, start_key

@@ -21,6 +21,7 @@ from breadth.datasets import REGISTRY, Loaded, Task, draw_examples, draw_items, 
 from breadth.difficulty import STRATEGIES, sample_items
 from breadth.errors import InputError, listed
 from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
+from breadth.lm import few_shot_text
 from breadth.records import open_study, read_table
 from breadth.study import RunSpec, StudyFile, Train, resolve_task
 
@@ -302,3 +303,11 @@ def _matched(pool: Loaded, known: Mapping[str, float | None], where: str) -> tup
         )
     note = f"{count:,} of the {len(known):,} items of {where} are in the data"
     return values, [note + (f"; not in the data: {listed(unknown)}" if unknown else "")]
+
+
+def fewshot_prefix(run: RunSpec, study_data: RunData) -> str:
+    """The examples before every prompt of a few-shot run."""
+    if run.method != "few-shot":
+        return ""
+    examples = study_data.training(run)
+    return few_shot_text(examples.task, examples.frame)

@@ -99,15 +99,20 @@ def write_environment(run: RunStore, found: dict[str, Any] | None = None) -> Non
     run.store.write(f"{run.key}/environment.json", sealed(environment() if found is None else found))
 
 
-def environment() -> dict[str, Any]:
-    """Versions and hardware of this machine."""
-    import torch
-
-    return {
+def environment(*, computes: bool = True) -> dict[str, Any]:
+    """Versions and hardware of this machine; only versions if it does not compute a run but asks an endpoint."""
+    versions = {
         "breadth": _version("breadth"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+    }
+    if not computes:
+        return {**versions, "packages": {name: _version(name) for name in ("urllib3", "numpy", "polars")}}
+    import torch
+
+    return {
+        **versions,
         "threads": torch.get_num_threads(),
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "packages": {name: _version(name) for name in PACKAGES},

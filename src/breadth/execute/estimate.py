@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from breadth.datasets import Loaded
-from breadth.execute.data import StudyData
-from breadth.execute.executors import Events
+from breadth.execute.data import StudyData, fewshot_prefix
+from breadth.execute.events import Events
 from breadth.execute.pace import Pace
 from breadth.execute.plan import Unit
-from breadth.execute.session import fewshot_prefix, load_adapted, trunk_fits
+from breadth.execute.session import load_adapted, trunk_fits
 from breadth.execute.swapped import load_sample
 from breadth.lm import (
     BUILT_IN,

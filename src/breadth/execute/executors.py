@@ -8,101 +8,23 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+from breadth.endpoints import BudgetSpentError, Connections
 from breadth.errors import InputError, listed
-from breadth.execute.directory import begin_run, open_directory, write_environment
+from breadth.execute.directory import begin_run, environment, open_directory, write_environment
+from breadth.execute.events import Events, Work
 from breadth.execute.plan import Plan, Unit, missing_checkpoints, plan_study
 from breadth.records import RunStore, StudyStore
 from breadth.study import StudyFile, expand, read_study_file
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from breadth.execute.data import StudyData
-    from breadth.execute.session import ModelCache
     from breadth.study import RunSpec
-
-
-@dataclass(frozen=True)
-class Work:
-    """The amount of work of a run: the last step to train, the items at all checkpoints, and how much of both is done.
-
-    ``resumed``: an earlier call did some of it.
-    """
-
-    steps: int
-    items: int
-    steps_done: int = 0
-    items_done: int = 0
-    resumed: bool = False
-
-
-@dataclass(frozen=True)
-class ClusterStatus:
-    """How a cluster is doing: workers there and busy, units of work, items and runs that wait, what went wrong."""
-
-    workers: int
-    busy: int
-    units_done: int
-    units_per_minute: float
-    waiting_items: int
-    runs_open: int
-    runs_waiting: int
-    retries: int
-    set_aside: int
-    seconds_left: float | None
-    finished: bool = False
-
-
-class Events:
-    """Callbacks for progress. This class does nothing; override the methods you need."""
-
-    def fetching(self, stage: str, done: int, total: int) -> None:
-        """A model is being fetched or converted."""
-
-    def note(self, text: str) -> None:
-        """A note to show once."""
-
-    def warn(self, text: str) -> None:
-        """Something is damaged and was set aside."""
-
-    def passed(self, run: RunSpec) -> None:
-        """A run is complete already, or is running in another process."""
-
-    def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
-        """A run starts or resumes."""
-
-    def prepared(self, items: int) -> None:
-        """Some items went through the frozen layers, which happens once."""
-
-    def starting(self, step: int, steps: int, loss: float) -> None:
-        """A step of the start that all runs of a model share is done."""
-
-    def ready(self, run: RunSpec) -> None:
-        """The run's model is loaded, and its test sets are encoded."""
-
-    def trained(self, step: int, loss: float) -> None:
-        """A training step is done."""
-
-    def answered(self, items: int) -> None:
-        """Some items were evaluated."""
-
-    def checkpoint(self, run: RunSpec, step: int, answers: pl.DataFrame) -> None:
-        """A checkpoint was evaluated and written."""
-
-    def ended(self, run: RunSpec) -> None:
-        """A run is complete."""
-
-    def failed(self, run: RunSpec, reason: str) -> None:
-        """A run ended with an error; the other runs go on."""
-
-    def cluster(self, status: ClusterStatus) -> None:
-        """How the cluster is doing, every few seconds. Only executors that use one report it."""
 
 
 class Status(StrEnum):
@@ -111,6 +33,7 @@ class Status(StrEnum):
     COMPLETE = "complete"
     DONE_BEFORE = "done before"
     ELSEWHERE = "running in another process"
+    STOPPED = "stopped by --max-requests"
     FAILED = "failed"
 
 
@@ -125,19 +48,20 @@ class UnitResult(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What became of the runs of a study; ``failed`` says why."""
+    """What became of the runs of a study; ``failed`` says why, and ``stopped`` how far they came."""
 
     folder: Path
     complete: list[str] = field(default_factory=list)
     done_before: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def add(self, result: UnitResult) -> None:
         """Count a result."""
-        if result.status is Status.FAILED:
-            self.failed[result.run] = result.reason
+        if result.status in (Status.FAILED, Status.STOPPED):
+            getattr(self, result.status.name.lower())[result.run] = result.reason
         else:
             getattr(self, result.status.name.lower()).append(result.run)
         self.warnings += result.warnings
@@ -152,15 +76,22 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Options:
-    """How a cluster is used: its address, the most workers, and threads of each; None leaves the choice to breadth."""
+    """How a cluster is used: its address, the most workers, and threads of each; None leaves the choice to breadth.
+
+    ``max_requests`` is the most requests to endpoints in all.
+    """
 
     address: str = ""
     workers: int | None = None
     threads: int | None = None
+    max_requests: int | None = None
 
 
 class Executor(ABC):
     """Carries out a plan."""
+
+    #: Whether it runs models behind an endpoint.
+    asks_endpoints: ClassVar[bool] = False
 
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
@@ -171,6 +102,17 @@ class Executor(ABC):
     def check_plan(self, plan: Plan) -> None:  # noqa: B027
         """Refuse a plan that cannot be carried out here; by default none."""
 
+    def check_models(self, file: StudyFile) -> None:
+        """Refuse models behind an endpoint, and a limit on requests, where they have no place."""
+        behind = [entry.name for entry in file.study.models if entry.endpoint is not None]
+        if behind and not self.asks_endpoints:
+            raise InputError(
+                f"{file.path}: {listed(behind, most=3)} is behind an endpoint, which no cluster is needed for; run the "
+                "study without --on, or put its other models into a study of their own"
+            )
+        if self.options.max_requests is not None and not behind:
+            raise InputError("--max-requests is for models behind an endpoint, and the study has none")
+
     @abstractmethod
     def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
         """Bring every unit of the plan to its end and yield what became of it.
@@ -180,18 +122,47 @@ class Executor(ABC):
         """
 
 
+class Runner(Protocol):
+    """Does the work of runs, one after the other: on this machine, or by asking an endpoint."""
+
+    def remaining(
+        self, run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool
+    ) -> Work:
+        """How much a run has to do."""
+
+    def finish(
+        self, run: RunSpec, study_data: StudyData, store: RunStore, missing: Sequence[int], events: Events
+    ) -> None:
+        """Evaluate at the ``missing`` checkpoints and write each."""
+
+    def forget(self, store: RunStore) -> None:
+        """Delete what a complete run needs no more."""
+
+
+def local_runner() -> Runner:
+    """Runs models on this machine."""
+    from breadth.execute.session import LocalRunner
+
+    return LocalRunner()
+
+
 class LocalExecutor(Executor):
     """Executes unit after unit in this process; a second plan finds what the first has loaded."""
 
-    cache: ModelCache | None = None
+    asks_endpoints = True
+    computing: Runner | None = None
 
     def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
-        """Execute the units in the order of the plan."""
-        from breadth.execute.session import ModelCache
+        """Execute the units in the order of the plan; what is wrong with an endpoint is known before the first."""
+        from breadth.execute.endpoint_session import EndpointRunner
 
-        self.cache = self.cache or ModelCache()
+        asking = EndpointRunner(Connections(self.options.max_requests))
+        asking.check(plan, store, events)
+        if self.computing is None and any(unit.run.endpoint is None for unit in plan.units):
+            self.computing = local_runner()
         for unit in plan.units:
-            yield execute_unit(unit, store, study_data, events, self.cache)
+            runner = asking if unit.run.endpoint is not None else self.computing
+            yield execute_unit(unit, store, study_data, events, runner)
 
 
 #: Executors by the name that ``run(on=...)`` takes.
@@ -217,6 +188,7 @@ def run(
     on: str = "local",
     workers: int | None = None,
     threads: int | None = None,
+    max_requests: int | None = None,
 ) -> Outcome:
     """Run what is left of a study; the same call again resumes where it stopped.
 
@@ -239,24 +211,35 @@ def run(
         this machine); or the address of a Ray cluster, such as ``"ray://head:10001"``.
     workers, threads
         Of a cluster: the most workers, by default as many as there is room for; and threads of each worker.
+    max_requests
+        The most requests to models behind an endpoint; the same call again asks for what is missing.
 
     Returns
     -------
     Outcome
-        Names of the runs that are complete, that were complete before, that run in another process, and that failed;
-        warnings.
+        Names of the runs that are complete, that were complete before, that run in another process, that
+        ``max_requests`` stopped, and that failed; warnings.
     """
-    from breadth.lm import require_lm
-
     file = study if isinstance(study, StudyFile) else read_study_file(study)
-    executor_of(on, Options()).check()
-    require_lm("torch", "transformers", "peft", "accelerate")
+    options = Options(workers=workers, threads=threads, max_requests=max_requests)
+    check_executor(executor_of(on, options), file)
     folder = Path(into) if into is not None else Path(file.name)
     plan = plan_study(file, folder, data=None if data is None else Path(data), shard=shard, dry=False)
-    outcome = execute_plan(plan, events=events, on=on, options=Options(workers=workers, threads=threads))
+    outcome = execute_plan(plan, events=events, on=on, options=options)
     if outcome.failed:
         raise InputError("\n".join(outcome.failures()))
     return outcome
+
+
+def check_executor(executor: Executor, file: StudyFile, dry: bool = False) -> None:
+    """Refuse what an executor cannot do with a study before anything is read or computed."""
+    executor.check_models(file)
+    if not dry:
+        executor.check()
+    if any(entry.endpoint is None for entry in file.study.models):
+        from breadth.lm import require_lm
+
+        require_lm("torch", "transformers", "peft", "accelerate")
 
 
 def execute_plan(
@@ -284,16 +267,17 @@ def execute_plan(
 
 
 def execute_unit(
-    unit: Unit, store: StudyStore, study_data: StudyData, events: Events, cache: ModelCache | None = None
+    unit: Unit,
+    store: StudyStore,
+    study_data: StudyData,
+    events: Events,
+    runner: Runner | None = None,
 ) -> UnitResult:
     """Bring one run to its end. What is missing is derived again from its files, under the run's lock.
 
-    ``cache`` carries encoded test sets from one unit to the next in the same process.
+    ``runner`` does the work, by default a new one on this machine. One for all units carries over what they share.
     """
-    from breadth.execute.checkpointer import Checkpointer
-    from breadth.execute.session import ModelCache, finish_run, remaining_work
-    from breadth.execute.swapped import evaluate_run
-
+    runner = runner or local_runner()
     run, own = unit.run, store.run(unit.run.name)
     with own.store.lock(own.key, wait=False) as mine:
         if not mine:
@@ -306,17 +290,17 @@ def execute_unit(
         missing = missing_checkpoints(run, own)
         warnings = report_warnings(own.warnings, events)
         if not missing:
-            Checkpointer(own).states.clear()
+            runner.forget(own)
             events.passed(run)
             return UnitResult(run.name, Status.DONE_BEFORE, warnings)
-        write_environment(own)
-        events.begun(run, remaining_work(run, study_data, missing, own, resumed), unit.number, unit.total)
+        write_environment(own, environment(computes=run.endpoint is None))
+        events.begun(run, runner.remaining(run, study_data, missing, own, resumed), unit.number, unit.total)
         status, reason = Status.COMPLETE, ""
         try:
-            if run.source is None:
-                finish_run(run, study_data, own, missing, cache or ModelCache(), events)
-            else:
-                evaluate_run(run, study_data, own, missing, cache or ModelCache(), events)
+            runner.finish(run, study_data, own, missing, events)
+        except BudgetSpentError as stop:
+            status, reason = Status.STOPPED, str(stop)
+            events.passed(run)
         except InputError as error:
             status, reason = Status.FAILED, str(error)
             events.failed(run, reason)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from breadth.execute.checkpointer import Checkpointer, load_start
-from breadth.execute.data import START_SEED, RunData, StudyData
-from breadth.execute.executors import Events, Work
+from breadth.execute.data import START_SEED, StudyData, fewshot_prefix
+from breadth.execute.events import Events, Work
 from breadth.lm import (
     EncodedTestSet,
     EncodedTrainSet,
@@ -22,7 +22,6 @@ from breadth.lm import (
     encode_testset,
     encode_train_set,
     evaluate,
-    few_shot_text,
     keep_frozen_states,
     load_model,
     unfreeze,
@@ -55,6 +54,32 @@ class Session:
     testsets: list[EncodedTestSet]
     trainer: Trainer | None
     notes: tuple[str, ...] = ()
+
+
+class LocalRunner:
+    """Runs models on this machine; the cache carries encoded test sets from one run to the next."""
+
+    def __init__(self) -> None:
+        self.cache = ModelCache()
+
+    def remaining(
+        self, run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool
+    ) -> Work:
+        """Steps and responses to go."""
+        return remaining_work(run, study_data, missing, store, resumed)
+
+    def finish(
+        self, run: RunSpec, study_data: StudyData, store: RunStore, missing: Sequence[int], events: Events
+    ) -> None:
+        """Train and evaluate, or evaluate checkpoints that are there already."""
+        from breadth.execute.swapped import evaluate_run
+
+        work = finish_run if run.source is None else evaluate_run
+        work(run, study_data, store, missing, self.cache, events)
+
+    def forget(self, store: RunStore) -> None:
+        """Delete saved states."""
+        Checkpointer(store).states.clear()
 
 
 def finish_run(
@@ -151,14 +176,6 @@ def remaining_work(
     begin = max((step for step in saved if step <= missing[0]), default=0)
     last = missing[-1] if run.is_trained else 0
     return Work(last, items * every, begin, items * (every - len(missing)), resumed)
-
-
-def fewshot_prefix(run: RunSpec, study_data: RunData) -> str:
-    """The examples before every prompt of a few-shot run."""
-    if run.method != "few-shot":
-        return ""
-    examples = study_data.training(run)
-    return few_shot_text(examples.task, examples.frame)
 
 
 def trunk_fits(run: RunSpec, model: SplitModel, tokens: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from breadth.execute.checkpointer import Checkpointer
 from breadth.execute.data import RunData
-from breadth.execute.executors import Events
+from breadth.execute.events import Events
 from breadth.execute.session import ModelCache, trunk_fits
 from breadth.execute.weights import KnownWeights, Sums
 from breadth.lm import (

@@ -1,6 +1,6 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
-Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``,
+Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``, ``prompts``, ``scores``,
 ``checkpoints`` and ``weight_files`` do not.
 """
 
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from breadth.lm.placement import available_memory as available_memory
     from breadth.lm.prompts import encode_continuations as encode_continuations
     from breadth.lm.prompts import few_shot_text as few_shot_text
+    from breadth.lm.prompts import prompt_texts as prompt_texts
+    from breadth.lm.scores import SCORES as SCORES
+    from breadth.lm.scores import choice_scores as choice_scores
+    from breadth.lm.scores import cut_at_stop as cut_at_stop
+    from breadth.lm.scores import pattern_scores as pattern_scores
+    from breadth.lm.scores import written_scores as written_scores
     from breadth.lm.scoring import SCORERS as SCORERS
     from breadth.lm.scoring import Continuations as Continuations
     from breadth.lm.scoring import NextToken as NextToken
@@ -85,7 +91,8 @@ _MODULES = {
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
     "placement": ("available_memory",),
-    "prompts": ("encode_continuations", "few_shot_text"),
+    "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),
+    "scores": ("SCORES", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),
     "split_model": ("Batch", "SplitModel"),
     "swapping": ("LoraAdapters", "SwappableModel", "WholeWeights", "changed_top"),

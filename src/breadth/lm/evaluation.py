@@ -15,7 +15,8 @@ from breadth.errors import InputError
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
-from breadth.lm.scoring import SCORES, Floats, Progress, Requests, Scorer, scorer_of
+from breadth.lm.scores import SCORES, Floats
+from breadth.lm.scoring import Progress, Requests, Scorer, scorer_of
 from breadth.lm.split_model import Batch, SplitModel, make_batch, plan_batches, tokens_per_batch
 
 

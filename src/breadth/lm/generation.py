@@ -1,68 +1,18 @@
-"""Text that a model writes: greedy decoding in batches, and whether an extracted answer is the right one."""
+"""Text that a model writes: greedy decoding in batches."""
 
 from __future__ import annotations
 
-import logging
-import re
-import threading
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import torch
 
-from breadth.datasets import Generate, Metric
-from breadth.errors import InputError
+from breadth.datasets import Generate
+from breadth.lm.scores import cut_at_stop
 from breadth.lm.split_model import plan_batches, tokens_per_batch
-
-#: A number with an optional sign, commas between thousands, and decimals.
-NUMBER = r"(?:(?<![\d.])[-+])?\$?\d[\d,]*(?:\.\d+)?"
 
 #: Generation runs one token per sequence at a time, so its batches hold this many times as many tokens.
 BATCH_FACTOR = 8
-
-#: Maximum seconds to parse or compare one formula.
-MATH_SECONDS = 5
-
-
-def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
-    """Whether an extracted answer is correct: compared as text, as a number, or by symbolic equality.
-
-    >>> same_answer("1,200.0", "1200", "number"), same_answer("Yes.", "yes", "exact")
-    (True, True)
-    """
-    if given is None:
-        return False
-    if metric == "number":
-        numbers = [_number(text) for text in (given, wanted)]
-        return None not in numbers and numbers[0] == numbers[1]
-    if metric == "math":
-        return _same_formula(given, wanted)
-    return _plain(given) == _plain(wanted)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).rstrip(".").casefold()
-
-
-def _number(text: str) -> Decimal | None:
-    numbers = re.findall(NUMBER, text)
-    try:
-        return Decimal(re.sub(r"[,$]", "", numbers[-1])) if numbers else None
-    except InvalidOperation:
-        return None
-
-
-def _same_formula(given: str, wanted: str) -> bool:
-    try:
-        from math_verify import parse, verify
-    except ImportError as error:
-        raise InputError("metric math needs math-verify; install with: pip install 'breadth[math]'") from error
-    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # what cannot be parsed is wrong
-    # Its time limits use signals, which only the main thread may set.
-    limit = MATH_SECONDS if threading.current_thread() is threading.main_thread() else None
-    texts = [text if "$" in text or "\\boxed" in text else f"${text}$" for text in (wanted, given)]
-    return bool(verify(*(parse(text, parsing_timeout=limit) for text in texts), timeout_seconds=limit))
 
 
 def plan_generation(language_model: Any, prompts: list[list[int]], task: Generate) -> list[list[int]]:
@@ -105,8 +55,7 @@ def generate_texts(
             )
         for row, i in enumerate(index):
             text = tokenizer.decode(out[row, width:], skip_special_tokens=True)
-            ends = [text.index(stop) for stop in task.stop if stop in text]
-            texts[i] = text[: min(ends)] if ends else text
+            texts[i] = cut_at_stop(text, task.stop)
         if progress:
             progress(len(index))
     return texts

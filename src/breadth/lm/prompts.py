@@ -72,15 +72,7 @@ def encode_prompts(
     A prompt that is too long loses the end of the field ``task.shorten`` and nothing else. ``before`` (few-shot
     examples) precedes every prompt. An item that cannot be made to fit raises an error that names it.
     """
-    columns = {*items.columns, *(["choices"] if {"options", "option_labels"} <= set(items.columns) else [])}
-    missing = [name for name in fields_of(task.template) if name not in columns]
-    if missing:
-        testset = repr(items["testset"][0]) if items.height else "(empty)"
-        raise InputError(
-            f"test set {testset}: the pattern uses {listed(f'{{{name}}}' for name in missing)}, which is not a column "
-            f"of the data. Columns: {listed(items.columns, 40)}"
-        )
-    rows = [task.prompt_fields(row) for row in items.iter_rows(named=True)]
+    rows = prompt_rows(task, items)
     encoded = encode_texts(tokenizer, [before + task.template.format(**row) for row in rows], bos)
     reserved = [reserve] * len(rows) if isinstance(reserve, int) else list(reserve)
     long = [i for i, ids in enumerate(encoded) if len(ids) > context - reserved[i]]
@@ -91,6 +83,24 @@ def encode_prompts(
     if empty:
         raise InputError(f"item {items['item'][empty[0]]!r}: its prompt is empty; add words to the pattern")
     return Prompts(encoded, len(long))
+
+
+def prompt_rows(task: Task, items: pl.DataFrame) -> list[dict[str, str]]:
+    """The values of the template's fields for every item; a field that the data does not have is refused."""
+    columns = {*items.columns, *(["choices"] if {"options", "option_labels"} <= set(items.columns) else [])}
+    missing = [name for name in fields_of(task.template) if name not in columns]
+    if missing:
+        testset = repr(items["testset"][0]) if items.height else "(empty)"
+        raise InputError(
+            f"test set {testset}: the pattern uses {listed(f'{{{name}}}' for name in missing)}, which is not a column "
+            f"of the data. Columns: {listed(items.columns, 40)}"
+        )
+    return [task.prompt_fields(row) for row in items.iter_rows(named=True)]
+
+
+def prompt_texts(task: Task, items: pl.DataFrame, before: str = "") -> list[str]:
+    """The whole prompt of every item as text, with ``before`` (few-shot examples) in front."""
+    return [before + task.template.format(**row) for row in prompt_rows(task, items)]
 
 
 def few_shot_text(task: Task, items: pl.DataFrame) -> str:

@@ -11,29 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 import torch
-from scipy import special
 
-from breadth.datasets import Choice, Generate, Pattern, Task, extract
+from breadth.datasets import Choice, Generate, Pattern, Task
 from breadth.errors import InputError, listed
 from breadth.lm.acceleration import Positions
-from breadth.lm.generation import generate_texts, plan_generation, same_answer
+from breadth.lm.generation import generate_texts, plan_generation
 from breadth.lm.prompts import encode_continuations
+from breadth.lm.scores import Floats, choice_scores, pattern_scores, written_scores
 from breadth.lm.split_model import Batch, SplitModel
-
-Floats = npt.NDArray[np.float64]
 
 #: Called with the number of items that were just evaluated.
 Progress = Callable[[int], None]
 
 TaskT = TypeVar("TaskT", bound=Task)
 ScorerT = TypeVar("ScorerT", bound="type[Scorer[Any]]")
-
-#: What a scorer gives for every item.
-SCORES = {"correct": pl.Float32, "margin": pl.Float32, "answer": pl.String}
 
 #: Rows of hidden states whose logits over the whole vocabulary are computed at once.
 LOGIT_ROWS = 64
@@ -212,23 +205,8 @@ class PatternScorer(Scorer[Pattern]):
         return Continuations.after(repeated, [ids for _ in prompts for ids in self.answers])
 
     def score(self, outputs: Floats) -> pl.DataFrame:
-        """Correct, margin and answer from the scores of all answers.
-
-        The margin is the log-odds of the correct answer: its score minus the log-sum-exp of the others. Equal scores
-        count as wrong, so that a model that cannot tell gets no credit.
-        """
-        scores = outputs.reshape(self.items.height, len(self.answers))
-        rows, correct = np.arange(self.items.height), np.array(self.correct, dtype=np.intp)
-        others = scores.copy()
-        others[rows, correct] = -np.inf
-        margin = scores[rows, correct] - special.logsumexp(others, axis=1)
-        return pl.DataFrame(
-            {
-                "correct": (scores[rows, correct] > others.max(axis=1)).astype(np.float32),
-                "margin": margin.astype(np.float32),
-                "answer": [self.task.labels[k] for k in scores.argmax(axis=1)],
-            }
-        )
+        """From the scores of all answers."""
+        return pattern_scores(self.task, self.items, outputs.reshape(self.items.height, len(self.answers)))
 
 
 def _answer_notes(task: Pattern, tokens: list[list[int]]) -> list[str]:
@@ -270,20 +248,8 @@ class ChoiceScorer(Scorer[Choice]):
         return Continuations.after(repeated, self.options)
 
     def score(self, outputs: Floats) -> pl.DataFrame:
-        """Correct, margin and answer from the log-likelihoods of all options.
-
-        With ``normalise`` a log-likelihood is divided by the number of characters of the option, as acc_norm does. The
-        margin is the log-odds of the correct option among the options, on the scale that decides.
-        """
-        lengths = [max(len(text), 1) if self.task.normalise else 1 for own in self.texts for text in own]
-        parts = np.split(outputs.ravel() / np.array(lengths), np.cumsum(self.counts)[:-1])
-        answers, correct, margin = [], [], []
-        for scores, right, labels in zip(parts, self.correct or (), self.items["option_labels"], strict=True):
-            others = np.delete(scores, right)
-            correct.append(float(scores[right] > others.max()))
-            margin.append(float(scores[right] - special.logsumexp(others)))
-            answers.append(labels[int(scores.argmax())])
-        return pl.DataFrame({"correct": correct, "margin": margin, "answer": answers}, schema=SCORES)
+        """From the log-likelihoods of all options."""
+        return choice_scores(self.task, self.items, outputs)
 
 
 @register_scorer(Generate)
@@ -307,9 +273,5 @@ class GenerateScorer(Scorer[Generate]):
         return [[*ids, *([] if end is None else [end])] for ids in super().completions()]
 
     def score(self, outputs: list[str]) -> pl.DataFrame:
-        """Correct for every text; the answer is the whole text, and there is no margin."""
-        correct = [
-            float(same_answer(extract(self.task.extract, text), str(label), self.task.metric))
-            for text, label in zip(outputs, self.items["label"], strict=True)
-        ]
-        return pl.DataFrame({"correct": correct, "margin": [None] * len(outputs), "answer": outputs}, schema=SCORES)
+        """From what the model wrote."""
+        return written_scores(self.task, self.items, outputs)

@@ -115,13 +115,32 @@ class LocalStore:
         atomic_write(target, lambda temporary: temporary.write_bytes(content))
 
     def append(self, key: str, line: bytes) -> None:  # noqa: D102
+        with self.appending(key) as add:
+            add(line)
+
+    @contextmanager
+    def appending(self, key: str) -> Iterator[Callable[[bytes], None]]:
+        """A function that adds lines to a file, which stays open; a line outlives this process when it returns."""
         self._refuse_moved()
         path = self._folder(key, above=1)
-        with writing(path), _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
-            if file.seek(0, 2):
-                file.seek(-1, 2)
-                file.write(b"" if file.read(1) == b"\n" else b"\n")
-            file.write(line + b"\n")
+        with writing(path):
+            opened = _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            file = opened.__enter__()
+        try:
+            with writing(path):
+                if file.seek(0, 2):
+                    file.seek(-1, 2)
+                    file.write(b"" if file.read(1) == b"\n" else b"\n")
+
+            def add(line: bytes) -> None:
+                with writing(path):
+                    file.write(line + b"\n")
+                    file.flush()
+
+            yield add
+        finally:
+            with writing(path):
+                file.close()
 
     def _folder(self, key: str, above: int = 0) -> Path:
         """Where a key is; refused if a directory on the way (all but the last ``above`` names) is a link."""

@@ -22,7 +22,7 @@ class RunRecord:
     """What determines a run, and the steps at which it is evaluated.
 
     ``examples`` counts training examples, or those in the prompt of a few-shot run; ``start`` is what the model learns
-    before step 0.
+    before step 0. ``endpoint`` has the address of a model that was asked over HTTP, and its name there.
     """
 
     model: str
@@ -38,6 +38,7 @@ class RunRecord:
     own_sets: Mapping[str, Any] = field(default_factory=dict)
     difficulty: Mapping[str, Any] | None = None
     start: Mapping[str, Any] | None = None
+    endpoint: Mapping[str, Any] | None = None
     checkpoints: tuple[int, ...] = ()
 
     @property
@@ -46,10 +47,10 @@ class RunRecord:
         return int((self.start or {}).get("examples", 0))
 
     def specification(self) -> dict[str, Any]:
-        """What the run's name is a hash of: everything but the checkpoints and an absent start."""
+        """What the run's name is a hash of: everything but the checkpoints, an absent start and an absent endpoint."""
         values = dataclasses.asdict(self)
-        del values["checkpoints"]
-        return values if self.start is not None else {key: value for key, value in values.items() if key != "start"}
+        absent = {"checkpoints", *(key for key in ("start", "endpoint") if values[key] is None)}
+        return {key: value for key, value in values.items() if key not in absent}
 
     def to_json(self) -> bytes:
         """The content of ``run.json``."""
@@ -95,7 +96,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("examples", "seed", "train_level"), (int, type(None))),
     **dict.fromkeys(("train_set", "strategy", "method"), (str, type(None))),
     **dict.fromkeys(("recipe", "evaluate", "tasks", "own_sets"), (dict,)),
-    **dict.fromkeys(("difficulty", "start"), (dict, type(None))),
+    **dict.fromkeys(("difficulty", "start", "endpoint"), (dict, type(None))),
     "model": (str,),
     "checkpoints": (list,),
 }

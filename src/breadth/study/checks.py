@@ -10,12 +10,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from breadth.datasets import REGISTRY, Task, answer_problems, answer_warnings, fields_of
+from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
 from breadth.lm import BUILT_IN, HUB_ID
 from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
 from breadth.study.expansion import EVALUATE, TRAINED, find_source, merge_recipe, total_steps, variants_of
 from breadth.study.own_sets import own_set_problems, placed, resolve_task, used_sets
-from breadth.study.schema import MOST_STEPS, Recipe, StudySpec, Train
+from breadth.study.schema import ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
 
 #: Most runs and checkpoints of a study.
@@ -54,9 +55,10 @@ def _size_problems(study: StudySpec) -> Iterator[Problem]:
 def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     """Unknown models, models listed twice, and wrong keys in a model's own recipe."""
     for k, entry in enumerate(study.models):
+        yield from _endpoint_problems(entry, ("models", k))
         if entry.has_checkpoints:
             yield from _checkpoint_problems(study, k, base)
-        else:
+        elif entry.endpoint is None:  # else its server knows the name
             yield from _name_problems(entry.name, ("models", k), base, (("models", k, "name"),))
         try:
             merge_recipe(study.recipe, entry.recipe)
@@ -106,6 +108,25 @@ def _checkpoint_problems(study: StudySpec, k: int, base: Path) -> Iterator[Probl
         )
 
 
+def _endpoint_problems(entry: ModelEntry, place: Place) -> Iterator[Problem]:
+    """Keys of a model behind an endpoint. What looks like a key is not repeated."""
+    if entry.endpoint is None:
+        stray = [key for key in ENDPOINT_KEYS if key in entry.model_fields_set]
+        if stray:
+            yield Problem((*place, stray[0]), "is for a model behind an endpoint; add endpoint, or remove it")
+        return
+    if entry.model is None:
+        yield Problem(place, "model is missing: the name of the model at the endpoint", ((*place, "model"),))
+    if entry.resources is not None:
+        yield Problem((*place, "resources"), "a model behind an endpoint takes none here; remove this key")
+    wrong = url_problem(entry.endpoint)
+    if wrong is not None:
+        yield Problem((*place, "endpoint"), wrong)
+    wrong = None if entry.key_env is None else key_env_problem(entry.key_env)
+    if wrong is not None:
+        yield Problem((*place, "key_env"), wrong)
+
+
 def _recipes(study: StudySpec) -> list[tuple[int, Recipe]]:
     """Recipes of the models whose own keys are valid, by position in the list of models."""
     recipes = []
@@ -134,6 +155,10 @@ def _recipe_problems(study: StudySpec) -> Iterator[Problem]:
         if method == EVALUATE and not study.models[k].has_checkpoints:
             message = "method evaluate needs checkpoints, as {checkpoints: runs/a/checkpoint-*}"
             yield Problem(("models", k), f"{message}; a model by itself is evaluated by method zero-shot", needs)
+        if trained and study.models[k].endpoint is not None:
+            message = f"method {method} trains weights, which an endpoint does not give; use zero-shot or few-shot"
+            yield Problem(place("method"), message, needs)
+            continue
         if study.train is None and method not in ("zero-shot", EVALUATE):
             example = "as train: {set: plain, examples: 128}" if trained else "which it takes from train.set"
             yield Problem(("train",), f"is missing: method {method} needs examples, {example}", needs)
@@ -243,6 +268,12 @@ def _prompt_problems(study: StudySpec) -> Iterator[Problem]:
 def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
     """What is not wrong but worth knowing before a study runs."""
     train, trained = study.train, _trained(study)
+    for k, entry in enumerate(study.models):
+        endpoint = entry.behind()
+        if endpoint is not None and is_exposed(endpoint):
+            yield Problem(
+                ("models", k, "endpoint"), "the key is sent without encryption; use https if the server has it"
+            )
     if train is not None and trained:
         absent = [name for name in train.set if name not in study.evaluate.on]
         if absent:

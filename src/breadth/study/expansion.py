@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
+from breadth.endpoints import Endpoint
 from breadth.errors import InputError
 from breadth.lm import Checkpoint, base_of, find_checkpoints, find_revisions, readable
 from breadth.records import RunRecord
@@ -80,18 +81,18 @@ def checkpoints(recipe: Recipe, evaluate: Evaluate, examples: int | None) -> lis
     return sorted({*range(0, last + 1, evaluate.every or last or 1), last})
 
 
-def _determining_keys(recipe: Recipe) -> dict[str, Any]:
+def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
     """The keys of a recipe that determine a run's responses.
 
     Left out are the device and the cache of the trunk, which change rounding at most, and keys that the method does not
     use. So is the size of micro-batches, since the gradient is the same sum. Only with dropout does it count, because
-    the masks are drawn for each micro-batch.
+    the masks are drawn for each micro-batch. How a model is loaded only counts ``here``, not behind an endpoint.
     """
     values = recipe.model_dump(mode="json")
     if isinstance(recipe.targets, list):
         values["targets"] = sorted(set(recipe.targets))
     if recipe.method not in TRAINED:
-        used = {"method", *_EVALUATION, *(["num_fewshot"] if recipe.method == "few-shot" else [])}
+        used = {"method", *(_EVALUATION if here else ()), *(["num_fewshot"] if recipe.method == "few-shot" else [])}
         return {key: value for key, value in values.items() if key in used}
     dropped = recipe.method == "lora" and recipe.dropout > 0
     unused = {"device", "trunk", "num_fewshot", *([] if dropped else ["micro_batch"])}
@@ -130,8 +131,8 @@ class RunSpec:
 
     ``tasks`` says how each set is prompted and scored; ``own_sets`` describes the user's own sets, with the SHA-256 of
     their files in place of paths, and ``difficulty`` the source of difficulty likewise. ``examples`` counts training
-    examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, and ``source``
-    where the checkpoints are, if they are there already.
+    examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, ``source``
+    where the checkpoints are, if they are there already, and ``endpoint`` where a model is that is not on this machine.
     """
 
     model: str
@@ -147,6 +148,7 @@ class RunSpec:
     difficulty: dict[str, Any] | None = None
     start: Start | None = None
     source: CheckpointSource | None = None
+    endpoint: Endpoint | None = None
 
     @property
     def method(self) -> str:
@@ -180,13 +182,14 @@ class RunSpec:
         # Checkpoints may be added to a run, so they are no part of what it is.
         base = {} if self.source is None else {"base": self.source.base}
         plain: dict[str, Any] = {
-            "recipe": {**_determining_keys(self.recipe), **base},
+            "recipe": {**_determining_keys(self.recipe, here=self.endpoint is None), **base},
             # The order of test sets does not change a response.
             "evaluate": {**self.evaluate.model_dump(mode="json"), "on": sorted(self.evaluate.on)},
             "tasks": {name: task.spec() for name, task in self.tasks.items()},
             "own_sets": self.own_sets,
             "difficulty": self.difficulty,
             "start": None if self.start is None else self.start.model_dump(mode="json"),
+            "endpoint": None if self.endpoint is None else self.endpoint.identity(),
         }
         return RunRecord(
             self.model, self.train_set, self.examples, self.seed, self.train_level, self.strategy, self.method,
@@ -242,6 +245,7 @@ def expand(file: StudyFile) -> list[RunSpec]:
                     {name: each for name, each in own_sets.items() if name in used},
                     difficulty if trained else None,
                     study.train.start if study.train and trained else None,
+                    endpoint=entry.behind(),
                 )
             )  # fmt: skip
     return runs

@@ -52,6 +52,9 @@ _NAMES = {
     "recipe.dtype": "torch_dtype precision mixed_precision bf16 fp16 compute_dtype",
     "recipe.quantise": "load_in_4bit load_in_8bit quantization quantize quantization_bit bits",
     "recipe.device": "device_map accelerator",
+    "models[].endpoint": "base_url api_base url openai_api_base host",
+    "models[].key_env": "api_key key token openai_api_key api_key_env",
+    "models[].concurrency": "num_concurrent max_connections parallel max_concurrency",
     "sets": "custom_datasets own_sets",
     "sets.NAME.file": "path data_path file_path data_files test_file test_data",
     "sets.NAME.label": "label_column label_field target target_column answer_column output_column doc_to_target gold",
@@ -97,6 +100,9 @@ _CONVERSIONS = {
     **dict.fromkeys(("num_seeds", "n_seeds"), "List the seeds, as [0, 1, 2]"),
     "val_set_size": "Give the items per test set",
 }
+
+_SECRET = "Name the environment variable that holds the key; never write a key into a study file"
+_CONVERSIONS |= dict.fromkeys(("api_key", "key", "token", "openai_api_key"), _SECRET)
 
 _SAVES = "No such key is needed: every checkpoint is written, and a stopped run resumes"
 _LOGS = "No such key is needed: `breadth view DIR` shows the progress"

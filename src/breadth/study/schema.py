@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, SerializerFunctionW
 
 from breadth.datasets import Loss, Texts
 from breadth.difficulty import Order, Strategy
+from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
 from breadth.lm import step_of
 from breadth.study.document import did_you_mean
@@ -118,22 +119,43 @@ class ModelEntry(Section):
     trained_on: str | None = Field(
         None, min_length=1, description="the set in evaluate.on that the checkpoints were trained on: their control"
     )
+    endpoint: str | None = Field(None, description="address of a server with the model, up to /v1; then give model")
+    model: str | None = Field(None, min_length=1, description="name of the model there, which name defaults to")
+    key_env: str | None = Field(None, description="environment variable with the key; null if the server needs none")
+    api: Api = Field("auto", description="send prompts as text, as chat messages, or as text unless it is not served")
+    concurrency: int = Field(Endpoint.concurrency, ge=1, le=1024, description="requests to the server at a time")
+    timeout: float = Field(Endpoint.timeout, gt=0, le=86400, description="seconds to wait for an answer of the server")
 
     @model_serializer(mode="wrap")
-    def _without_absent(self, values: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Most models have no checkpoints, and a resolved study does not list what they lack."""
-        absent = [key for key in ("checkpoints", "revisions", "base", "trained_on") if getattr(self, key) is None]
-        return {key: value for key, value in values(self).items() if key not in absent}
+    def _own_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Most models are on this machine and have no checkpoints; a resolved study does not list what they lack."""
+        absent = [key for key in CHECKPOINT_KEYS if getattr(self, key) is None]
+        absent += [] if self.endpoint is not None else ENDPOINT_KEYS
+        return {key: value for key, value in dump(self).items() if key not in absent}
 
     @property
     def has_checkpoints(self) -> bool:
         """Whether its checkpoints are there already."""
         return self.checkpoints is not None or self.revisions is not None
 
+    def behind(self) -> Endpoint | None:
+        """The endpoint that the model is behind; None for one on this machine."""
+        if self.endpoint is None:
+            return None
+        address = self.endpoint.rstrip("/")
+        return Endpoint(address, self.model or "", self.api, self.key_env, self.concurrency, self.timeout)
+
+
+#: Keys of a model whose checkpoints are there, and of one behind an endpoint.
+CHECKPOINT_KEYS = ("checkpoints", "revisions", "base", "trained_on")
+ENDPOINT_KEYS = ("endpoint", "model", "key_env", "api", "concurrency", "timeout")
+
 
 def _as_entry(value: Any) -> Any:
     if not isinstance(value, dict) or "name" in value:
         return {"name": value} if isinstance(value, str) else value
+    if "endpoint" in value:
+        return {"name": value.get("model") or str(value["endpoint"]), **value}
     name = name_of_checkpoints(value.get("checkpoints"), value.get("revisions"))
     return {**value, "name": name} if name else value
 
@@ -213,7 +235,10 @@ class StudySpec(Section):
     description: str = Field("", description="one line that says what the study is about")
     models: Annotated[
         list[Annotated[ModelEntry, BeforeValidator(_as_entry)]], BeforeValidator(as_list), Field(min_length=1)
-    ] = Field(description="models, each a name, {name: ..., recipe: {...}}, or {checkpoints: runs/a/checkpoint-*}")
+    ] = Field(
+        description="models, each a name, {name: ..., recipe: {...}}, {checkpoints: runs/a/checkpoint-*} or "
+        "{endpoint: ..., model: ...}"
+    )
     train: Train | None = Field(None, description="what to train on; required if the method trains or is few-shot")
     recipe: Recipe = Field(description="how models are adapted and trained")
     evaluate: Evaluate = Field(description="when to evaluate, and on which test sets")

@@ -18,7 +18,8 @@ from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
 from breadth.execute.cluster.tasks import Kind, Task
 from breadth.execute.data import StudyData
-from breadth.execute.executors import ClusterStatus, Events, Status, UnitResult
+from breadth.execute.events import ClusterStatus, Events
+from breadth.execute.executors import Status, UnitResult
 from breadth.execute.plan import Plan, Unit
 from breadth.execute.session import remaining_work
 from breadth.records import StudyStore

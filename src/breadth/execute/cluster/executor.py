@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from breadth.errors import InputError
 from breadth.execute.cluster.tasks import Chain, cut
-from breadth.execute.executors import Events, Executor, UnitResult, execute_unit
+from breadth.execute.events import Events
+from breadth.execute.executors import Executor, UnitResult, execute_unit
 from breadth.study import RunSpec, start_key
 
 if TYPE_CHECKING:

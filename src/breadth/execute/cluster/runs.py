@@ -15,7 +15,8 @@ from breadth.execute.checkpointer import Checkpointer, States, start_states
 from breadth.execute.cluster.shipping import Pieces, unpack_pieces
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
-from breadth.execute.executors import Events, copy_step0, report_warnings
+from breadth.execute.events import Events
+from breadth.execute.executors import copy_step0, report_warnings
 from breadth.execute.plan import Unit, missing_checkpoints
 from breadth.records import RunStore, StudyStore, checksum
 from breadth.study import StudyFile

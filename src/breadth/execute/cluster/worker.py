@@ -20,9 +20,10 @@ from safetensors.torch import load, save
 from breadth.execute.checkpointer import SAVE_RATIO, Tensors, train_start
 from breadth.execute.cluster.shipping import ModelFiles, Pieces, ShippedData, has_files, pack_pieces, write_chunks
 from breadth.execute.cluster.tasks import Cell, Measured
+from breadth.execute.data import fewshot_prefix
 from breadth.execute.directory import environment
-from breadth.execute.executors import Events
-from breadth.execute.session import adapt, fewshot_prefix, load_adapted, trunk_fits
+from breadth.execute.events import Events
+from breadth.execute.session import adapt, load_adapted, trunk_fits
 from breadth.lm import (
     EncodedTestSet,
     LanguageModel,

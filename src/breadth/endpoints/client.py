@@ -1,0 +1,275 @@
+"""One question, one answer: requests over HTTP with retries, and errors as one message. Needs the ``endpoint`` extra.
+
+What a server sends is data: at most ``MOST_BYTES`` of it are read, redirects are not followed, and its words reach a
+message only without control characters, cut short and without the key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+import urllib.request
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from random import uniform
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from breadth.endpoints.address import Endpoint
+from breadth.endpoints.journal import Answer
+from breadth.endpoints.protocol import MalformedError, NoLogprobsError, Question, model_ids, server_message, tokens_of
+from breadth.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from urllib3 import BaseHTTPResponse, HTTPConnectionPool
+
+#: Most bytes of a reply.
+MOST_BYTES = 16 * 2**20
+
+#: Requests per question before it is given up; fewer before a server has answered anything.
+ATTEMPTS, FIRST_ATTEMPTS = 8, 3
+
+#: Seconds to wait after the first failure, doubled after each, and the most; at random from half of it on.
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+
+#: The longest wait that a server may ask for, in seconds.
+MOST_PATIENCE = 900.0
+
+#: Seconds to wait for a connection.
+CONNECT = 10.0
+
+#: Statuses that may pass, besides those of 500 and above; and those of 500 and above that do not.
+PASSING, LASTING = (408, 425, 429), (501, 505)
+
+#: Statuses that mean: the server does not know such requests or such values.
+UNSUPPORTED = (400, 404, 405, 422, 501)
+
+#: A key of fewer characters (such as "EMPTY", for servers that want any key) is too short to be taken out of texts.
+SECRET = 8
+
+
+class RefusedError(InputError):
+    """A request that has no answer; ``status`` is 0 if a reply lacks what was asked for, and -1 without a reply."""
+
+    def __init__(self, where: str, reason: str, status: int = 0) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.reason, self.status = reason, status
+
+
+class BudgetSpentError(Exception):
+    """As many requests as allowed have been sent."""
+
+
+class StoppedError(Exception):
+    """Asking was stopped while a request waited for its next try."""
+
+
+class _PassingError(Exception):
+    """Something that may be gone at the next try; ``wait`` is what the server asks for, in seconds.
+
+    ``status`` is 0 if there was no whole reply.
+    """
+
+    def __init__(self, reason: str, status: int = 0, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.status, self.wait = status, wait
+
+
+class Budget:
+    """How many requests have been sent, and how many may be; retries count."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most, self.spent = most, 0
+        self._lock = threading.Lock()
+
+    def take(self) -> None:
+        """Count a request, unless none is left."""
+        with self._lock:
+            if self.most is not None and self.spent >= self.most:
+                raise BudgetSpentError
+            self.spent += 1
+
+
+class Client:
+    """Asks one endpoint, from any number of threads. ``stop`` ends the waits between tries."""
+
+    def __init__(self, endpoint: Endpoint, budget: Budget | None = None) -> None:
+        self.endpoint, self.budget = endpoint, budget or Budget()
+        self.stop = threading.Event()
+        self.retries = 0
+        self._held_until = 0.0
+        self._key = endpoint.key()
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "breadth"}
+        if self._key:
+            self._headers["Authorization"] = f"Bearer {self._key}"
+        self._pool, self._target = _pool(endpoint)
+
+    @property
+    def where(self) -> str:
+        """What messages call the endpoint."""
+        return f"{self.endpoint.url} ({printable(self.endpoint.model)})"
+
+    def ask(self, question: Question, attempts: int = ATTEMPTS) -> Answer:
+        """Ask until there is an answer; ``InputError`` if there is none after so many requests."""
+        content = json.dumps({"model": self.endpoint.model, **question.fields()}).encode()
+        for attempt in range(1, attempts + 1):
+            self._wait(self._held_until - time.monotonic())
+            self.budget.take()
+            try:
+                reply = self._request("POST", question.path, content)
+                value = question.read(reply)
+                return Answer(question, self._redacted(value) if isinstance(value, str) else value, tokens_of(reply))
+            except NoLogprobsError as error:
+                raise RefusedError(self.where, str(error)) from error
+            except (_PassingError, MalformedError) as error:
+                if attempt == attempts:
+                    status = error.status if isinstance(error, _PassingError) else -1
+                    reason = f"{error}; gave up after {attempts} requests"
+                    raise RefusedError(self.where, reason, status or -1) from error
+                self._hold(error, attempt)
+        raise AssertionError("no attempt was made")
+
+    def models(self) -> list[str] | None:
+        """Names of the server's models; None if it does not list them. It must be there, though."""
+        for attempt in range(1, FIRST_ATTEMPTS + 1):
+            try:
+                return model_ids(self._request("GET", "/models", None))
+            except (MalformedError, RefusedError):
+                return None
+            except _PassingError as error:
+                if error.status:
+                    return None
+                if attempt == FIRST_ATTEMPTS:
+                    raise InputError(f"{self.where}: {error}; check the address, and whether it is running") from error
+                self._hold(error, attempt)
+        return None
+
+    def _request(self, method: str, path: str, content: bytes | None) -> dict[str, Any]:
+        """Send a request; the reply if it is a JSON object and the status a good one."""
+        import urllib3
+
+        deadline, response = time.monotonic() + self.endpoint.timeout, None
+        try:
+            response = self._pool.urlopen(
+                method, self._target + path, body=content, headers=self._headers, retries=False, redirect=False,
+                assert_same_host=False, preload_content=False,
+            )  # fmt: skip
+            body = self._body(response, deadline)
+        except urllib3.exceptions.NewConnectionError as error:
+            raise _PassingError("no server answers there") from error
+        except urllib3.exceptions.TimeoutError as error:
+            raise _PassingError(f"no answer within {self.endpoint.timeout:g} seconds") from error
+        except urllib3.exceptions.SSLError as error:
+            raise RefusedError(self.where, f"no secure connection ({self._said(str(error))})") from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise _PassingError("the connection was cut") from error
+        except BaseException:
+            if response is not None:
+                response.close()
+            raise
+        try:
+            reply = json.loads(body)
+        except (ValueError, RecursionError):
+            reply = None
+        if response.status != 200:
+            said = self._said(server_message(reply) or body.decode("utf-8", "replace"))
+            raise self._fault(response.status, said, response.headers)
+        if not isinstance(reply, dict):
+            raise MalformedError(f"the reply is not a JSON object: {self._said(body[:400].decode('utf-8', 'replace'))}")
+        return reply
+
+    def _body(self, response: BaseHTTPResponse, deadline: float) -> bytes:
+        """The body of a reply, in pieces as they arrive: neither too much of it nor for too long."""
+        parts, size = [], 0
+        while part := response.read1(2**16, decode_content=False):
+            parts.append(part)
+            size += len(part)
+            if size > MOST_BYTES:
+                raise RefusedError(self.where, f"a reply has more than {MOST_BYTES / 2**20:.0f} MB", -1)
+            if time.monotonic() > deadline:
+                raise _PassingError(f"no whole answer within {self.endpoint.timeout:g} seconds")
+        response.release_conn()
+        return b"".join(parts)
+
+    def _fault(self, status: int, said: str, headers: Any) -> Exception:
+        """The error of a status."""
+        words = f"{said} (status {status})" if said else f"status {status}"
+        if status in PASSING or (status >= 500 and status not in LASTING):
+            wait = retry_after(headers.get("Retry-After"))
+            if wait is not None and wait > MOST_PATIENCE:
+                return RefusedError(self.where, f"asks to wait {wait / 60:,.0f} minutes: {words}", status)
+            return _PassingError(words, status, wait)
+        if status in (401, 403):
+            key = f"the key in {self.endpoint.key_env}" if self.endpoint.key_env else "a request without a key"
+            remedy = "check the key" if self.endpoint.key_env else "name its variable with key_env"
+            return RefusedError(self.where, f"the server refuses {key}: {words}; {remedy}", status)
+        if 300 <= status < 400:
+            target = self._said(str(headers.get("Location", "")))
+            reason = f"redirects to {target or 'another address'}, which is not followed; give the address that answers"
+            return RefusedError(self.where, reason, status)
+        return RefusedError(self.where, words, status)
+
+    def _hold(self, error: Exception, attempt: int) -> None:
+        """Wait before the next try; what a server asks for holds for all threads."""
+        self.retries += 1
+        wait = min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * uniform(0.5, 1.0)
+        asked = error.wait if isinstance(error, _PassingError) else None
+        if asked is not None:
+            self._held_until = max(self._held_until, time.monotonic() + asked)
+            wait *= 0.1  # so that the threads do not all come back at once
+        self._wait(max(self._held_until - time.monotonic(), 0.0) + wait)
+
+    def _wait(self, seconds: float) -> None:
+        if seconds > 0 and self.stop.wait(seconds):
+            raise StoppedError
+
+    def _said(self, text: str) -> str:
+        """Words of a server in a message."""
+        text = " ".join(self._redacted(printable(text)).split())
+        return text if len(text) <= 300 else f"{text[:300]} ..."
+
+    def _redacted(self, text: str) -> str:
+        return text.replace(self._key, "[key]") if len(self._key) >= SECRET else text
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds that a ``Retry-After`` header asks for, which gives seconds or a date.
+
+    >>> retry_after("2.5"), retry_after("soon"), retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
+    (2.5, None, 0.0)
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            when = parsedate_to_datetime(value)
+        except (ValueError, TypeError):
+            return None
+        seconds = (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return None if math.isnan(seconds) else max(seconds, 0.0)
+
+
+def _pool(endpoint: Endpoint) -> tuple[HTTPConnectionPool, str]:
+    """Connections that are kept open, and what requests are called there.
+
+    If the environment names a proxy, they go through it; requests without encryption then have their whole address.
+    """
+    try:
+        import urllib3
+    except ImportError as error:
+        raise InputError(
+            "models behind an endpoint need urllib3; install with: pip install 'breadth[endpoint]'"
+        ) from error
+    parts, limit = urlsplit(endpoint.url), endpoint.timeout
+    timeout = urllib3.Timeout(connect=min(CONNECT, limit), read=limit)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
+        manager: urllib3.PoolManager = urllib3.ProxyManager(proxy, maxsize=endpoint.concurrency, timeout=timeout)
+        target = endpoint.url if parts.scheme == "http" else parts.path
+    else:
+        manager, target = urllib3.PoolManager(maxsize=endpoint.concurrency, timeout=timeout), parts.path
+    return manager.connection_from_url(endpoint.url), target

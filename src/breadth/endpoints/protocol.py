@@ -1,0 +1,285 @@
+"""What is sent to an OpenAI-compatible server and what is read from its replies. No network here.
+
+A reply is data from outside: whatever is not of the expected form raises ``MalformedError``, which is worth another
+try; a reply that is well formed but has no log-probabilities raises ``NoLogprobsError``, which is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from breadth.lm import cut_at_stop
+
+#: Most stop strings of a request; a text is cut at all of them afterwards.
+MOST_STOPS = 4
+
+#: Characters of the prompt by which the end of the echoed prompt is recognised.
+ANCHOR = 12
+
+#: How some servers spell a space and a line break in tokens.
+_SPELLING = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
+
+Reply = dict[str, Any]
+
+#: What is kept of a reply: a text, a log-probability, or log-probabilities of answers (None if not listed).
+Value = Any
+
+
+class MalformedError(Exception):
+    """A reply that is not of the expected form."""
+
+
+class NoLogprobsError(Exception):
+    """A reply without the log-probabilities that were asked for."""
+
+
+class Tokens(NamedTuple):
+    """Tokens of a prompt and of what was written, as the server counted them; 0 if it does not say."""
+
+    read: int = 0
+    written: int = 0
+
+
+@dataclass(frozen=True)
+class Question(ABC):
+    """One request to a model. Equal questions have the same answer, so each is asked once."""
+
+    prompt: str
+
+    @property
+    def api(self) -> Literal["completions", "chat"]:
+        """The way it is asked."""
+        return "completions"
+
+    @property
+    def path(self) -> str:
+        """Where the request goes, below the address of the endpoint."""
+        return "/chat/completions" if self.api == "chat" else "/completions"
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """The body of the request, except for the model."""
+
+    @abstractmethod
+    def read(self, reply: Reply) -> Value:
+        """What to keep of the reply; plain JSON."""
+
+    @cached_property
+    def key(self) -> str:
+        """Identifies the question."""
+        return hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()[:24]
+
+    def _identity(self) -> list[Any]:
+        return [type(self).__name__, self.path, self.fields()]
+
+    def _prompted(self, prompt: str, tokens: int) -> dict[str, Any]:
+        """The prompt, and the settings of greedy decoding."""
+        asked = {"messages": [{"role": "user", "content": prompt}]} if self.api == "chat" else {"prompt": prompt}
+        return {**asked, "max_tokens": tokens, "temperature": 0}
+
+
+@dataclass(frozen=True)
+class Written(Question):
+    """What the model writes after a prompt."""
+
+    way: Literal["completions", "chat"]
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+
+    @property
+    def api(self) -> Literal["completions", "chat"]:  # noqa: D102
+        return self.way
+
+    def fields(self) -> dict[str, Any]:  # noqa: D102
+        stop = {"stop": list(self.stop[:MOST_STOPS])} if self.stop else {}
+        return {**self._prompted(self.prompt, self.max_tokens), **stop}
+
+    def read(self, reply: Reply) -> str:
+        """The text up to the first stop string."""
+        choice = _choice(reply)
+        text = _get(choice, "message", dict).get("content") if self.way == "chat" else choice.get("text")
+        if not isinstance(text, str) and not (text is None and self.way == "chat"):
+            raise MalformedError("the reply has no text")
+        # A lone surrogate, half of a character, is no text that could be kept.
+        return cut_at_stop((text or "").encode("utf-8", "replace").decode(), self.stop)
+
+
+@dataclass(frozen=True)
+class Continued(Question):
+    """How likely a continuation is after a prompt: the prompt comes back with the log-probability of every token."""
+
+    continuation: str
+
+    def fields(self) -> dict[str, Any]:  # noqa: D102
+        # Some servers refuse to write nothing, so one token is written and ignored.
+        return {**self._prompted(self.prompt + self.continuation, 1), "logprobs": 1, "echo": True}
+
+    def _identity(self) -> list[Any]:
+        return [*super()._identity(), self.continuation]  # the same text may be split elsewhere
+
+    def read(self, reply: Reply) -> list[float]:
+        """The log-probability, and 1 if a token of it begins in the prompt."""
+        logprobs = _logprobs(reply)
+        if "tokens" not in logprobs:
+            raise NoLogprobsError("the reply does not repeat the prompt with log-probabilities")
+        tokens = [_text(token).translate(_SPELLING) for token in _get(logprobs, "tokens", list)]
+        values = _get(logprobs, "token_logprobs", list)
+        if len(values) != len(tokens):
+            raise MalformedError("the reply has more or fewer log-probabilities than tokens")
+        place = _locate(tokens, self.prompt, self.continuation)
+        if place is None:
+            raise NoLogprobsError("the reply does not repeat the prompt with log-probabilities")
+        first, end = place
+        total = sum(_number(value) for value in values[first:end])
+        return [total, float(len("".join(tokens[first:end])) > len(self.continuation))]
+
+
+@dataclass(frozen=True)
+class FirstToken(Question):
+    """How likely single-token answers are right after a prompt, from the list of the likeliest tokens."""
+
+    way: Literal["completions", "chat"]
+    answers: tuple[str, ...]
+    most: int = 20
+
+    @property
+    def api(self) -> Literal["completions", "chat"]:  # noqa: D102
+        return self.way
+
+    def fields(self) -> dict[str, Any]:  # noqa: D102
+        listed = {"logprobs": True, "top_logprobs": self.most} if self.way == "chat" else {"logprobs": self.most}
+        return {**self._prompted(self.prompt, 1), **listed}
+
+    def _identity(self) -> list[Any]:
+        return [*super()._identity(), self.answers]  # only their log-probabilities are kept
+
+    def read(self, reply: Reply) -> list[float | None]:
+        """The log-probability of every answer; None for one that is not listed.
+
+        A message begins without the space that a word after plain text has, so there spaces do not count.
+        """
+        listed = _likeliest(_logprobs(reply))
+        return [self._total(answer, listed) for answer in self.answers]
+
+    def _total(self, answer: str, listed: Sequence[tuple[str, float]]) -> float | None:
+        same = [value for token, value in listed if token == answer]
+        if self.way == "chat":
+            same = [value for token, value in listed if token.strip() == answer.strip()]
+        most = max(same, default=0.0)
+        return most + math.log(sum(math.exp(value - most) for value in same)) if same else None
+
+
+@dataclass(frozen=True)
+class Counted(Question):
+    """How many tokens a prompt has, as far as the server says; for whether an answer is a single token."""
+
+    way: Literal["completions", "chat"]
+
+    @property
+    def api(self) -> Literal["completions", "chat"]:  # noqa: D102
+        return self.way
+
+    def fields(self) -> dict[str, Any]:  # noqa: D102
+        return self._prompted(self.prompt, 1)
+
+    def read(self, reply: Reply) -> int:  # noqa: D102
+        return tokens_of(reply).read
+
+
+def tokens_of(reply: Reply) -> Tokens:
+    """The tokens that a reply accounts for."""
+    usage = reply.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    numbers = [counts.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    return Tokens(*(n if type(n) is int and 0 <= n < 2**40 else 0 for n in numbers))
+
+
+def model_ids(reply: Reply) -> list[str]:
+    """Names of models in the reply to ``/models``."""
+    data = _get(reply, "data", list)
+    return [each["id"] for each in data if isinstance(each, dict) and isinstance(each.get("id"), str)]
+
+
+def server_message(reply: Any) -> str:
+    """What a server says about an error, wherever it puts it."""
+    for key in ("error", "message", "detail"):
+        said = reply.get(key) if isinstance(reply, dict) else None
+        if isinstance(said, dict):
+            said = said.get("message")
+        if isinstance(said, str) and said:
+            return said
+    return ""
+
+
+def _locate(tokens: Sequence[str], prompt: str, text: str) -> tuple[int, int] | None:
+    """The first and the end of the tokens that spell ``text`` after ``prompt``.
+
+    The last token is usually the one that was written. Characters before the text tell whether it is; they do not if
+    the server spells them in its own way, and then the text alone must do.
+    """
+    ends = [end for end in (len(tokens) - 1, len(tokens)) if end > 0]
+    for anchor in (prompt[-ANCHOR:] + text, text):
+        for end in ends:
+            if not "".join(tokens[max(end - len(anchor) - 8, 0) : end]).endswith(anchor):
+                continue
+            first, length = end, 0
+            while length < len(text):
+                first -= 1
+                length += len(tokens[first])
+            return first, end
+    return None
+
+
+def _likeliest(logprobs: dict[str, Any]) -> list[tuple[str, float]]:
+    """The likeliest first tokens, from either form of a reply."""
+    if isinstance(logprobs.get("content"), list):
+        entries = [_get(each, "top_logprobs", list) for each in logprobs["content"][:1]]
+        pairs = [(each.get("token"), each.get("logprob")) for each in (entries or [[]])[0] if isinstance(each, dict)]
+    else:
+        first = _get(logprobs, "top_logprobs", list) if logprobs.get("top_logprobs") else []
+        pairs = list(first[0].items()) if first and isinstance(first[0], dict) else []
+    if not pairs:
+        raise NoLogprobsError("the reply lists no likeliest tokens")
+    return [(_text(token).translate(_SPELLING), _number(value)) for token, value in pairs]
+
+
+def _logprobs(reply: Reply) -> dict[str, Any]:
+    logprobs = _choice(reply).get("logprobs")
+    if not logprobs:
+        raise NoLogprobsError("the reply has no log-probabilities")
+    if not isinstance(logprobs, dict):
+        raise MalformedError("the log-probabilities of the reply are not an object")
+    return logprobs
+
+
+def _choice(reply: Reply) -> dict[str, Any]:
+    choices = _get(reply, "choices", list)
+    if not choices or not isinstance(choices[0], dict):
+        raise MalformedError("the reply has no choices")
+    return choices[0]
+
+
+def _get(value: Any, key: str, kind: type) -> Any:
+    inner = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(inner, kind):
+        raise MalformedError(f"the reply has no {key}")
+    return inner
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise MalformedError("a token of the reply is not text")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise MalformedError("a log-probability of the reply is not a finite number")
+    return float(value)

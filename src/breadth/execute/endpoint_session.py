@@ -1,0 +1,192 @@
+"""One run of a model behind an endpoint: choose how to ask, ask what is missing, score, write. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from breadth.endpoints import (
+    Answer,
+    AskedTestSet,
+    BudgetSpentError,
+    Connection,
+    Connections,
+    Endpoint,
+    Journal,
+    Question,
+    ask_all,
+    forms_of,
+)
+from breadth.execute.data import StudyData, fewshot_prefix
+from breadth.execute.events import Events, Work
+from breadth.execute.plan import Plan
+from breadth.records import RunStore, StudyStore
+from breadth.study import RunSpec
+
+#: Characters of a token, for estimates: about what tokenizers make of English.
+PER_TOKEN = 4
+
+
+class EndpointRunner:
+    """Runs models behind endpoints."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+
+    def check(self, plan: Plan, store: StudyStore, events: Events) -> None:
+        """Refuse an endpoint that is not there, or cannot answer a test set, before anything is asked in bulk."""
+        for unit in plan.units:
+            if unit.run.endpoint is not None and unit.missing and plan.study_data is not None:
+                connection = self._connection(unit.run)
+                try:
+                    _chosen(unit.run, plan.study_data, connection, Journal(store.run(unit.run.name)))
+                except BudgetSpentError:
+                    return
+                for note in connection.notes:
+                    events.note(note)
+
+    def remaining(
+        self, run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool
+    ) -> Work:
+        """All items, and how many of them the journal has answers to."""
+        items, journal = sum(testset.frame.height for testset in study_data.testsets.values()), Journal(store)
+        done = _Shares(_answered(run, study_data, journal)).of(journal.values)
+        return Work(0, items, items_done=int(done), resumed=resumed or bool(journal.values))
+
+    def finish(
+        self, run: RunSpec, study_data: StudyData, store: RunStore, missing: Sequence[int], events: Events
+    ) -> None:
+        """Ask every question that is not answered yet, keep each answer as it comes, then score and write them all."""
+        connection, journal, started = self._connection(run), Journal(store), time.perf_counter()
+        if journal.damaged:
+            store.warnings.append(
+                f"{journal.path}: {journal.damaged} damaged or torn lines; their questions are asked again"
+            )
+        try:
+            testsets = _chosen(run, study_data, connection, journal)
+        except BudgetSpentError:
+            raise self._spent(journal, None) from None
+        questions = {question.key: question for testset in testsets for question in testset.questions}
+        events.note("prompts are sent whole; recipe.context does not shorten them for a model behind an endpoint")
+        events.ready(run)
+        shares, asked = _Shares(testsets), [each for key, each in questions.items() if key not in journal.values]
+        done = shown = shares.of(journal.values)
+        sent = self.connections.budget.spent
+
+        def progress() -> None:
+            nonlocal shown
+            if round(done) > round(shown):
+                events.answered(round(done) - round(shown))
+                shown = done
+
+        with journal.adding() as add:
+
+            def keep(answer: Answer) -> None:
+                nonlocal done
+                add(answer)
+                done += shares.of([answer.question.key])
+
+            for question in asked:
+                if question.key in connection.answers:
+                    keep(connection.answers[question.key])
+            try:
+                left = [question for question in asked if question.key not in connection.answers]
+                ask_all(connection.client, left, keep, progress)
+            except BudgetSpentError:
+                raise self._spent(journal, len(questions)) from None
+        answers = pl.concat([testset.scores(journal.values) for testset in testsets])
+        for note in dict.fromkeys(note for testset in testsets for note in testset.notes(journal.values)):
+            events.note(note)
+        store.write_part(0, answers)
+        events.checkpoint(run, 0, answers)
+        seconds = time.perf_counter() - started
+        log = {
+            "step": 0, "seconds": seconds, "requests": self.connections.budget.spent - sent,
+            "retries": connection.client.retries, "prompt_tokens": journal.tokens.read,
+            "completion_tokens": journal.tokens.written, "time": time.time(),
+        }  # fmt: skip
+        store.store.append(f"{store.key}/log.jsonl", json.dumps(log).encode())
+        journal.clear()
+        events.ended(run)
+
+    def forget(self, store: RunStore) -> None:
+        """Delete the journal of a run whose part was written."""
+        Journal(store).clear()
+
+    def _connection(self, run: RunSpec) -> Connection:
+        assert run.endpoint is not None
+        return self.connections.of(run.endpoint)
+
+    def _spent(self, journal: Journal, questions: int | None) -> BudgetSpentError:
+        of = "" if questions is None else f" of {questions:,}"
+        return BudgetSpentError(f"{len(journal.values):,}{of} answers are kept")
+
+
+class Requests(NamedTuple):
+    """An estimate of what is left to ask of one endpoint: at most so many requests and tokens to write, and about so
+    many tokens of prompts."""
+
+    endpoint: Endpoint
+    requests: int
+    prompt_tokens: int
+    max_written: int
+
+
+def estimate_requests(plan: Plan) -> list[Requests]:
+    """What is left to ask, endpoint by endpoint, in the form that takes most requests. Asks nothing."""
+    totals: dict[Endpoint, list[Question]] = {}
+    store = StudyStore(plan.folder)
+    for unit in plan.units:
+        run, data = unit.run, plan.study_data
+        if run.endpoint is None or not unit.missing or data is None:
+            continue
+        before, answered = fewshot_prefix(run, data), Journal(store.run(run.name)).values
+        for name in run.evaluate.on:
+            forms = forms_of(data.testsets[name].task, run.endpoint.api)
+            asked = AskedTestSet.make(data.testsets[name], forms[0], before).questions if forms else []
+            totals.setdefault(run.endpoint, []).extend(each for each in asked if each.key not in answered)
+    estimates = []
+    for endpoint, asked in totals.items():
+        bodies = [question.fields() for question in asked]
+        characters = sum(len(str(body.get("prompt") or body["messages"][0]["content"])) for body in bodies)
+        written = sum(int(body["max_tokens"]) for body in bodies)
+        estimates.append(Requests(endpoint, len(bodies), characters // PER_TOKEN, written))
+    return estimates
+
+
+def _chosen(run: RunSpec, study_data: StudyData, connection: Connection, journal: Journal) -> list[AskedTestSet]:
+    """Every test set in a form that the server supports."""
+    before = fewshot_prefix(run, study_data)
+    return [connection.choose(study_data.testsets[name], before, journal.values) for name in run.evaluate.on]
+
+
+def _answered(run: RunSpec, study_data: StudyData, journal: Journal) -> Iterator[AskedTestSet]:
+    """The test sets that the journal has answers to, in the form in which they were asked."""
+    assert run.endpoint is not None
+    before = fewshot_prefix(run, study_data) if journal.values else ""
+    for name in run.evaluate.on if journal.values else ():
+        testset = study_data.testsets[name]
+        for form in forms_of(testset.task, run.endpoint.api):
+            asked = AskedTestSet.make(testset, form, before)
+            if asked.questions and asked.questions[0].key in journal.values:
+                yield asked
+                break
+
+
+class _Shares:
+    """Answered questions as answered items: an item may take several questions, and a question serve several items."""
+
+    def __init__(self, testsets: Iterable[AskedTestSet]) -> None:
+        self.by_key: dict[str, float] = {}
+        for testset in testsets:
+            share = testset.items.height / max(len(testset.questions), 1)
+            for question in testset.questions:
+                self.by_key[question.key] = self.by_key.get(question.key, 0.0) + share
+
+    def of(self, keys: Iterable[str]) -> float:
+        """Items that some answered questions make up."""
+        return sum(self.by_key.get(key, 0.0) for key in keys)

@@ -1,0 +1,132 @@
+"""From a model's outputs to correct, margin and answer, and whether an extracted answer is the right one. No torch.
+
+A model on this machine and one behind an endpoint are scored by the same functions.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from breadth.datasets import Choice, Generate, Metric, Pattern, extract
+from breadth.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+#: What is known about every item after scoring.
+SCORES = {"correct": pl.Float32, "margin": pl.Float32, "answer": pl.String}
+
+#: A number with an optional sign, commas between thousands, and decimals.
+NUMBER = r"(?:(?<![\d.])[-+])?\$?\d[\d,]*(?:\.\d+)?"
+
+#: Maximum seconds to parse or compare one formula.
+MATH_SECONDS = 5
+
+
+def pattern_scores(task: Pattern, items: pl.DataFrame, scores: Floats) -> pl.DataFrame:
+    """Correct, margin and answer from the scores [items, answers] of all answers.
+
+    The margin is the log-odds of the correct answer: its score minus the log-sum-exp of the others. Equal scores count
+    as wrong, so that a model that cannot tell gets no credit.
+    """
+    from scipy import special
+
+    rows = np.arange(items.height)
+    correct = np.array([task.labels.index(label) for label in items["label"]], dtype=np.intp)
+    others = scores.copy()
+    others[rows, correct] = -np.inf
+    margin = scores[rows, correct] - special.logsumexp(others, axis=1)
+    return pl.DataFrame(
+        {
+            "correct": (scores[rows, correct] > others.max(axis=1)).astype(np.float32),
+            "margin": margin.astype(np.float32),
+            "answer": [task.labels[k] for k in scores.argmax(axis=1)],
+        }
+    )
+
+
+def choice_scores(task: Choice, items: pl.DataFrame, outputs: Floats) -> pl.DataFrame:
+    """Correct, margin and answer from the log-likelihoods of all options, item by item.
+
+    With ``normalise`` a log-likelihood is divided by the number of characters of the option, as acc_norm does. The
+    margin is the log-odds of the correct option among the options, on the scale that decides.
+    """
+    from scipy import special
+
+    rows = list(items.iter_rows(named=True))
+    texts = [task.option_texts(row) for row in rows]
+    lengths = [max(len(text), 1) if task.normalise else 1 for own in texts for text in own]
+    parts = np.split(outputs.ravel() / np.array(lengths), np.cumsum([len(own) for own in texts])[:-1])
+    answers, correct, margin = [], [], []
+    for scores, row in zip(parts, rows, strict=True):
+        right = row["option_labels"].index(row["label"])
+        others = np.delete(scores, right)
+        correct.append(float(scores[right] > others.max()))
+        margin.append(float(scores[right] - special.logsumexp(others)))
+        answers.append(row["option_labels"][int(scores.argmax())])
+    return pl.DataFrame({"correct": correct, "margin": margin, "answer": answers}, schema=SCORES)
+
+
+def written_scores(task: Generate, items: pl.DataFrame, texts: Sequence[str]) -> pl.DataFrame:
+    """Correct for every text that was written; the answer is the whole text, and there is no margin."""
+    correct = [
+        float(same_answer(extract(task.extract, text), str(label), task.metric))
+        for text, label in zip(texts, items["label"], strict=True)
+    ]
+    return pl.DataFrame({"correct": correct, "margin": [None] * len(texts), "answer": list(texts)}, schema=SCORES)
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
+    """A text up to its first stop string.
+
+    >>> cut_at_stop("4 birds\\n\\nProblem: 2", ("\\n\\nProblem:", "####"))
+    '4 birds'
+    """
+    return text[: min((text.index(stop) for stop in stops if stop in text), default=len(text))]
+
+
+def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
+    """Whether an extracted answer is correct: compared as text, as a number, or by symbolic equality.
+
+    >>> same_answer("1,200.0", "1200", "number"), same_answer("Yes.", "yes", "exact")
+    (True, True)
+    """
+    if given is None:
+        return False
+    if metric == "number":
+        numbers = [_number(text) for text in (given, wanted)]
+        return None not in numbers and numbers[0] == numbers[1]
+    if metric == "math":
+        return _same_formula(given, wanted)
+    return _plain(given) == _plain(wanted)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).rstrip(".").casefold()
+
+
+def _number(text: str) -> Decimal | None:
+    numbers = re.findall(NUMBER, text)
+    try:
+        return Decimal(re.sub(r"[,$]", "", numbers[-1])) if numbers else None
+    except InvalidOperation:
+        return None
+
+
+def _same_formula(given: str, wanted: str) -> bool:
+    try:
+        from math_verify import parse, verify
+    except ImportError as error:
+        raise InputError("metric math needs math-verify; install with: pip install 'breadth[math]'") from error
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)  # what cannot be parsed is wrong
+    # Its time limits use signals, which only the main thread may set.
+    limit = MATH_SECONDS if threading.current_thread() is threading.main_thread() else None
+    texts = [text if "$" in text or "\\boxed" in text else f"${text}$" for text in (wanted, given)]
+    return bool(verify(*(parse(text, parsing_timeout=limit) for text in texts), timeout_seconds=limit))

@@ -1,0 +1,202 @@
+import socket
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from breadth.endpoints import Budget, BudgetSpentError, Client, Endpoint, RefusedError
+from breadth.endpoints import client as http
+from breadth.endpoints.client import retry_after
+from breadth.endpoints.protocol import Continued, Written
+from breadth.errors import InputError
+
+from ..serving import Server, fault, text_reply, writes
+
+QUESTION = Written("2 + 2 =", "completions", 4)
+KEY = "sk-a-secret-key-1234"
+
+
+def client(server, **options):
+    return Client(Endpoint(server.url, "stub", **options))
+
+
+def test_a_question_is_answered():
+    with Server(writes(" 4")) as server:
+        answer = client(server).ask(QUESTION)
+    assert (answer.value, answer.tokens) == (" 4", (7, 3))
+    assert server.asked == [{"model": "stub", "prompt": "2 + 2 =", "max_tokens": 4, "temperature": 0}]
+
+
+PASSING = {
+    "429": fault(429, headers={"Retry-After": "0"}),
+    "500": fault(500),
+    "502": fault(502, raw=b"<html>Bad Gateway</html>"),
+    "503": fault(503, headers={"Retry-After": "not a date"}),
+    "529": fault(529),
+    "cut": fault(cut=True),
+    "malformed": fault(raw=b'{"choices": [{"te'),
+    "nothing": fault(raw=b""),
+    "a list": fault(raw=b"[1, 2]"),
+    "deep": fault(raw=b"[" * 200_000),
+    "no choices": fault(200, {"choices": []}),
+    "an error with status 200": fault(200, {"error": {"message": "busy"}}),
+    "not UTF-8": fault(raw=b'{"a": "\xff"}'),
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_what_passes_is_tried_again(name):
+    with Server(writes(), faults=[PASSING[name]] * 2) as server:
+        asking = client(server)
+        assert asking.ask(QUESTION).value == "4"
+    assert len(server.asked) == 3
+    assert asking.retries == asking.budget.spent - 1 == 2
+
+
+def test_time_outs():
+    with Server(writes(), faults=[fault(hang=1.0)]) as server:
+        assert client(server, timeout=0.3).ask(QUESTION).value == "4"
+    with Server(writes(), faults=[fault(200, text_reply("late"), drip=400)]) as server:  # a byte every 50 ms
+        assert client(server, timeout=0.4).ask(QUESTION).value == "4"
+
+
+def test_it_gives_up_with_the_last_reason():
+    with Server(writes(), faults=[fault(500, {"error": {"message": "out of \x1b[31mmemory"}})] * 20) as server:
+        with pytest.raises(InputError, match=r"stub\): out of \?\[31mmemory \(status 500\); gave up after 8 requests"):
+            client(server).ask(QUESTION)
+        assert len(server.asked) == 8
+
+
+def test_retry_after_is_honoured_by_all(monkeypatch):
+    waits = []
+    with Server(writes(), faults=[fault(429, headers={"Retry-After": "7"}), fault(503)]) as server:
+        asking = client(server)
+        monkeypatch.setattr(asking, "_wait", waits.append)
+        asking.ask(QUESTION)
+        # Before a request every thread waits for what the server asked of any of them.
+        assert asking._held_until - time.monotonic() > 6
+    assert max(waits) > 6.5
+    monkeypatch.setattr(http, "MOST_PATIENCE", 5)
+    patient = Server(writes(), faults=[fault(429, headers={"Retry-After": "3600"})])
+    with patient as server, pytest.raises(RefusedError, match="asks to wait 60 minutes"):
+        client(server).ask(QUESTION)
+
+
+def test_waits_grow_and_are_not_all_the_same(monkeypatch):
+    monkeypatch.setattr(http, "FIRST_WAIT", 0.5)
+    runs = []
+    for _ in range(2):
+        waits = []
+        with Server(writes(), faults=[fault(500)] * 7) as server:
+            asking = client(server)
+            monkeypatch.setattr(asking, "_wait", waits.append)
+            asking.ask(QUESTION)
+        runs.append([wait for wait in waits if wait > 0])
+    for waits in runs:
+        assert all(0.5 <= wait / min(0.5 * 2**k, 30.0) <= 1.0 for k, wait in enumerate(waits))
+        assert len(waits) == 7
+    assert runs[0] != runs[1]
+
+
+def test_dates_to_wait_for():
+    later = datetime.now(UTC) + timedelta(seconds=100)
+    assert 95 < retry_after(format_datetime(later, usegmt=True)) < 101
+    assert retry_after("-3") == retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
+    assert retry_after("nan") is retry_after("x" * 1000) is retry_after(None) is None
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422, 501])
+def test_what_lasts_is_not_tried_again(status):
+    with Server(writes(), faults=[fault(status, {"detail": "no such thing"})]) as server:
+        with pytest.raises(RefusedError, match=rf"stub\): no such thing \(status {status}\)") as caught:
+            client(server).ask(QUESTION)
+        assert caught.value.status == status
+        assert len(server.asked) == 1
+
+
+def test_no_log_probabilities():
+    with Server(writes()) as server, pytest.raises(RefusedError, match="has no log-probabilities") as caught:
+        client(server).ask(Continued("p", " c"))
+    assert caught.value.status == 0
+
+
+def test_a_huge_reply_is_not_read(monkeypatch):
+    monkeypatch.setattr(http, "MOST_BYTES", 2**20)
+    huge = Server(writes(), faults=[fault(raw=b" " * 2**22)])
+    with huge as server, pytest.raises(RefusedError, match="a reply has more than 1 MB"):
+        client(server).ask(QUESTION)
+
+
+def test_a_compressed_reply_is_not_unpacked():
+    packed = fault(raw=b"\x1f\x8b" + b"\0" * 100, headers={"Content-Encoding": "gzip"})
+    with Server(writes(), faults=[packed]) as server:
+        assert client(server).ask(QUESTION).value == "4"
+
+
+def test_redirects_are_not_followed(monkeypatch):
+    monkeypatch.setenv("BREADTH_TEST_KEY", KEY)
+    with Server(writes()) as other, Server(writes(), faults=[fault(307, headers={"Location": other.url})]) as server:
+        with pytest.raises(RefusedError, match=r"redirects to http://127\.0\.0\.1:\d+/v1, which is not followed"):
+            client(server, key_env="BREADTH_TEST_KEY").ask(QUESTION)
+        assert other.asked == []
+
+
+def test_the_key_is_sent_and_never_shown(monkeypatch):
+    monkeypatch.setenv("BREADTH_TEST_KEY", KEY)
+    echo = fault(400, {"error": {"message": f"bad key Bearer {KEY}"}})
+    with Server(writes(f"the key is {KEY}"), key=KEY) as server:
+        asking = client(server, key_env="BREADTH_TEST_KEY")
+        assert server.headers == []
+        assert asking.ask(QUESTION).value == "the key is [key]"
+        assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+        server.faults = [echo]
+        with pytest.raises(RefusedError, match=r"bad key Bearer \[key\]"):
+            asking.ask(QUESTION)
+    assert KEY not in repr(asking) + str(asking.endpoint)
+
+
+def test_a_key_that_is_refused(monkeypatch):
+    monkeypatch.setenv("BREADTH_TEST_KEY", "another-key-5678")
+    with Server(writes(), key=KEY) as server:
+        with pytest.raises(RefusedError, match=r"refuses the key in BREADTH_TEST_KEY: .*; check the key"):
+            client(server, key_env="BREADTH_TEST_KEY").ask(QUESTION)
+        with pytest.raises(RefusedError, match=r"refuses a request without a key: .*; name its variable with key_env"):
+            client(server).ask(QUESTION)
+        assert client(server).models() is None
+        assert len(server.asked) == 2
+
+
+def test_models():
+    with Server(writes(), models=("a", "b")) as server:
+        assert client(server).models() == ["a", "b"]
+    for broken in (fault(404), fault(500), fault(raw=b"<html>"), fault(200, {"models": []})):
+        with Server(writes(), models=broken) as server:
+            assert client(server).models() is None
+
+
+def test_no_server():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(InputError, match=r"no server answers there; check the address, and whether it is running"):
+        Client(Endpoint(f"http://127.0.0.1:{port}/v1", "stub")).models()
+
+
+def test_the_budget_counts_every_request():
+    with Server(writes(), faults=[fault(500)] * 2) as server:
+        asking = Client(Endpoint(server.url, "stub"), Budget(4))
+        asking.ask(QUESTION)
+        asking.ask(QUESTION)
+        with pytest.raises(BudgetSpentError):
+            asking.ask(QUESTION)
+        assert len(server.asked) == 4
+
+
+def test_a_proxy_of_the_environment(monkeypatch):
+    with Server(writes("by proxy")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "")
+        asking = Client(Endpoint("http://example.invalid/v1", "stub"))
+        with pytest.raises(RefusedError, match="404"):  # the proxy of the test takes the whole address for a path
+            asking.ask(QUESTION)
+        assert len(proxy.asked) == 1

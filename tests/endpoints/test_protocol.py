@@ -1,0 +1,163 @@
+import math
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from breadth.endpoints.protocol import (
+    Continued,
+    Counted,
+    FirstToken,
+    MalformedError,
+    NoLogprobsError,
+    Written,
+    model_ids,
+    server_message,
+    tokens_of,
+)
+
+
+def choice(**values):
+    return {"choices": [values]}
+
+
+def test_what_is_sent():
+    plain = Written("2 + 2 =", "completions", 8, ("\n", "a", "b", "c", "d")).fields()
+    assert plain == {"prompt": "2 + 2 =", "max_tokens": 8, "temperature": 0, "stop": ["\n", "a", "b", "c"]}
+    chat = Written("2 + 2 =", "chat", 8).fields()
+    assert chat == {"messages": [{"role": "user", "content": "2 + 2 ="}], "max_tokens": 8, "temperature": 0}
+    assert Continued("Yes or No?", " Yes").fields()["prompt"] == "Yes or No? Yes"
+    assert FirstToken("p", "chat", (" Yes",), 5).fields()["top_logprobs"] == 5
+    assert Written("p", "chat", 1).path == "/chat/completions"
+    assert Written("p", "completions", 1).path == Continued("p", "c").path == "/completions"
+
+
+def test_equal_questions_have_the_same_key():
+    assert Written("p", "chat", 3).key == Written("p", "chat", 3).key
+    others = [
+        Written("p", "chat", 4), Written("p", "completions", 3), Written("q", "chat", 3),
+        Written("p", "chat", 3, ("x",)),
+        Continued("p", "c"), Continued("pc", ""), FirstToken("p", "chat", ("c",)), FirstToken("p", "chat", ("d",)),
+        Counted("p", "chat"),
+    ]  # fmt: skip
+    assert len({question.key for question in [Written("p", "chat", 3), *others]}) == 1 + len(others)
+
+
+def test_texts():
+    assert Written("p", "completions", 9).read(choice(text=" 4")) == " 4"
+    assert Written("p", "completions", 9, ("\n\n",)).read(choice(text="4\n\nNext")) == "4"
+    assert Written("p", "chat", 9).read(choice(message={"content": "4"})) == "4"
+    assert Written("p", "chat", 9).read(choice(message={"content": None})) == ""
+    assert Written("p", "completions", 9).read(choice(text="a\ud800")) == "a?"
+
+
+def echoed(tokens, values, **more):
+    return choice(logprobs={"tokens": tokens, "token_logprobs": values}, **more)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "values"),
+    [
+        (["Yes", " or", " No?", " Ye", "s", "\n"], [None, -1.0, -1.0, -0.5, -0.25, -9.0]),
+        (["Yes", " or", " No?", " Ye", "s", " Yes"], [None, -1.0, -1.0, -0.5, -0.25, -9.0]),
+        (["Yes", " or", " No?", " Ye", "s"], [None, -1.0, -1.0, -0.5, -0.25]),  # nothing was written
+        (["<s>", "Yes", "Ġor", "ĠNo", "?", "ĠYe", "s", "Ċ"], [None, -1, -1.0, -1.0, -1.0, -0.5, -0.25, -9.0]),
+        (["\ufffd", "\ufffd", "?", " Ye", "s", "."], [None, -1.0, -1.0, -0.5, -0.25, -9.0]),  # bytes of a character
+    ],
+)
+def test_the_continuation_is_found_in_the_echo(tokens, values):
+    assert Continued("Yes or No?", " Yes").read(echoed(tokens, values)) == [-0.75, 0.0]
+
+
+def test_a_token_that_begins_in_the_prompt_counts_and_is_reported():
+    reply = echoed(["A", "ns", "wer: Y", "es", "."], [None, -1.0, -0.5, -0.25, -9.0])
+    assert Continued("Answer:", " Yes").read(reply) == [-0.75, 1.0]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        choice(text=" Yes", logprobs=None),
+        choice(text=" Yes"),
+        echoed(["\n"], [-0.1]),  # echo was ignored
+        choice(logprobs={"content": [{"token": "x", "logprob": -1.0}]}),
+    ],
+)
+def test_no_log_probabilities(reply):
+    with pytest.raises(NoLogprobsError):
+        Continued("Yes or No?", " Yes").read(reply)
+
+
+def test_likeliest_tokens():
+    listed = {" Yes": -0.5, " No": -1.5, "Yes": -2.0}
+    plain = choice(logprobs={"top_logprobs": [listed]})
+    content = [{"token": token, "logprob": value} for token, value in listed.items()]
+    chat = choice(logprobs={"content": [{"token": " Yes", "logprob": -0.5, "top_logprobs": content}]})
+    answers = (" Yes", " No", " Maybe")
+    assert FirstToken("p", "completions", answers).read(plain) == [-0.5, -1.5, None]
+    assert FirstToken("p", "completions", answers).read(chat) == [-0.5, -1.5, None]  # as llama.cpp replies
+    together = math.log(math.exp(-0.5) + math.exp(-2.0))
+    assert FirstToken("p", "chat", answers).read(chat) == [pytest.approx(together), -1.5, None]
+    for empty in ({"top_logprobs": []}, {"content": []}, {"content": None, "top_logprobs": None, "tokens": ["x"]}):
+        with pytest.raises(NoLogprobsError):
+            FirstToken("p", "completions", answers).read(choice(logprobs=empty))
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        (Written("p", "completions", 1), {}),
+        (Written("p", "completions", 1), {"choices": []}),
+        (Written("p", "completions", 1), {"choices": ["x"]}),
+        (Written("p", "completions", 1), choice(text=None)),
+        (Written("p", "chat", 1), choice(text="4")),
+        (Written("p", "chat", 1), choice(message={"content": [1]})),
+        (Continued("p", " c"), choice(logprobs=[1])),
+        (Continued("p", " c"), echoed(["p", " c"], [None])),
+        (Continued("p", " c"), echoed(["p", 7], [None, -1.0])),
+        (Continued("p", " c"), echoed(["p", " c", "x"], [None, None, -1.0])),
+        (Continued("p", " c"), echoed(["p", " c", "x"], [None, math.nan, -1.0])),
+        (FirstToken("p", "chat", ("c",)), choice(logprobs={"content": [{"top_logprobs": [{"token": 1}]}]})),
+        (FirstToken("p", "completions", ("c",)), choice(logprobs={"top_logprobs": [{"c": True}]})),
+    ],
+)
+def test_malformed_replies(question, reply):
+    with pytest.raises(MalformedError):
+        question.read(reply)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["choices", "text", "logprobs", "tokens", "token_logprobs", "top_logprobs", "content", "usage"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_any_reply_is_read_or_refused(value):
+    """What a server sends never ends in another exception."""
+    for question in (Written("p", "completions", 1), Written("p", "chat", 1), Continued("p", " c"),
+                     FirstToken("p", "chat", ("c",)), Counted("p", "chat")):  # fmt: skip
+        reply = {"choices": [value], "usage": value}
+        with suppress(MalformedError, NoLogprobsError):
+            question.read(reply)
+    server_message(value)
+
+
+def test_tokens_and_names():
+    assert tokens_of({"usage": {"prompt_tokens": 5, "completion_tokens": 2}}) == (5, 2)
+    assert tokens_of({"usage": {"prompt_tokens": -5, "completion_tokens": True}}) == tokens_of({}) == (0, 0)
+    assert Counted("p", "chat").read({"usage": {"prompt_tokens": 5}}) == 5
+    assert model_ids({"data": [{"id": "a"}, {"id": 3}, "b"]}) == ["a"]
+    assert server_message({"error": {"message": "no"}}) == server_message({"detail": "no"}) == "no"
+    assert server_message(["no"]) == server_message({"error": {"code": 3}}) == ""
