@@ -87,3 +87,8 @@ def test_what_is_refused(options, message):
         breadth.advise_power(np.eye(4, 30, dtype=np.int8), **options)
     with pytest.raises(InputError, match="at least two models"):
         breadth.advise_power(np.ones((1, 9), dtype=np.int8))
+
+
+def test_models_that_answer_alike():
+    advice = breadth.advise_power(np.tile([1, 0, 1, 1], (2, 20)).astype(np.int8))
+    assert (advice.wrong_sign, advice.power) == (0, 1)

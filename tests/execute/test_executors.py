@@ -89,10 +89,12 @@ def test_outcomes_name_every_status(tmp_path):
     outcome = Outcome(tmp_path)
     for status in Status:
         outcome.add(UnitResult(f"run {status}", status, (f"warning {status}",), "reason"))
-    *others, _ = Status
-    assert (outcome.complete, outcome.done_before, outcome.elsewhere) == tuple([f"run {status}"] for status in others)
+    assert outcome.complete == [f"run {Status.COMPLETE}"]
+    assert outcome.done_before == [f"run {Status.DONE_BEFORE}"]
+    assert outcome.elsewhere == [f"run {Status.ELSEWHERE}"]
+    assert outcome.stopped == {f"run {Status.STOPPED}": "reason"}
     assert outcome.failed == {"run failed": "reason"}
-    assert len(outcome.warnings) == 4
+    assert len(outcome.warnings) == len(Status)
 
 
 def test_a_run_that_fails_leaves_the_others_to_run(study, tiny, tmp_path):

@@ -212,6 +212,7 @@ def advise_power(
     items = int(np.median([study.answered[list(group.rows)].all(axis=0).sum() for group in groups]))
     run_variance = 0.0 if np.isnan(noise.run) else noise.run
     error = np.sqrt(noise.disagreement * noise.design / items + 2 * run_variance / runs)
+    shifts = difference / error if error else np.inf  # models that answer all items alike
     if not several:
         warnings.append("every model has one run: the plan does not count how much training runs vary")
     return PowerAdvice(
@@ -224,8 +225,7 @@ def advise_power(
                 "items_unpaired": [unpaired_items(noise.accuracy, d) * noise.design for d in DIFFERENCES],
             }
         ),
-        *(difference, items, runs, float(special.ndtr(-difference / error))),
-        float(special.ndtr(difference / error - NORMAL)),
+        *(difference, items, runs, float(special.ndtr(-shifts)), float(special.ndtr(shifts - NORMAL))),
         (*study.warnings, *warnings),
     )
 

@@ -64,6 +64,7 @@ def fetch_model(name: str, *, progress: Progress | None = None, warn: Callable[[
     model = built_in_model(name)
     folder = model_folder(name)
     if fault_of(folder, whole=True) is None:
+        _remove_partial(folder)  # a fetch may have been killed when the model was in place
         return folder
     require_lm("torch", "transformers", "gguf")
     report = progress or _silent
@@ -104,8 +105,7 @@ def _locked(path: Path, report: Progress) -> Iterator[None]:
 
 def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
     """Download, check and convert next to the target, then rename. The caller holds the lock."""
-    for stale in folder.parent.glob(f".{model.name}.*.partial"):
-        shutil.rmtree(stale, ignore_errors=True)
+    _remove_partial(folder)
     needed = model.download_size + model.gguf_size + model.converted_size
     free = shutil.disk_usage(folder.parent).free
     if free < needed:
@@ -135,6 +135,12 @@ def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
         _flush_directory(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _remove_partial(folder: Path) -> None:
+    """Delete what fetches that were killed have left. Only where no other process fetches the model."""
+    for stale in folder.parent.glob(f".{folder.name}.*.partial"):
+        shutil.rmtree(stale, ignore_errors=True)
 
 
 def _download(model: BuiltInModel, target: Path, report: Progress) -> None:
