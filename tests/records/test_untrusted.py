@@ -173,6 +173,22 @@ def test_threads_that_read_at_once_give_standard_error_back(capfd):
     assert capfd.readouterr().err == "seen\n"
 
 
+@pytest.mark.parametrize("code", [0x110000, 0xD800])
+def test_names_with_characters_that_do_not_exist(tmp_path, code):
+    names = np.array(["q0", "q1", "q2"])
+    names.view(np.uint32)[1] = code
+    np.savez(tmp_path / "a.npz", R=np.eye(3, dtype=np.int8), items=names)
+    with pytest.raises(InputError, match=r"a\.npz: array 'items' holds characters that do not exist"):
+        breadth.open(tmp_path / "a.npz")
+
+
+def test_answers_whose_items_have_no_column(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("model,testset\x02item,correct,label\nm0,a,q0,1,yes\nm0,b,q1,0,yes\nm1,a,q0,1,no\n")
+    with pytest.raises(InputError, match=r"a\.csv: subject .* occurs more than once"):
+        breadth.open(path)
+
+
 def test_text_that_is_repeated_without_end(tmp_path, monkeypatch):
     path = tmp_path / "answers.parquet"
     frame = pl.DataFrame({"item": ["a" * 100, "b"] * 20, "text": ["long"] * 40, "correct": 1})

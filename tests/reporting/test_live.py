@@ -300,7 +300,17 @@ def test_a_run_that_stopped_writing_is_quiet(copied):
 
 @pytest.mark.parametrize(
     "content",
-    [None, b"", b"{", b'{"loss": 0.5}\n{"lo', b"[1]\n", b"\xff\xfe", b'{"loss": NaN}\n', b'{"loss": 1e999}\n'],
+    [
+        None,
+        b"",
+        b"{",
+        b'{"loss": 0.5}\n{"lo',
+        b"[1]\n",
+        b"\xff\xfe",
+        b'{"loss": NaN}\n',
+        b'{"loss": 1e999}\n',
+        b'{"loss": 1%s}\n' % (b"0" * 400),
+    ],
 )
 def test_any_log_is_tolerated(copied, content):
     path = StudyStore(copied).runs()[0].folder / "log.jsonl"

@@ -73,7 +73,12 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
                 "size; save answers as int8, or without compression"
             )
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
+    for name, array in arrays.items():
+        codes = np.ascontiguousarray(array).view(np.uint32) if array.dtype.kind == "U" and array.size else None
+        if codes is not None and ((codes > 0x10FFFF) | ((codes >> 11) == 0x1B)).any():  # halves of a character
+            raise InputError(f"{path}: array {name!r} holds characters that do not exist; write its names again")
+    return arrays
 
 
 def _declared_bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> int:

@@ -339,7 +339,7 @@ def _constant_columns(
 
 def _from_table(understood: Understanding, keys: Sequence[str]) -> Study:
     table, lines = understood.table, understood.lines()
-    if "correct" in table.frame.columns:
+    if {"item", "correct"} <= set(table.frame.columns):
         return replace(_from_long(table, [understood.renamed.get(key, key) for key in keys]), understood=lines)
     items = table.frame.columns[1:]
     matrix = np.column_stack([table.numbers(name).to_numpy() for name in items]).astype(np.float64)

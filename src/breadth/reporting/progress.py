@@ -28,6 +28,9 @@ CLUSTER_QUIET = 60.0
 LOOK, LOOK_AT_ALL = 1.0, 30.0
 SHARE, SHARE_OF_ALL = 20, 400
 
+#: Numbers in a log are below this; so are infinity and what is not a number left out.
+LARGEST = 1e300
+
 #: Runs that the page lists: those that are not finished first.
 MOST_RUNS = 500
 
@@ -183,7 +186,7 @@ def _cluster(store: StudyStore) -> dict[str, float] | None:
     try:
         status = json.loads(store.store.read("cluster.json") or b"{}")
         values = {key: float(value) for key, value in status.items() if value is not None}
-    except (InputError, ValueError, AttributeError, TypeError, RecursionError):
+    except (InputError, ValueError, AttributeError, TypeError, RecursionError, OverflowError):
         return None
     values = {key: value for key, value in values.items() if math.isfinite(value)}
     return None if values.get("finished", 1.0) or time.time() - values.get("time", 0.0) > CLUSTER_QUIET else values
@@ -222,5 +225,5 @@ def _last_entry(path: Path) -> dict[str, Any]:
             continue
         if isinstance(entry, dict):
             numbers = {key: value for key, value in entry.items() if isinstance(value, int | float)}
-            return {key: value for key, value in numbers.items() if math.isfinite(value)}
+            return {key: float(value) for key, value in numbers.items() if abs(value) < LARGEST}
     return {}
