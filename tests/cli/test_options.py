@@ -10,7 +10,7 @@ import pytest
 import breadth as package
 
 PANELS = {
-    "Measure": ["init", "run", "import", "demo"],
+    "Measure": ["init", "run", "evaluate", "import", "demo"],
     "Analyse": [
         "correlate",
         "calibrate",
