@@ -137,9 +137,10 @@ def test_what_was_answered_before_is_not_asked_again():
         assert len(server.asked) == 1
 
 
-def test_a_server_that_fails_where_it_should_refuse():
+@pytest.mark.parametrize("failure", [fault(500), fault(cut=True)], ids=["500", "cut"])
+def test_a_server_that_fails_where_it_should_refuse(failure):
     def answer(path, body):
-        return fault(500) if path.startswith("/chat") else gives()(path, body)
+        return failure if path.startswith("/chat") else gives()(path, body)
 
     with Server(answer) as server, pytest.raises(InputError, match="needs log-probabilities that the server does not"):
         connection(server).choose(YES_NO)

@@ -57,8 +57,9 @@ class Connection:
         try:
             value = self._ask(question)
         except RefusedError as error:
-            # Some servers fail where they should refuse. One that has answered anything else is not down.
-            fails = error.status == 500 and bool(self.answers or self.unsupported)
+            # Some servers fail, or cut the connection, where they should refuse. One that has answered anything else is
+            # not down, and the message says what happened.
+            fails = error.status in (500, -1) and bool(self.answers or self.unsupported)
             if error.status not in (0, *UNSUPPORTED) and not fails:
                 raise
             if error.status and self._models is not None and self.endpoint.model not in self._models:
