@@ -25,6 +25,7 @@ def test_checkpoints_are_no_part_of_what_a_name_is_made_of():
         (b"{", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "does not describe a run"),
+        (rb'{"model": "\ud800"}', "is not JSON"),
         (b"{}", "model is missing"),
         (b'{"model": "m", "seed": "0"}', "seed is '0'"),
         (b'{"model": "m", "seed": true}', "seed is True"),

@@ -64,6 +64,7 @@ class RunRecord:
             raise InputError(f"{where}: cannot be read; {_AGAIN}")
         try:
             values = json.loads(content)
+            json.dumps(values, ensure_ascii=False).encode()  # half a character is no text
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: is not JSON ({error}); {_AGAIN}") from error
         if not isinstance(values, dict):
