@@ -151,7 +151,7 @@ def test_any_reply_is_read_or_refused(value):
         reply = {"choices": [value], "usage": value}
         with suppress(MalformedError, NoLogprobsError):
             question.read(reply)
-    server_message(value)
+    assert isinstance(server_message(value), str)
 
 
 def test_tokens_and_names():

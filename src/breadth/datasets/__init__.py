@@ -8,7 +8,7 @@ and ``errors``.
 from breadth.datasets.canonical import Entry
 from breadth.datasets.examples import draw_examples, draw_items, places, without
 from breadth.datasets.kinds import Choice, Generate, Metric, Pattern, Texts, answer_problems, answer_warnings, extract
-from breadth.datasets.load import Loaded, load
+from breadth.datasets.load import ItemSet, Loaded, load
 from breadth.datasets.own import load_own
 from breadth.datasets.registry import REGISTRY, describe_datasets, find, find_file, is_cached
 from breadth.datasets.simulated import (
@@ -46,6 +46,7 @@ __all__ = [
     "Choice",
     "Entry",
     "Generate",
+    "ItemSet",
     "KeyProblem",
     "Loaded",
     "Loss",

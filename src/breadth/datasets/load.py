@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import polars as pl
 
@@ -28,6 +28,22 @@ GENERATED_ITEMS = 2000
 #: Seconds to wait for the Hub; without a network, the message should come soon.
 TIMEOUT = 10.0
 _YES = {"1", "ON", "YES", "TRUE"}
+
+
+class ItemSet(Protocol):
+    """Items and how they are scored, all that encoding or asking them takes; :class:`Loaded` is one."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def task(self) -> Task:
+        """How it is scored."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Its items."""
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
+from breadth.datasets import ItemSet
 from breadth.endpoints.address import Endpoint
 from breadth.endpoints.client import FIRST_ATTEMPTS, UNSUPPORTED, Budget, Client, RefusedError
 from breadth.endpoints.journal import Answer
 from breadth.endpoints.protocol import Counted, FirstToken, Question
-from breadth.endpoints.testsets import AskedTestSet, Form, How, TestSet, forms_of
+from breadth.endpoints.testsets import AskedTestSet, Form, How, forms_of
 from breadth.errors import InputError, listed, printable
 
 
@@ -32,7 +33,7 @@ class Connection:
         self._models: list[str] | None = None
         self._looked = False
 
-    def choose(self, testset: TestSet, before: str = "", answered: Container[str] = ()) -> AskedTestSet:
+    def choose(self, testset: ItemSet, before: str = "", answered: Container[str] = ()) -> AskedTestSet:
         """A test set in the best form that the server supports.
 
         No request is needed if the first question of a form is among those that are ``answered`` already.
@@ -109,7 +110,7 @@ class Connection:
             note = f"answers are compared by the {asked.form.most} likeliest first tokens of the server ({reason})"
         self.notes += [] if note in self.notes else [note]
 
-    def _no_form(self, testset: TestSet, forms: list[Form]) -> InputError:
+    def _no_form(self, testset: ItemSet, forms: list[Form]) -> InputError:
         task, reasons = testset.task, dict.fromkeys(self.unsupported[form] for form in forms)
         why = "; ".join(reasons) or "chat messages have none for whole answers; leave out api"
         if task.generates:

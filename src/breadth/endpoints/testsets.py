@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from breadth.datasets import Choice, Generate, Pattern, Task
+from breadth.datasets import Choice, Generate, ItemSet, Pattern, Task
 from breadth.endpoints.address import Api
 from breadth.endpoints.protocol import Continued, FirstToken, Question, Value, Written
 from breadth.errors import InputError
@@ -39,22 +39,6 @@ class Form(NamedTuple):
 
 _WRITING = (Form("completions", How.WRITE), Form("chat", How.WRITE))
 _LISTING = tuple(Form(api, How.TOP, most) for api in ("completions", "chat") for most in (20, 5))
-
-
-class TestSet(Protocol):
-    """A loaded test set."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def task(self) -> Task:
-        """How it is scored."""
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """Its items."""
 
 
 def forms_of(task: Task, api: Api) -> list[Form]:
@@ -92,7 +76,7 @@ class AskedTestSet:
     questions: list[Question]
 
     @classmethod
-    def make(cls, testset: TestSet, form: Form, before: str = "") -> AskedTestSet:
+    def make(cls, testset: ItemSet, form: Form, before: str = "") -> AskedTestSet:
         """The questions of a set in one form, with ``before`` (few-shot examples) in front of every prompt."""
         task, items = testset.task, testset.frame
         task.check_items(items)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 import torch
 
-from breadth.datasets import Task
+from breadth.datasets import ItemSet, Task
 from breadth.errors import InputError
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
@@ -18,22 +18,6 @@ from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scores import SCORES, Floats
 from breadth.lm.scoring import Progress, Requests, Scorer, scorer_of
 from breadth.lm.split_model import Batch, SplitModel, make_batch, plan_batches, tokens_per_batch
-
-
-class TestSet(Protocol):
-    """A loaded test set."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def task(self) -> Task:
-        """How it is scored."""
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """Its items."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +75,7 @@ class EncodedTestSet:
 
 
 def encode_testset(
-    language_model: LanguageModel, testset: TestSet, *, context: int, before: str = ""
+    language_model: LanguageModel, testset: ItemSet, *, context: int, before: str = ""
 ) -> EncodedTestSet:
     """Encode a test set's prompts, with ``before`` in front of each, and plan its batches."""
     tokenizer, task, items = language_model.tokenizer, testset.task, testset.frame

@@ -8,9 +8,9 @@ from itertools import accumulate
 
 import torch
 
-from breadth.datasets import Loss
+from breadth.datasets import ItemSet, Loss
 from breadth.errors import InputError
-from breadth.lm.evaluation import TestSet, fitting_context
+from breadth.lm.evaluation import fitting_context
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scoring import Continuations, Requests, scorer_of
@@ -78,7 +78,7 @@ class EncodedTrainSet:
         return torch.nn.functional.cross_entropy(scores, correct, reduction="sum")
 
 
-def encode_train_set(language_model: LanguageModel, examples: TestSet, loss: Loss, *, context: int) -> EncodedTrainSet:
+def encode_train_set(language_model: LanguageModel, examples: ItemSet, loss: Loss, *, context: int) -> EncodedTrainSet:
     """Encode training examples for a loss."""
     tokenizer, task, items = language_model.tokenizer, examples.task, examples.frame
     scorer = scorer_of(task)(tokenizer, task, items)
