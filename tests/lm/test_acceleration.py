@@ -80,7 +80,7 @@ def test_frozen_weights_are_packed_once_and_trained_ones_every_time(monkeypatch)
     with torch.no_grad(), once.enabled(keep=False):
         model(hidden)
     assert len(packed) == 6
-    assert not once._frozen
+    assert not once.weights
 
 
 def test_too_little_memory_or_another_dtype(monkeypatch, counted):

@@ -27,7 +27,9 @@ from breadth.lm import (
     encode_train_set,
     evaluate,
     fault_of,
+    lane_count,
     locate,
+    map_in_lanes,
 )
 from breadth.study import RunSpec
 
@@ -106,19 +108,21 @@ def _per_token(model: SplitModel, testsets: list[EncodedTestSet], cached: bool) 
     if not chosen:
         return 0.0, 0.0
 
-    def score(testset: EncodedTestSet, batch: Any) -> None:
+    def frozen(model: SplitModel, work: tuple[EncodedTestSet, Any]) -> float:
+        work[1].states, seconds = _timed(partial(model.frozen_states, work[1]))
+        return seconds
+
+    def score(model: SplitModel, work: tuple[EncodedTestSet, Any]) -> float:
+        testset, batch = work
         assert testset.requests is not None
-        testset.requests.forward(model, batch)
+        with torch.inference_mode():
+            return _timed(partial(testset.requests.forward, model, batch))[1]
 
     model.model.eval()
-    trunk = answers = 0.0
-    with torch.inference_mode(), model.packed.enabled():
-        score(*chosen[0])  # the very first call is slower, and packs the weights
-        for testset, batch in chosen:
-            if cached:
-                batch.states, seconds = _timed(partial(model.frozen_states, batch))
-                trunk += seconds
-            answers += _timed(partial(score, testset, batch))[1]
+    lanes = lane_count(model)
+    map_in_lanes(model, score, chosen[:1])  # the very first call is slower, and packs the weights
+    trunk = sum(map_in_lanes(model, frozen, chosen)) / lanes if cached else 0.0
+    answers = sum(map_in_lanes(model, score, chosen)) / lanes
     tokens = sum(batch.ids.numel() for _, batch in chosen)
     return trunk / tokens, answers / tokens
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from breadth.lm.extra import require_lm as require_lm
     from breadth.lm.fetch import Stage as Stage
     from breadth.lm.fetch import fetch_model as fetch_model
+    from breadth.lm.lanes import lane_count as lane_count
+    from breadth.lm.lanes import map_in_lanes as map_in_lanes
     from breadth.lm.layers import attach_lora as attach_lora
     from breadth.lm.layers import trainable as trainable
     from breadth.lm.layers import unfreeze as unfreeze
@@ -87,6 +89,7 @@ _MODULES = {
     ),
     "extra": ("require_lm",),
     "fetch": ("Stage", "fetch_model"),
+    "lanes": ("lane_count", "map_in_lanes"),
     "layers": ("attach_lora", "trainable", "unfreeze"),
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -150,7 +151,7 @@ class PackedWeights:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.supported = _has_onednn()
-        self._frozen: dict[int, torch.Tensor] = {}
+        self.weights: dict[torch.Tensor, torch.Tensor] = {}  # by the parameter that they are copies of
 
     @contextmanager
     def enabled(self, keep: bool = True) -> Iterator[None]:
@@ -160,11 +161,13 @@ class PackedWeights:
         or without oneDNN, nothing changes. With ``keep=False`` no copy outlives the context, which suits single passes.
         """
         modules = [module for module in self.model.modules() if type(module) is nn.Linear and _is_suited(module.weight)]
-        size = sum(module.weight.nbytes for module in modules) - sum(kept.nbytes for kept in self._frozen.values())
+        size = sum(module.weight.nbytes for module in modules if module.weight not in self.weights)
         with ExitStack() as stack:
             if self.supported and size <= PACKED_SHARE * available_memory():
                 for module in modules:
-                    stack.enter_context(replaced_forward(module, self._product(module, keep)))
+                    stack.enter_context(replaced_forward(module, partial(self._multiply, module)))
+                    if module.weight.requires_grad or not keep:
+                        stack.callback(self.weights.pop, module.weight, None)
             yield
 
     def test(self, same: Callable[[], bool]) -> None:
@@ -175,21 +178,15 @@ class PackedWeights:
         except RuntimeError:
             self.supported = False
 
-    def _product(self, module: nn.Linear, keep: bool) -> Callable[..., Any]:
-        weight = None if module.weight.requires_grad else self._frozen.get(id(module))
-
-        def multiply(plain: Callable[..., Any], hidden: torch.Tensor) -> Any:
-            nonlocal weight
-            rows = hidden.shape[:-1].numel()
-            if rows < PACKED_ROWS or hidden.dtype is not torch.float32 or torch.is_grad_enabled():
-                return plain(hidden)
-            if weight is None:
-                weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), PACKED_FOR)
-                if keep and not module.weight.requires_grad:
-                    self._frozen[id(module)] = weight
-            return torch.ops.mkldnn._linear_pointwise(hidden, weight, module.bias, "none", [], "")
-
-        return multiply
+    def _multiply(self, module: nn.Linear, plain: Callable[..., Any], hidden: torch.Tensor) -> Any:
+        rows = hidden.shape[:-1].numel()
+        if rows < PACKED_ROWS or hidden.dtype is not torch.float32 or torch.is_grad_enabled():
+            return plain(hidden)
+        weight = self.weights.get(module.weight)
+        if weight is None:
+            weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), PACKED_FOR)
+            self.weights[module.weight] = weight
+        return torch.ops.mkldnn._linear_pointwise(hidden, weight, module.bias, "none", [], "")
 
 
 def _is_suited(weight: torch.Tensor) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +14,7 @@ import torch
 
 from breadth.datasets import ItemSet, Task
 from breadth.errors import InputError
+from breadth.lm.lanes import map_in_lanes
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
@@ -105,12 +108,12 @@ def keep_frozen_states(model: SplitModel, testsets: Sequence[EncodedTestSet], pr
 
 def keep_batches(model: SplitModel, batches: Sequence[Batch], progress: Progress | None = None) -> None:
     """Compute the frozen layers' states of some batches, unless they have them."""
-    with model.packed.enabled(keep=False):
-        for batch in batches:
-            if batch.states is None:
-                batch.states = model.frozen_states(batch)
-            if progress:
-                progress(len(batch.index))
+
+    def keep(model: SplitModel, batch: Batch) -> None:
+        if batch.states is None:
+            batch.states = model.frozen_states(batch)
+
+    map_in_lanes(model, keep, batches, keep=False, done=progress and (lambda batch: progress(len(batch.index))))
 
 
 def evaluate(
@@ -133,11 +136,13 @@ def compute_outputs(
 ) -> list[Outputs]:
     """Outputs of some batches of some sets. A batch gives the same outputs whatever is computed along with it."""
     model.model.eval()
+    work = [(testset, testset.batches[k]) for testset, batches in parts if testset.requests for k in batches]
+    rows = iter(map_in_lanes(model, _forward, work, done=_by_item(progress) if progress else None))
     with model.packed.enabled():
         return [
             _texts(language_model, testset, batches, progress)
             if testset.requests is None
-            else _outputs(model, testset, testset.requests, batches, progress)
+            else _joined([testset.batches[k] for k in batches], rows)
             for testset, batches in parts
         ]
 
@@ -166,17 +171,29 @@ def _texts(
     return Outputs(index, testset.scorer.generate(language_model, prompts, progress) if prompts else [])
 
 
-def _outputs(
-    model: SplitModel, testset: EncodedTestSet, requests: Requests, batches: range, progress: Progress | None
-) -> Outputs:
-    count, items = len(requests.sequences), testset.items.height
-    index: list[int] = []
-    rows: list[Floats] = []
+def _forward(model: SplitModel, work: tuple[EncodedTestSet, Batch]) -> Floats:
+    testset, batch = work
+    assert testset.requests is not None
     with torch.inference_mode():
-        for batch in (testset.batches[k] for k in batches):
-            before = len(index) * items // count
-            index += batch.index
-            rows.append(requests.forward(model, batch).cpu().double().numpy())
-            if progress:
-                progress(len(index) * items // count - before)
-    return Outputs(index, np.concatenate(rows) if rows else np.zeros((0, 1)))
+        values: Floats = testset.requests.forward(model, batch).cpu().double().numpy()
+    return values
+
+
+def _by_item(progress: Progress) -> Callable[[tuple[EncodedTestSet, Batch]], None]:
+    """Progress in items, some of which have several sequences."""
+    seen: Counter[str] = Counter()
+
+    def done(work: tuple[EncodedTestSet, Batch]) -> None:
+        testset, batch = work
+        assert testset.requests is not None
+        count, items = len(testset.requests.sequences), testset.items.height
+        before = seen[testset.name] * items // count
+        seen[testset.name] += len(batch.index)
+        progress(seen[testset.name] * items // count - before)
+
+    return done
+
+
+def _joined(batches: Sequence[Batch], rows: Iterator[Floats]) -> Outputs:
+    index, values = [i for batch in batches for i in batch.index], list(islice(rows, len(batches)))
+    return Outputs(index, np.concatenate(values) if values else np.zeros((0, 1)))

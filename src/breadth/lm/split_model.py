@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,6 +138,19 @@ class SplitModel:
             passes = [_Pass(layer) for layer in layers]
             self._upper = nn.ModuleList([self._inject, *passes[1:frozen], *above])
             self._lower = nn.ModuleList([*below, self._record, *passes[frozen + 1 :]])
+
+    @property
+    def is_copyable(self) -> bool:
+        """Whether copies of the modules compute the same: on a CPU, and with nothing attached to single modules."""
+        return self.head.weight.device.type == "cpu" and not any(
+            "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks
+            for module in self.model.modules()
+        )
+
+    def twin(self) -> SplitModel:
+        """The same model once more with the same weights, which another thread may use at the same time."""
+        shared = (*self.model.parameters(), *self.model.buffers(), self.packed.weights)
+        return deepcopy(self, {id(each): each for each in shared})
 
     @contextmanager
     def _with(self, layers: nn.ModuleList) -> Iterator[None]:

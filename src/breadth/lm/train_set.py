@@ -11,6 +11,7 @@ import torch
 from breadth.datasets import ItemSet, Loss
 from breadth.errors import InputError
 from breadth.lm.evaluation import fitting_context
+from breadth.lm.lanes import map_in_lanes
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scoring import Continuations, Requests, scorer_of
@@ -51,11 +52,13 @@ class EncodedTrainSet:
         """Compute the frozen layers' states of every example once."""
         lengths = list(map(len, self.requests.sequences))
         kept: dict[int, torch.Tensor] = {}
-        with model.packed.enabled(keep=False):
-            for index in plan_batches(lengths, tokens_per_batch(self.device)):
-                states = model.frozen_states(make_batch(self.requests.sequences, index, self.device))
-                for row, i in enumerate(index):
-                    kept[i] = states[row, : lengths[i]].clone()
+
+        def keep(model: SplitModel, index: list[int]) -> None:
+            states = model.frozen_states(make_batch(self.requests.sequences, index, self.device))
+            for row, i in enumerate(index):
+                kept[i] = states[row, : lengths[i]].clone()
+
+        map_in_lanes(model, keep, plan_batches(lengths, tokens_per_batch(self.device)), keep=False)
         self.states = [kept[i] for i in range(len(lengths))]
 
     def loss_weight(self, examples: list[int]) -> int:
