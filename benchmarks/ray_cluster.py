@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 
-#: One run, so that two workers have to share it.
+#: One run, so that two workers have to share it; long enough that starting Ray and loading do not decide.
 SINGLE = """\
 name: single
 models: smollm2-135m
 train: {set: everyday, examples: 64, seeds: 0}
 recipe: {method: lora, rank: 16, alpha: 32, layers: 8, lr: 1e-3, batch: 16, steps: 48}
-evaluate: {every: 4, items: 80, on: [everyday, coreference, negation, quantifiers, paraphrase, chat]}
+evaluate: {every: 4, items: 160, on: [everyday, coreference, negation, quantifiers, paraphrase, chat]}
 """
 
 #: Billions of parameters of the published study's models, all on one GPU each: 32 billion in bfloat16 take 64 GB.
@@ -322,7 +322,7 @@ def scheduling(folder: Path) -> None:
     from breadth.study import expand, read_study_file
 
     path = folder / "empty.yaml"
-    text = SINGLE.replace("every: 4, items: 80", "every: 1, items: 170").replace("steps: 48", "steps: 78")
+    text = SINGLE.replace("every: 4, items: 160", "every: 1, items: 170").replace("steps: 48", "steps: 78")
     path.write_text(text)
     file = read_study_file(str(path))
     plan, store = plan_study(file, folder / "empty"), StudyStore(folder / "empty")

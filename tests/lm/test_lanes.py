@@ -71,6 +71,7 @@ def test_what_is_attached_to_modules_keeps_a_model_in_one_lane(tiny):
         hook.remove()
         split.layers[0].forward = split.layers[0].forward  # as accelerate does
         assert lane_count(split) == 1
+        assert lane_count(SplitModel(tiny().model, copies=False)) == 1
 
 
 def test_packed_weights_are_shared_and_those_that_train_given_up(tiny):
@@ -89,7 +90,10 @@ def test_packed_weights_are_shared_and_those_that_train_given_up(tiny):
         assert frozen
         assert not any(weight.requires_grad for weight in split.packed.weights)
         map_in_lanes(split, compute, range(2), keep=False)
-        assert not split.packed.weights
+        assert len(split.packed.weights) == frozen
+        once = SplitModel(tiny().model)
+        map_in_lanes(once, compute, range(2), keep=False)
+        assert not once.packed.weights
 
 
 def test_a_failure_ends_the_call_and_gives_the_threads_back(tiny):

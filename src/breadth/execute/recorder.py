@@ -142,7 +142,7 @@ class Recorder:
                 return scores
             with as_found(language_model.model):
                 # A new one every time: weights that it packs or keeps would be those of an earlier step.
-                split = SplitModel(language_model.model)
+                split = SplitModel(language_model.model, copies=False)
                 testsets = self._encode(language_model)
                 if not split.agrees(testsets[0].prompts[0]):
                     raise InputError(

@@ -161,13 +161,14 @@ class PackedWeights:
         or without oneDNN, nothing changes. With ``keep=False`` no copy outlives the context, which suits single passes.
         """
         modules = [module for module in self.model.modules() if type(module) is nn.Linear and _is_suited(module.weight)]
-        size = sum(module.weight.nbytes for module in modules if module.weight not in self.weights)
+        new = [module.weight for module in modules if module.weight not in self.weights]
         with ExitStack() as stack:
-            if self.supported and size <= PACKED_SHARE * available_memory():
+            if self.supported and sum(weight.nbytes for weight in new) <= PACKED_SHARE * available_memory():
                 for module in modules:
                     stack.enter_context(replaced_forward(module, partial(self._multiply, module)))
-                    if module.weight.requires_grad or not keep:
-                        stack.callback(self.weights.pop, module.weight, None)
+                for weight in new:
+                    if weight.requires_grad or not keep:
+                        stack.callback(self.weights.pop, weight, None)
             yield
 
     def test(self, same: Callable[[], bool]) -> None:

@@ -106,14 +106,16 @@ def keep_frozen_states(model: SplitModel, testsets: Sequence[EncodedTestSet], pr
     keep_batches(model, [batch for testset in testsets for batch in testset.batches], progress)
 
 
-def keep_batches(model: SplitModel, batches: Sequence[Batch], progress: Progress | None = None) -> None:
-    """Compute the frozen layers' states of some batches, unless they have them."""
+def keep_batches(
+    model: SplitModel, batches: Sequence[Batch], progress: Progress | None = None, *, more: bool = False
+) -> None:
+    """Compute the frozen layers' states of some batches, unless they have them; with ``more``, others will follow."""
 
     def keep(model: SplitModel, batch: Batch) -> None:
         if batch.states is None:
             batch.states = model.frozen_states(batch)
 
-    map_in_lanes(model, keep, batches, keep=False, done=progress and (lambda batch: progress(len(batch.index))))
+    map_in_lanes(model, keep, batches, keep=more, done=progress and (lambda batch: progress(len(batch.index))))
 
 
 def evaluate(
@@ -138,13 +140,12 @@ def compute_outputs(
     model.model.eval()
     work = [(testset, testset.batches[k]) for testset, batches in parts if testset.requests for k in batches]
     rows = iter(map_in_lanes(model, _forward, work, done=_by_item(progress) if progress else None))
-    with model.packed.enabled():
-        return [
-            _texts(language_model, testset, batches, progress)
-            if testset.requests is None
-            else _joined([testset.batches[k] for k in batches], rows)
-            for testset, batches in parts
-        ]
+    return [
+        _texts(language_model, model, testset, batches, progress)
+        if testset.requests is None
+        else _joined([testset.batches[k] for k in batches], rows)
+        for testset, batches in parts
+    ]
 
 
 def score_outputs(testset: EncodedTestSet, outputs: Sequence[Outputs]) -> pl.DataFrame:
@@ -163,12 +164,17 @@ def score_outputs(testset: EncodedTestSet, outputs: Sequence[Outputs]) -> pl.Dat
 
 
 def _texts(
-    language_model: LanguageModel, testset: EncodedTestSet, batches: range, progress: Progress | None
+    language_model: LanguageModel,
+    model: SplitModel,
+    testset: EncodedTestSet,
+    batches: range,
+    progress: Progress | None,
 ) -> Outputs:
     # Neighbouring batches without the others are planned as the same batches again.
     index = sorted(i for k in batches for i in testset.written[k])
     prompts = [testset.prompts[i] for i in index]
-    return Outputs(index, testset.scorer.generate(language_model, prompts, progress) if prompts else [])
+    with model.packed.enabled():
+        return Outputs(index, testset.scorer.generate(language_model, prompts, progress) if prompts else [])
 
 
 def _forward(model: SplitModel, work: tuple[EncodedTestSet, Batch]) -> Floats:

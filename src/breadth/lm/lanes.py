@@ -37,6 +37,8 @@ def map_in_lanes(
 
     Packed weights of frozen modules are kept for the next call unless ``keep`` is false.
     """
+    if not batches:
+        return []
     results = []
     with ExitStack() as stack:
         models = [model]

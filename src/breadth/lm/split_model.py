@@ -114,10 +114,13 @@ class _Record(_StandIn):
 
 
 class SplitModel:
-    """A model with ``top`` layers above the split (None: not split) and its head apart."""
+    """A model with ``top`` layers above the split (None: not split) and its head apart.
 
-    def __init__(self, model: Any, top: int | None = None) -> None:
-        self.model = model
+    With ``copies=False`` only these very modules compute: those of somebody else may have anything attached.
+    """
+
+    def __init__(self, model: Any, top: int | None = None, *, copies: bool = True) -> None:
+        self.model, self._copies = model, copies
         self.base = base_model_of(model)
         self.head = head_of(model)
         config = causal_model_of(model).config.get_text_config(decoder=True)
@@ -142,9 +145,13 @@ class SplitModel:
     @property
     def is_copyable(self) -> bool:
         """Whether copies of the modules compute the same: on a CPU, and with nothing attached to single modules."""
-        return self.head.weight.device.type == "cpu" and not any(
-            "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks
-            for module in self.model.modules()
+        return (
+            self._copies
+            and self.head.weight.device.type == "cpu"
+            and not any(
+                "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks
+                for module in self.model.modules()
+            )
         )
 
     def twin(self) -> SplitModel:

@@ -1,5 +1,7 @@
 """What workers get, and where there is room for them."""
 
+import dataclasses
+
 import pytest
 
 from breadth.errors import InputError
@@ -44,6 +46,22 @@ def test_a_model_on_the_cpu_by_its_recipe_takes_no_gpu(study):
 def test_resources_change_no_run(study):
     plain, with_resources = (expand(read_study_file(study(LORA + more))) for more in ("", "resources: {{gpus: 1}}\n"))
     assert [run.name for run in plain] == [run.name for run in with_resources]
+
+
+def test_models_share_workers_where_that_takes_no_room(study, monkeypatch):
+    """A node of 8 processors and 32 GB holds 8 workers of up to 4 GB, and fewer larger ones."""
+    file, run = file_and_run(study)
+    memory = {"small": 2 * GB, "medium": 3 * GB, "large": 20 * GB}
+    monkeypatch.setattr(
+        "breadth.execute.cluster.resources.shape_of", lambda file, run, *_: Shape(1, 0, memory[run.model])
+    )
+    runs = [dataclasses.replace(run, model=name) for name in memory]
+    shapes = shapes_of(file, runs, [CPU])
+    assert [shape.memory for shape in shapes.values()] == [3 * GB, 3 * GB, 20 * GB]
+    assert shapes_of(file, runs[:1], [CPU]) == {"small": Shape(1, 0, 2 * GB)}
+    roomy = Node("r", 8, 0, 400 * GB)
+    assert {shape.memory for shape in shapes_of(file, runs, [roomy]).values()} == {20 * GB}
+    assert len(set(shapes_of(file, runs, [roomy, CPU]).values())) == 2
 
 
 def test_refused_if_no_node_can_ever_hold_a_worker(study):

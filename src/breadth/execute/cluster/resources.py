@@ -98,7 +98,17 @@ def shapes_of(
         if run.model not in shapes:
             shapes[run.model] = shape_of(file, run, any(node.gpus for node in nodes), threads)
             _check(run.model, shapes[run.model], nodes)
-    return shapes
+    return {model: _shared(shape, shapes.values(), nodes) for model, shape in shapes.items()}
+
+
+def _shared(shape: Shape, others: Iterable[Shape], nodes: list[Node]) -> Shape:
+    """The same with the memory of the largest other shape of which every node holds as many.
+
+    One worker then serves several models: it loads the next instead of making room for another process.
+    """
+    alike = [other for other in others if (other.cpus, other.gpus) == (shape.cpus, shape.gpus)]
+    suited = [other for other in alike if all(other.fits(node) == shape.fits(node) for node in nodes)]
+    return max(suited, key=lambda other: other.memory)
 
 
 def shape_of(file: StudyFile, run: RunSpec, has_gpus: bool, threads: int | None = None) -> Shape:

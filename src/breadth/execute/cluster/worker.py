@@ -174,7 +174,7 @@ class Worker:
         if loaded.cache_trunk:
             batches = [testset.batches[k] for testset, cell in parts if testset.batches for k in _part(testset, cell)]
             new = [batch for batch in batches if batch.states is None]
-            keep_batches(loaded.model, new)
+            keep_batches(loaded.model, new, more=True)
             cold = sum(len(batch.index) for batch in new)
         kept = time.perf_counter()
         outputs = compute_outputs(
