@@ -20,7 +20,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-SETS, LAYERS = ("plain", "negation", "science", "chains"), ("all", 8)
+SETS = ("plain", "negation", "science", "chains")
 ANSWERS = (" Yes", " No")
 
 
@@ -151,14 +151,16 @@ def main() -> None:
         "--batches", type=int, nargs="+", default=[4, 8, 16, 32], help="batch sizes the harness may use"
     )
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--layers", choices=["all", "8"], nargs="+", default=["all", "8"], help="with adapters")
     parser.add_argument("--into", type=Path, required=True, help="an empty directory")
     chosen = parser.parse_args()
     from breadth.lm import fetch_model
 
     base, batch = fetch_model("smollm2-135m"), 0
-    for layers in LAYERS:
+    for layers in chosen.layers:
         place = chosen.into / f"layers-{layers}"
-        checkpoints = write_checkpoints(place / "lora", layers, chosen.checkpoints)
+        adapted = layers if layers == "all" else int(layers)
+        checkpoints = write_checkpoints(place / "lora", adapted, chosen.checkpoints)
         own = run_breadth(checkpoints, place / "study", chosen.items, chosen.threads)
         print(
             f"layers {layers}: breadth {own:.0f} s for {len(checkpoints)} checkpoints; load {os.getloadavg()[0]:.1f}",
