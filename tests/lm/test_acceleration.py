@@ -83,6 +83,21 @@ def test_frozen_weights_are_packed_once_and_trained_ones_every_time(monkeypatch)
     assert not once.weights
 
 
+def test_weights_that_are_no_longer_frozen_are_packed_again():
+    layer, hidden = torch.nn.Linear(16, 16).requires_grad_(False), torch.randn(64, 16)
+    packs = PackedWeights(layer)
+    with torch.no_grad(), packs.enabled():
+        layer(hidden)
+    assert packs.weights
+    layer.requires_grad_(True)
+    layer.weight.data.mul_(-2)
+    with torch.no_grad():
+        plain = layer(hidden)
+        with packs.enabled():
+            assert torch.allclose(layer(hidden), plain, atol=1e-5)
+    assert not packs.weights
+
+
 def test_too_little_memory_or_another_dtype(monkeypatch, counted):
     layer = torch.nn.Linear(16, 16)
     with torch.no_grad(), PackedWeights(layer.to(torch.bfloat16)).enabled():

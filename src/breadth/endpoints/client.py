@@ -46,7 +46,7 @@ PASSING, LASTING = (408, 425, 429), (501, 505)
 #: Statuses that mean: the server does not know such requests or such values.
 UNSUPPORTED = (400, 404, 405, 422, 501)
 
-#: A key of fewer characters (such as "EMPTY", for servers that require some key) is too short to be taken out of texts.
+#: Shorter keys (such as "EMPTY", for servers that need one) are not redacted: they would match ordinary words.
 SECRET = 8
 
 

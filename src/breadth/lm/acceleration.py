@@ -161,7 +161,10 @@ class PackedWeights:
         or without oneDNN, nothing changes. With ``keep=False`` no copy outlives the context, which suits single passes.
         """
         modules = [module for module in self.model.modules() if type(module) is nn.Linear and _is_suited(module.weight)]
-        new = [module.weight for module in modules if module.weight not in self.weights]
+        weights = [module.weight for module in modules]
+        new = [weight for weight in weights if weight.requires_grad or weight not in self.weights]
+        for weight in new:
+            self.weights.pop(weight, None)  # it was frozen when it was packed
         with ExitStack() as stack:
             if self.supported and sum(weight.nbytes for weight in new) <= PACKED_SHARE * available_memory():
                 for module in modules:

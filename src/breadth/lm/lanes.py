@@ -43,7 +43,7 @@ def map_in_lanes(
     with ExitStack() as stack:
         models = [model]
         if model.is_copyable:
-            models += [model.twin() for _ in range(min(lane_count(model), len(batches)) - 1)]
+            models += [model.twin() for _ in range(min(torch.get_num_threads(), len(batches)) - 1)]
             stack.enter_context(_one_thread_each())
         for each in models:
             stack.enter_context(each.packed.enabled(keep))
