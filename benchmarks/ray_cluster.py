@@ -66,9 +66,11 @@ class Timing(NamedTuple):
 
 #: The command times a few batches before a local run and not before one on a cluster; the function never does.
 CALL = """
-import sys, torch, breadth
+import sys, breadth
 study, into, on, workers, threads = sys.argv[1:]
-torch.set_num_threads(int(threads))
+if on == "local":
+    import torch
+    torch.set_num_threads(int(threads))
 breadth.run(study, into=into, on=on, workers=int(workers), threads=int(threads))
 """
 

@@ -1,6 +1,5 @@
-"""States and log of a run. A start is trained once per model and study, and every run begins with its weights."""
+"""Saving the training of a run. A start is trained once per model and study, and every run begins with its weights."""
 
-import json
 from types import SimpleNamespace
 
 import polars as pl
@@ -9,8 +8,8 @@ import torch
 
 from breadth.errors import InputError
 from breadth.execute import Events, run
-from breadth.execute.checkpointer import Checkpointer, States
-from breadth.records import LocalStore, RunStore, checksum
+from breadth.execute.checkpointer import Checkpointer
+from breadth.records import LocalStore, RunStore
 from breadth.study import expand, read_study_file, start_key
 
 from .conftest import LORA, START, parts
@@ -154,18 +153,6 @@ def test_too_few_examples_for_a_start(study, tmp_path):
         run(study(START, [("examples: 24", "examples: 99999999")]), into=tmp_path / "out")
 
 
-def test_a_torn_line_stays_alone(tmp_path):
-    store = RunStore(LocalStore(tmp_path), "r")
-    store.folder.mkdir(parents=True)
-    log = store.folder / "log.jsonl"
-    log.write_text('{"step": 0}\n{"st')
-    Checkpointer(store).log(step=2)
-    Checkpointer(store).log(step=4)
-    first, torn, *rest = log.read_text().splitlines()
-    assert (first, torn) == ('{"step": 0}', '{"st')
-    assert [json.loads(line)["step"] for line in rest] == [2, 4]
-
-
 def test_states_take_little_of_the_time(tmp_path):
     store = RunStore(LocalStore(tmp_path), "r")
     tuner = SimpleNamespace(step=0, state=lambda: {"step": torch.tensor(0)})
@@ -179,71 +166,3 @@ def test_states_take_little_of_the_time(tmp_path):
     checkpointer.cost = 0.0
     checkpointer.save(tuner)
     assert [path.name[:12] for path in store.folder.glob("state-*")] == ["state-000199"]
-
-
-TENSORS = {"step": torch.tensor(3), "weight/a.b": torch.arange(6.0).reshape(2, 3)}
-
-
-@pytest.fixture
-def states(tmp_path):
-    return States(LocalStore(tmp_path), "runs/r")
-
-
-def test_a_state_reads_back(states):
-    states.write(3, TENSORS)
-    assert list(states.saved()) == [3]
-    state = states.latest(3)
-    assert set(state) == set(TENSORS)
-    assert all(torch.equal(state[name], TENSORS[name]) for name in TENSORS)
-    assert states.latest(2) is None
-    states.clear()
-    assert states.saved() == {}
-
-
-def test_other_files_are_not_states(states):
-    assert states.saved() == {}
-    for name in ("state-000001.safetensors", "state-1.0123456789abcdef.safetensors.tmp", "step-000001.parquet"):
-        states.store.write(f"{states.key}/{name}", b"x")
-    assert states.saved() == {}
-
-
-@pytest.mark.parametrize("fault", ["torn", "flipped", "empty", "longer", "not tensors"])
-def test_a_damaged_state_is_set_aside(states, tmp_path, fault):
-    states.write(3, TENSORS)
-    path = tmp_path / "runs" / "r" / states.saved()[3]
-    content = bytearray(path.read_bytes())
-    if fault == "flipped":
-        content[-3] ^= 1
-    path.write_bytes({"torn": content[:-9], "empty": b"", "longer": content + b"\0"}.get(fault, content))
-    if fault == "not tensors":
-        path.unlink()
-        path = path.with_name(f"state-000003.{checksum(b'x')}.safetensors")
-        path.write_bytes(b"x")
-    assert states.latest(3) is None
-    assert not path.exists()
-    assert states.warnings[-1].startswith(f"{path}: is damaged; moved to {tmp_path / 'aside'}")
-    assert 3 not in states.saved()
-
-
-def test_older_states_go_once_the_new_one_is_there(states, monkeypatch):
-    states.write(1, TENSORS)
-    write, seen = LocalStore.write, []
-
-    def fails(self, key, content):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(LocalStore, "write", fails)
-    with pytest.raises(OSError, match="no space"):
-        states.write(2, TENSORS)
-    assert list(states.saved()) == [1]
-
-    def watched(self, key, content):
-        write(self, key, content)
-        seen.extend(states.saved())
-
-    monkeypatch.setattr(LocalStore, "write", watched)
-    states.write(2, TENSORS)
-    assert seen == [1, 2]
-    assert list(states.saved()) == [2]
-    states.write(2, TENSORS)
-    assert list(states.saved()) == [2]

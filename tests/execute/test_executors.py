@@ -19,7 +19,6 @@ from breadth.execute import (
     plan_study,
     run,
 )
-from breadth.execute.session import remaining_work
 from breadth.records import StudyStore
 from breadth.study import read_study_file
 
@@ -58,16 +57,6 @@ def test_a_unit_that_another_process_works_on(study, tmp_path):
     with own.store.lock(own.key, wait=True):
         result = execute_unit(plan.units[0], store, plan.study_data, Events())
     assert result == UnitResult(own.name, Status.ELSEWHERE)
-
-
-def test_remaining_work(study, tmp_path):
-    plan = plan_study(read_study_file(study()), tmp_path / "s")
-    planned, store = plan.units[0].run, StudyStore(tmp_path).run("r")
-    work = remaining_work(planned, plan.study_data, (4, 6), store, resumed=True)
-    assert (work.steps, work.steps_done, work.items, work.items_done, work.resumed) == (6, 0, 240, 144, True)
-    for step in (2, 6):
-        store.store.write(f"{store.key}/state-{step:06d}.0123456789abcdef.safetensors", b"")
-    assert remaining_work(planned, plan.study_data, (4, 6), store).steps_done == 2  # that of step 6 is too late
 
 
 def test_a_directory_of_breadth_0_1_is_refused(study, tmp_path):

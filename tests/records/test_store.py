@@ -1,3 +1,5 @@
+import json
+
 import polars as pl
 import pytest
 
@@ -84,3 +86,15 @@ def test_a_lock_is_held_by_one(store):
             assert not again
     with store.store.lock("runs/tiny-0", wait=False) as mine:
         assert mine
+
+
+def test_a_torn_line_stays_alone(tmp_path):
+    store = StudyStore(tmp_path).run("r")
+    store.folder.mkdir(parents=True)
+    log = store.folder / "log.jsonl"
+    log.write_text('{"step": 0}\n{"st')
+    store.log(step=2)
+    store.log(step=4)
+    first, torn, *rest = log.read_text().splitlines()
+    assert (first, torn) == ('{"step": 0}', '{"st')
+    assert [json.loads(line)["step"] for line in rest] == [2, 4]

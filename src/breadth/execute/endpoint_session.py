@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -104,12 +103,10 @@ class EndpointRunner:
         store.write_part(0, answers)
         events.checkpoint(run, 0, answers)
         seconds = time.perf_counter() - started
-        log = {
-            "step": 0, "seconds": seconds, "requests": self.connections.budget.spent - sent,
-            "retries": connection.client.retries, "prompt_tokens": journal.tokens.read,
-            "completion_tokens": journal.tokens.written, "time": time.time(),
-        }  # fmt: skip
-        store.store.append(f"{store.key}/log.jsonl", json.dumps(log).encode())
+        store.log(
+            step=0, seconds=seconds, requests=self.connections.budget.spent - sent, retries=connection.client.retries,
+            prompt_tokens=journal.tokens.read, completion_tokens=journal.tokens.written,
+        )  # fmt: skip
         journal.clear()
         events.ended(run)
 

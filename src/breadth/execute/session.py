@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from breadth.execute.checkpointer import Checkpointer, load_start
 from breadth.execute.data import START_SEED, StudyData, fewshot_prefix
 from breadth.execute.events import Events, Work
+from breadth.execute.states import remaining_work, run_states
 from breadth.lm import (
     EncodedTestSet,
     EncodedTrainSet,
@@ -79,7 +80,7 @@ class LocalRunner:
 
     def forget(self, store: RunStore) -> None:
         """Delete saved states."""
-        Checkpointer(store).states.clear()
+        run_states(store).clear()
 
 
 def finish_run(
@@ -106,10 +107,10 @@ def finish_run(
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)
         rate = answers.height / max(seconds, 1e-9)
-        checkpointer.log(step=step, loss=loss, train_seconds=trained - started, seconds=seconds, items_per_second=rate)
+        store.log(step=step, loss=loss, train_seconds=trained - started, seconds=seconds, items_per_second=rate)
         if trainer is not None and 0 < step < missing[-1]:
             checkpointer.save(trainer)
-    checkpointer.states.clear()
+    run_states(store).clear()
     events.ended(run)
 
 
@@ -165,17 +166,6 @@ def adapt(run: RunSpec, loaded: LanguageModel) -> tuple[LanguageModel, SplitMode
         unfreeze(loaded.model, recipe.layers)
     top = recipe.layers if run.is_trained and recipe.trunk != "off" and recipe.layers != "all" else None
     return loaded, SplitModel(loaded.model, top)
-
-
-def remaining_work(
-    run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool = False
-) -> Work:
-    """How much a run has to do: training resumes from the latest state and ends with the last missing checkpoint."""
-    items = sum(testset.frame.height for testset in study_data.testsets.values())
-    every, saved = len(run.checkpoints()), Checkpointer(store).states.saved()
-    begin = max((step for step in saved if step <= missing[0]), default=0)
-    last = missing[-1] if run.is_trained else 0
-    return Work(last, items * every, begin, items * (every - len(missing)), resumed)
 
 
 def trunk_fits(run: RunSpec, model: SplitModel, tokens: int) -> bool:

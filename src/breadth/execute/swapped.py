@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from breadth.execute.checkpointer import Checkpointer
 from breadth.execute.data import RunData
 from breadth.execute.events import Events
 from breadth.execute.session import ModelCache, trunk_fits
@@ -87,7 +86,7 @@ def evaluate_run(
     run: RunSpec, study_data: RunData, store: RunStore, missing: Sequence[int], cache: ModelCache, events: Events
 ) -> None:
     """Evaluate the ``missing`` checkpoints one after the other; each is written before the next is loaded."""
-    source, known, log = run.source, KnownWeights.read(store), Checkpointer(store).log
+    source, known = run.source, KnownWeights.read(store)
     assert source is not None
     known.check_unchanged(source.checkpoints)
     compared = all(each.is_local for each in source.checkpoints)  # fetching all revisions first could fill the disk
@@ -121,7 +120,7 @@ def evaluate_run(
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)
         rate = answers.height / max(seconds, 1e-9)
-        log(step=step, load_seconds=loaded - started, seconds=seconds, items_per_second=rate)
+        store.log(step=step, load_seconds=loaded - started, seconds=seconds, items_per_second=rate)
     events.ended(run)
 
 

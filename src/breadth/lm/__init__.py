@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from breadth.lm.checkpoints import step_of as step_of
     from breadth.lm.checkpoints import weight_paths as weight_paths
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
-    from breadth.lm.evaluation import Outputs as Outputs
     from breadth.lm.evaluation import compute_outputs as compute_outputs
     from breadth.lm.evaluation import encode_testset as encode_testset
     from breadth.lm.evaluation import evaluate as evaluate
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from breadth.lm.prompts import few_shot_text as few_shot_text
     from breadth.lm.prompts import prompt_texts as prompt_texts
     from breadth.lm.scores import SCORES as SCORES
+    from breadth.lm.scores import Outputs as Outputs
     from breadth.lm.scores import choice_scores as choice_scores
     from breadth.lm.scores import cut_at_stop as cut_at_stop
     from breadth.lm.scores import pattern_scores as pattern_scores
@@ -84,7 +84,7 @@ _MODULES = {
         *("is_settled", "pattern_of", "readable", "step_of", "weight_paths"),
     ),
     "evaluation": (
-        *("EncodedTestSet", "Outputs", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
+        *("EncodedTestSet", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
         *("keep_frozen_states", "score_outputs"),
     ),
     "extra": ("require_lm",),
@@ -95,7 +95,7 @@ _MODULES = {
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
     "placement": ("available_memory",),
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),
-    "scores": ("SCORES", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
+    "scores": ("SCORES", "Outputs", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),
     "split_model": ("Batch", "SplitModel"),
     "swapping": ("LoraAdapters", "SwappableModel", "WholeWeights", "changed_top"),

@@ -18,17 +18,9 @@ from breadth.lm.lanes import map_in_lanes
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
-from breadth.lm.scores import SCORES, Floats
+from breadth.lm.scores import SCORES, Floats, Outputs
 from breadth.lm.scoring import Progress, Requests, Scorer, scorer_of
 from breadth.lm.split_model import Batch, SplitModel, make_batch, plan_batches, tokens_per_batch
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a model computed for some sequences of a test set, or the texts that it wrote for some items."""
-
-    index: list[int]
-    values: Any
 
 
 @dataclass

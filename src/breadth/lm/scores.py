@@ -9,7 +9,9 @@ import logging
 import re
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,14 @@ NUMBER = r"(?:(?<![\d.])[-+])?\$?\d[\d,]*(?:\.\d+)?"
 
 #: Maximum seconds to parse or compare one formula.
 MATH_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a model computed for some sequences of a test set, or the texts that it wrote for some items."""
+
+    index: list[int]
+    values: Any
 
 
 def pattern_scores(task: Pattern, items: pl.DataFrame, scores: Floats) -> pl.DataFrame:

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
+import time
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import polars as pl
 
@@ -97,6 +100,10 @@ class RunStore:
         content = self.store.read(f"{self.key}/{name}") if match else None
         sound = content is not None and match and hashlib.sha256(content).hexdigest().startswith(match[2])
         return content if sound else None
+
+    def log(self, **values: Any) -> None:
+        """Add a line of JSON with the time to the run's log, which is not part of the results."""
+        self.store.append(f"{self.key}/log.jsonl", json.dumps({**values, "time": time.time()}).encode())
 
     def repair(self) -> None:
         """Set damaged files aside and delete unfinished ones. Only for the holder of the run's lock."""

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -23,6 +25,12 @@ train: {{set: plain, examples: 8, seeds: [0, 1]}}
 recipe: {{method: few-shot, num_fewshot: 2}}
 evaluate: {{on: [negation, plain], items: 24}}
 """
+
+
+def test_the_driver_needs_no_torch():
+    code = "import sys, breadth.execute.cluster.driver, breadth.execute.cluster.pool; print('torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
 
 
 @pytest.fixture(scope="module")

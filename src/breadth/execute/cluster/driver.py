@@ -21,7 +21,7 @@ from breadth.execute.data import StudyData
 from breadth.execute.events import ClusterStatus, Events
 from breadth.execute.executors import Status, UnitResult
 from breadth.execute.plan import Plan, Unit
-from breadth.execute.session import remaining_work
+from breadth.execute.states import remaining_work
 from breadth.records import StudyStore
 from breadth.study import start_key
 
@@ -147,7 +147,7 @@ class Driver:
         for step, pieces in run.pieces.items():
             self.schedule.evaluated_before(name, step, pieces)
         if unit.run.start and start_key(unit.run) not in self.starts:
-            weights = run.start.latest_bytes(unit.run.start_steps())
+            weights = run.start.latest(unit.run.start_steps())
             if weights is not None:
                 self.starts[start_key(unit.run)] = weights[1]
                 self.schedule.start_ready(start_key(unit.run))
@@ -210,7 +210,7 @@ class Driver:
                 self.events.note(note)
         if task.kind is Kind.START:
             weights = self.pool.read(completion.objects[0])
-            run.start.write_bytes(run.unit.run.start_steps(), weights)
+            run.start.write(run.unit.run.start_steps(), weights)
             self.starts[start_key(run.unit.run)] = weights
         elif task.kind is Kind.TRAIN:
             for step, loss in report.losses:
@@ -245,7 +245,7 @@ class Driver:
         if state is None:
             return
         try:
-            run.saved.write_bytes(state[0], self.pool.read(state[1]))
+            run.saved.write(state[0], self.pool.read(state[1]))
         except ObjectLostError:
             run.forget_state(state[1])
 

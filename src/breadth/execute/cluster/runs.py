@@ -11,13 +11,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from breadth.execute.checkpointer import Checkpointer, States, start_states
 from breadth.execute.cluster.shipping import Pieces, unpack_pieces
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.events import Events
 from breadth.execute.executors import copy_step0, report_warnings
 from breadth.execute.plan import Unit, missing_checkpoints
+from breadth.execute.states import States, run_states, start_states
 from breadth.records import RunStore, StudyStore, checksum
 from breadth.study import StudyFile
 
@@ -52,7 +52,7 @@ class ClusterRun:
     @property
     def saved(self) -> States:
         """States on the driver's disk."""
-        return States(self.own.store, self.own.key, self.own.warnings)
+        return run_states(self.own)
 
     @property
     def start(self) -> States:
@@ -66,7 +66,7 @@ class ClusterRun:
     def state(self, step: int) -> Any:
         """The newest state up to a step: an object of the cluster, or bytes from the disk; None if there is none."""
         objects = [known for known in self.states if known <= step]
-        disk = self.saved.latest_bytes(step)
+        disk = self.saved.latest(step)
         if objects and (disk is None or max(objects) > disk[0]):
             return self.states[max(objects)]
         return None if disk is None else disk[1]
@@ -106,7 +106,7 @@ class ClusterRun:
         """Write a checkpoint, then delete what it was assembled from."""
         self.own.write_part(step, answers)
         seconds = self.seconds.pop(step, 0.0)
-        Checkpointer(self.own).log(
+        self.own.log(
             step=step, loss=self.losses.pop(step, None), train_seconds=self.training.pop(step, 0.0), seconds=seconds,
             items_per_second=answers.height / max(seconds, 1e-9),
         )  # fmt: skip

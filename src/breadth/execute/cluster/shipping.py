@@ -22,8 +22,7 @@ from safetensors.numpy import load, save
 from breadth.datasets import Loaded
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.data import StudyData
-from breadth.lm import BUILT_IN, fault_of, locate
-from breadth.lm.evaluation import Outputs
+from breadth.lm import BUILT_IN, Outputs, fault_of, locate
 from breadth.lm.models import cache_root
 from breadth.study import RunSpec
 
