@@ -9,6 +9,9 @@ AXE := .venv/axe/node_modules/axe-core/axe.min.js
 
 AUDIT := .venv-audit/.ready
 
+# Where Python may not keep what it compiled, every command compiles torch and transformers anew, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup browser demo test coverage fuzz audit lint docs bench figures clean
 
 setup: $(READY)
@@ -16,6 +19,7 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 $(CURDIR)/.venv/lib $(CURDIR)/src || true  # some are templates; pip would use one core
 	touch $@
 
 demo: $(READY)
