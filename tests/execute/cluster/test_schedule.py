@@ -257,6 +257,22 @@ def test_cells_whose_frozen_layers_are_known_come_first():
         assert set(again.cells) <= set(task.cells) or again.step == 0
 
 
+@pytest.mark.parametrize(("step", "stays"), [(1.0, True), (100.0, False)])
+def test_a_worker_waits_for_weights_only_if_that_is_cheaper_than_to_leave(step, stays):
+    every = chains(groups=2, runs=1, checkpoints=9)
+    schedule = Schedule(every, rates={"g0": Rates(load=5.0, trunk=0.1, answer=0.1, step=step)})
+    for worker in ("trainer", "evaluator"):
+        schedule.add_worker(worker, "s0")
+        schedule.workers[worker].group = "g0"
+    schedule.opened("r00", every[0].steps[1:])
+    assert schedule.next_task("trainer").kind is Kind.TRAIN
+    task = schedule.next_task("evaluator")
+    assert task is None if stays else (task.kind, task.run) == (Kind.OPEN, "r10")
+    schedule.done("trainer", Measured(train=2 * step, steps=2))
+    task = schedule.next_task("evaluator")
+    assert (task.kind, task.step) == (Kind.EVALUATE, 2)
+
+
 def test_cells_cover_their_test_sets():
     cells = cut({"large": 30_000, "small": 3, "middle": 700})
     assert sum(cell.items for cell in cells) == pytest.approx(30_703)

@@ -1,10 +1,11 @@
 """How the next task of a worker is chosen. This reads the state of the schedule, and ``schedule`` changes it.
 
-Three rules keep workers busy without piling up weights:
+Four rules keep workers busy without piling up weights:
 
 - A trainer trains on only as long as the other workers would run out of evaluation meanwhile (``_may_train``).
 - The closer a worker is to the end of what waits, the smaller the unit it gets (guided self-scheduling).
 - A worker prefers cells whose frozen layers it has computed before, and computes others only if that pays.
+- A worker leaves a model that others still train only if waiting for weights would cost more (``_stays``).
 """
 
 from __future__ import annotations
@@ -43,13 +44,17 @@ class Choosing:
         state = self.workers[worker]
         shape = [run for run in self.open.values() if run.chain.shape == state.shape]
         own = [run for run in shape if run.chain.group == state.group]
-        return (
+        task = (
             self._score(shape, state)
             or self._train(worker, state, (run for run in own if run.trainer == worker))
             or self._evaluate(state, own)
             or self._train(worker, state, (run for run in own if run.trainer is None))
             or self._open_run(state, state.group)
-            or self._train(worker, state, (run for run in shape if run.trainer is None))
+        )
+        if task is not None or any(self._stays(state, run) for run in own):
+            return task
+        return (
+            self._train(worker, state, (run for run in shape if run.trainer is None))
             or self._evaluate(state, [run for run in shape if run.chain.group not in self._loaded()])
             or self._open_run(state, None)
             or self._evaluate(state, [run for run in shape if run.chain.group != state.group])
@@ -57,6 +62,21 @@ class Choosing:
 
     def _loaded(self) -> set[str | None]:
         return {worker.group for worker in self.workers.values()}
+
+    def _stays(self, state: WorkerState, run: OpenChain) -> bool:
+        """Whether to wait for weights that are being trained, rather than load another model.
+
+        Who leaves loads a model, and others compute its frozen states again. Who stays is idle as long as training a
+        segment takes longer than evaluating one, shared out among all who have the model.
+        """
+        rates, target = self.rates[run.chain.group], run.target()
+        if not run.training or target is None or rates.step is None or rates.answer is None:
+            return False
+        having = sum(worker.group == run.chain.group for worker in self.workers.values())
+        segment = (target - run.position) * rates.step
+        idle = max(0.0, segment - (segment + run.chain.items * rates.answer) / having)
+        lost = (rates.load or 0.0) + (rates.trunk or 0.0) * sum(cell.items for cell in state.warm)
+        return idle * self._left[run.chain.group] <= lost
 
     def _score(self, runs: list[OpenChain], state: WorkerState) -> Task | None:
         loaded = self._loaded()
