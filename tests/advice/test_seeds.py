@@ -40,7 +40,7 @@ def test_spread_between_runs_without_checkpoints():
     assert result.noise["run_sd"].to_list() == pytest.approx([1 / np.sqrt(3), 1, 1, 1], rel=0.2)
     assert result.noise["checkpoint_sd"].null_count() == 4
     assert str(result.verdict()).startswith("Yes: 60 runs per model show a difference of 1 point in")
-    assert "that needs answers, item by item" in result.details()
+    assert "that takes answers to single items" in result.details()
     assert len(result.figure().to_dict()["datasets"]["noise"]) == 4
 
 

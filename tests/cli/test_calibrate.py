@@ -49,7 +49,7 @@ def test_a_directory_of_matrices_and_the_headline(breadth, tmp_path):
     text = " ".join(both.stdout.split())
     assert "No: the answers do not measure one ability here" in text
     assert "Chance is 50%: " in text
-    assert "wrong key" not in text + both.stderr
+    assert "wrong label" not in text + both.stderr
     assert pl.read_csv(tmp_path / "c.csv")["item"][0] == "hans / q0"
     one = breadth("calibrate", tmp_path / "sets", "--testset", "snli")
     assert "80 subjects x 30 items" in " ".join(one.stdout.split())

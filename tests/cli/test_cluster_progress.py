@@ -49,4 +49,4 @@ def test_lines_without_a_terminal(plan, capsys):
     assert "step 4: plain 0.50" in " ".join(said.split())
     assert said.count("4 workers, 3 busy") == 1  # not more often than every half minute
     bars = {task.description.strip(): (task.completed, task.total) for task in events.bars.tasks}
-    assert bars == {"steps": (1, 4), "responses": (10, 20)}
+    assert bars == {"steps": (1, 4), "answers": (10, 20)}

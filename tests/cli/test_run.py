@@ -176,7 +176,7 @@ def test_dry_runs_write_nothing(breadth, done, tiny, tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text(STUDY.format(model=tiny))
     out = breadth("run", path, "--into", tmp_path / "new", "--dry-run")
-    assert "120 responses and 8 training" in " ".join(out.stdout.split())  # the second run takes step 0 from the first
+    assert "120 answers and 8 training" in " ".join(out.stdout.split())  # the second run takes step 0 from the first
     assert "It should take about" in out.stdout
     assert "breadth view" not in out.stdout
     assert [entry.name for entry in tmp_path.iterdir()] == ["study.yaml"]
@@ -253,7 +253,7 @@ def test_bars_on_a_screen(tiny, tmp_path):
     os.close(ours)
     assert process.wait() == 0, shown.decode()
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert re.search(r"responses +━+ *72/72", text)
+    assert re.search(r"answers +━+ *72/72", text)
     assert re.search(r"steps +━+ *4/4 +loss \d", text)
     assert "run 2 of 2" in text
     assert "Traceback" not in text

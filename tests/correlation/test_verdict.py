@@ -60,7 +60,7 @@ def test_what_is_needed_is_enough():
     """The number of rows that is asked for shows a correlation of 0.3 in about 80 of 100 tables."""
     needed = sensitivity(breadth.correlate(table(30), control="m", adjust="linear")).needed
     rows = int(needed.split("about ")[1].split()[0])
-    assert needed == f"To see a correlation of .30 takes about {rows} rows (now 30)."
+    assert needed == f"Seeing a correlation of .30 takes about {rows} rows (now 30)."
     # Partial correlation of 0.3 over so many rows, with one row spent on the control.
     power = 1 - stats.norm.cdf(1.96 - np.arctanh(0.3) * np.sqrt(rows - 4))
     assert 0.75 < power < 0.93
@@ -69,7 +69,7 @@ def test_what_is_needed_is_enough():
 def test_groups_that_are_needed_are_enough():
     result = breadth.correlate(table(20, groups=4, shared=0.1), control="m", by="run", adjust="linear")
     needed = sensitivity(result).needed
-    assert needed.startswith("To see a correlation of .30 takes about ")
+    assert needed.startswith("Seeing a correlation of .30 takes about ")
     groups = int(needed.split("about ")[1].split()[0])
     more = breadth.correlate(table(20, groups=groups, seed=1), control="m", by="run", adjust="linear")
     assert sensitivity(more).smallest == pytest.approx(0.3, abs=0.08)

@@ -41,7 +41,7 @@ def test_broken_items_are_noted(truth):
         flags = [ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG, ItemFlag.NO_ANSWERS, ItemFlag.WRONG_KEY]
         assert found.items["flag"][:4].to_list() == flags
         assert found.items["note"][0] == "every answer is right: the difficulty comes from the prior"
-        assert "key may be wrong" in found.items["note"][3]
+        assert "label may be wrong" in found.items["note"][3]
         assert found.items["flag"].is_null().equals(found.items["note"].is_null().alias("flag"))
         assert found.items["difficulty"][2] is None
         assert found.items["difficulty"].drop_nulls().is_finite().all()
@@ -55,7 +55,7 @@ def test_broken_items_are_noted(truth):
         assert found.subjects["flag"][7] == SubjectFlag.NO_ANSWERS
         assert found.subjects["ability"][7] is None
         assert "q03" in " ".join(found.warnings)
-        assert "1 may have a wrong key" in found.summary()
+        assert "1 may have a wrong label" in found.summary()
 
 
 def test_noise_is_not_called_a_wrong_key():
@@ -113,7 +113,7 @@ def test_a_preference_for_a_label_is_not_an_ability(tmp_path):
     assert "items labelled Yes have a negative one" in text
     assert "rank correlation with the score is" in text
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
-    assert not any("wrong key" in line for line in found.warnings)
+    assert not any("wrong label" in line for line in found.warnings)
     backwards = found.items.filter(pl.col("discrimination") < 0)
     assert backwards["difficulty"].null_count() == backwards["level"].null_count() == backwards.height
     assert "the slope is below 0, so the item has no difficulty" in backwards["note"].to_list()

@@ -57,7 +57,7 @@ def test_items_that_are_needed_follow_spearman_and_brown():
 def test_doubted_and_extreme_items_are_counted():
     flags = [ItemFlag.WRONG_KEY, ItemFlag.ALL_RIGHT, ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]
     assert verdict(ITEMS.with_columns(flag=pl.Series(flags))).findings == (
-        "1 item may have a wrong key: a. Of 4 items, 2 were answered right by all and 1 was answered wrong by all: "
+        "1 item may have a wrong label: a. Of 4 items, 2 were answered right by all and 1 was answered wrong by all: "
         "they do not tell these subjects apart."
     )
     assert verdict(ITEMS.drop("flag")).findings == ""
@@ -73,7 +73,7 @@ def test_a_calibration_answers_first(tmp_path):
     result = breadth.calibrate(truth.matrix, model="2pl")
     lines = result.verdict().lines()
     assert lines[0] == "Yes: one ability describes these answers; abilities are measured with reliability 0.91."
-    assert lines[1] == "1 item may have a wrong key: 7."
+    assert lines[1] == "1 item may have a wrong label: 7."
     assert result.summary().startswith("\n".join(lines))
     result.save(tmp_path / "c.parquet")
     assert breadth.Calibration.load(tmp_path / "c.parquet").verdict().answer is Answer.YES
@@ -81,7 +81,7 @@ def test_a_calibration_answers_first(tmp_path):
 
 @pytest.mark.parametrize("model", ["1pl", "2pl"])
 def test_doubted_keys_survive_the_false_discovery_rate(model):
-    """Of 600 items without any slope, one in twenty runs clearly against the scale by chance; no key is doubted."""
+    """Of 600 items without any slope, one in twenty runs clearly against the scale by chance; no label is doubted."""
     generator = np.random.default_rng(2)
     logit = 1.5 * (generator.standard_normal((150, 1)) - generator.standard_normal(700))
     logit[:, 100:] = 0.0

@@ -30,7 +30,11 @@ def test_findings_follow_the_checks(result):
         (0.21, None, "21% of the answers are right: the items are hard for these subjects"),
         (0.5, None, "50% of the answers are right: the items suit these subjects"),
         (0.8, None, "80% of the answers are right: the items are easy for these subjects"),
-        (0.55, 0.5, "55% of the answers are right: the items are hard for these subjects"),
+        (
+            0.55,
+            0.5,
+            "55% of the answers are right (10% after correction for chance): the items are hard for these subjects",
+        ),
     ],
 )
 def test_how_hard_the_items_are_follows_from_the_share_right(result, right, chance, says):
@@ -136,7 +140,7 @@ def test_labels_need_items():
     ("flags", "says"),
     [
         ([], "No item looks broken."),
-        ([ItemFlag.WRONG_KEY], "Of 40 items, 1 may have a wrong key (column flag)."),
+        ([ItemFlag.WRONG_KEY], "Of 40 items, 1 may have a wrong label (column flag)."),
         ([ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG, ItemFlag.MISFIT], "1 are noisier than the model expects, 2 were"),
     ],
 )

@@ -38,7 +38,7 @@ def test_totals(study):
     )
     assert (
         sized.text
-        == "1 run with 1 checkpoint in all, each evaluated on 2 test sets: 80 items per checkpoint, 80 responses."
+        == "1 run with 1 checkpoint in all, each evaluated on 2 test sets: 80 items per checkpoint, 80 answers."
     )
 
 

@@ -28,7 +28,7 @@ def test_a_study_that_comes_with_breadth():
     assert about["recipe"] == "lora, dropout 0.1, lr 1e-05, warmup 0.1, batch 32, steps 640, dtype bfloat16"
     assert about["runs"] == "48 (8 models x 2 training sets x 3 sizes)"
     assert about["checkpoints"] == "1,968; runs of 640 steps, evaluated every 16 steps"
-    assert about["responses"] == "112,856,928"
+    assert about["answers"] == "112,856,928"
     assert shown.text == read_study_file("generalisation").text
 
 
@@ -37,7 +37,7 @@ def test_levels_and_strategies():
     assert "10 levels of difficulty; strategies easy, hard, middle, full; difficulty by calibration" in about["train"]
     assert about["runs"] == "294 (7 models x 3 seeds x 14 levels and strategies)"
     assert about["items"] == "known when the data is read"
-    assert "responses" not in about
+    assert "answers" not in about
 
 
 def test_a_file(tmp_path):

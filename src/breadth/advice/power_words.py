@@ -14,6 +14,8 @@ from breadth.results import Answer, Verdict
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count
 
+WRONG_SIGN = "With a true difference of that size, the measured one has the wrong sign in {:.1%} of cases."
+
 
 def rounded(items: float) -> str:
     """A number of items with two digits."""
@@ -31,7 +33,7 @@ def power_verdict(result: PowerAdvice) -> Verdict:
     said = said_points(result.difference)
     have = count(result.n_items, "item") + (f" and {result.n_runs} runs per model" if result.n_runs > 1 else "")
     chance = f"{have} show a difference of {said} with a probability of {result.power:.0%}"
-    wrong = f"If there is one, its sign comes out wrong with a probability of {result.wrong_sign:.1%}."
+    wrong = WRONG_SIGN.format(result.wrong_sign)
     first = result.plan.drop_nulls("items_paired").head(1)
     if result.power >= 0.8:
         return Verdict(Answer.YES, f"{chance}.", wrong)
@@ -91,7 +93,7 @@ def seeds_verdict(result: SeedAdvice) -> Verdict:
     chance = (
         f"{result.n_runs} runs per model show a difference of {said} in the mean of all test sets with a probability"
     )
-    wrong = f"If there is one, its sign comes out wrong with a probability of {result.wrong_sign:.1%}."
+    wrong = WRONG_SIGN.format(result.wrong_sign)
     if result.power >= PLANNED:
         return Verdict(Answer.YES, f"{chance} of {result.power:.0%}.", wrong)
     needed = "No number of seeds up to 1,000 is enough."
@@ -113,8 +115,8 @@ def seeds_details(result: SeedAdvice) -> str:
         parts.append(f"Neighbouring checkpoints differ by {noise['checkpoint_sd']:.2f} points (sd).")
     if result.n_models == 1:
         parts.append("All runs are taken as repeats of one model, since no column tells models apart.")
-    parts.append("Power is 80% at 5% two-sided, for new runs on the same items. How many items it takes, scores cannot "
-                 "tell: that needs answers, item by item.")  # fmt: skip
+    parts.append("Power is 80% at 5% two-sided, for new runs on the same items. Scores do not show how many items are "
+                 "needed; that takes answers to single items.")  # fmt: skip
     return " ".join(parts)
 
 

@@ -38,14 +38,14 @@ def power_command(
     difference: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Difference to see: 0.02 for 2 points.")
     ] = None,
-    seeds: Annotated[bool, typer.Option("--seeds", help="Insist on the spread between seeds.")] = False,
+    seeds: Annotated[bool, typer.Option("--seeds", help="Fail if no model has several runs.")] = False,
     cluster: Cluster = None,
     out: Out = None,
     figure: FigureFile = None,
 ) -> None:
-    """How many items, seeds and checkpoints does it take to see a difference with 80 % power?
+    """How many items, seeds and checkpoints does it take to see a difference with 80% power?
 
-    A table of scores tells seeds and checkpoints; items take answers, item by item.
+    From a table of scores it plans seeds and checkpoints; planning items takes answers to single items.
 
     Example: `breadth advise power my-study --difference 0.02 --seeds --cluster passage`
     """
@@ -97,7 +97,7 @@ def score_command(
     out: Out = None,
     figure: FigureFile = None,
 ) -> None:
-    """Estimate full scores from answers to a short form, with 95 % intervals.
+    """Estimate full scores from answers to a short form, with 95% intervals.
 
     Example: `breadth advise score short.npz new-answers.csv --out scores.csv`
     """

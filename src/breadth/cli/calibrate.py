@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def calibrate_command(
     answers: AnswersArgument,
-    model: Annotated[str | None, typer.Option(help="Rasch, with slopes, or with guessing.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Rasch; with slopes; also with guessing; also with a ceiling.")
+    ] = None,
     priors: Annotated[
         str | None, typer.Option(metavar="default|none|FILE", help="Weak priors, pure ML, or JSON.")
     ] = None,

@@ -52,7 +52,7 @@ class ClusterEvents(ShownEvents):
         )
         steps = sum(unit.steps_left for unit in plan.units)
         self.training = self.bars.add_task("steps    ", total=steps or None, visible=steps > 0)
-        self.evaluation = self.bars.add_task("responses", total=plan.answers_left)
+        self.evaluation = self.bars.add_task("answers", total=plan.answers_left)
         self.line, self.scores = Text("starting workers"), Text("")
         self.stack = contextlib.ExitStack()
 

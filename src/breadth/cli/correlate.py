@@ -49,7 +49,7 @@ def correlate_command(
     """Do results on one test set carry over to another, after controlling for in-domain performance?
 
     TABLE is CSV, TSV, Parquet, JSON, Markdown or NPZ: wide (a column per test set), long (columns testset, score), or
-    single answers (columns testset, item, correct). Columns are recognised by the names that tools of the field use;
+    single answers (columns testset, item, correct). Columns are recognised by the names that tools in the field use;
     what was recognised is printed first, and options correct it. Or the directory of a study: every run is then
     analysed over its checkpoints, with its own training set as the control.
 

@@ -76,9 +76,9 @@ def _simulate(into: Path, seed: int) -> None:
         shutil.rmtree(study)  # it was simulated, and is simulated again
     simulate_study(study, runs=12, train_levels=3, items=100, seed=seed)
     _introduce(
-        "Two simulated models are fine-tuned on easy, middling or hard items and evaluated on eight test sets at 41 "
-        "checkpoints. What carries over is known, because it was put in; the last section of the report says which "
-        "findings are true.",
+        "Two simulated models are fine-tuned on easy, medium or hard items and evaluated on eight test sets at 41 "
+        'checkpoints. The true effects are known; the section "Which findings are true?" checks the report against '
+        "them.",
         f"breadth report {study} --out {into / 'report.html'}",
     )
     report_command(study, into / "report.html")
@@ -88,7 +88,7 @@ def _simulate(into: Path, seed: int) -> None:
     matrix = into / "answers.npz"
     atomic_write(matrix, lambda path: np.savez_compressed(path, R=answers.matrix, **names))  # type: ignore[arg-type]
     scores = write_table(simulate_scores(runs=6, seed=seed), into / "scores.csv")
-    print_text("\nTwo files to try other commands on, with their truth in the quickstart:\n")
+    print_text("\nTwo files for trying other commands (the quickstart says what is true in them):\n")
     print_written(scores, matrix)
     _introduce("", f"breadth correlate {scores}", f"breadth calibrate {matrix} --model 2pl")
 

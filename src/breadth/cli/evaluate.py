@@ -25,7 +25,8 @@ def evaluate_command(
         str | None, typer.Option(metavar="NAME", help="Name of the model. Default: that of the directory.")
     ] = None,
     trained_on: Annotated[
-        str | None, typer.Option("--trained-on", metavar="SET", help="Test set it was trained on: the control.")
+        str | None,
+        typer.Option("--trained-on", metavar="SET", help="In-domain test set (held-out training data): the control."),
     ] = None,
     items: Annotated[int | None, typer.Option(metavar="N", min=2, help="Items per test set. Default: all.")] = None,
     data: Annotated[
@@ -33,13 +34,13 @@ def evaluate_command(
     ] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of threads.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with checkpoints that are written from now on.")
+        bool, typer.Option("--follow", help="Keep evaluating new checkpoints as they are written.")
     ] = False,
     until: Annotated[
         int | None, typer.Option(metavar="STEP", min=0, help="Stop following after the checkpoint of this step.")
     ] = None,
     patience: Annotated[
-        float | None, typer.Option(metavar="MIN", min=0, help="Stop following after minutes without a new one.")
+        float | None, typer.Option(metavar="MIN", min=0, help="Stop after this many minutes without a new checkpoint.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
 ) -> None:
@@ -51,7 +52,7 @@ def evaluate_command(
 
     Examples:
 
-    * `breadth evaluate runs/my-model/checkpoint-* --on mnli,hans,anli-r1 --into my-study --trained-on mnli`
+    * `breadth evaluate runs/my-model/checkpoint-* --on mnli,hans,anli --into my-study --trained-on mnli`
 
     * `breadth evaluate runs/lora --on mnli,hans --into my-study --base smollm2-135m --items 500`
 

@@ -121,7 +121,7 @@ def init_command(
 ) -> None:
     """Write a study file to start from, in which every key has a comment. It can be run as it is.
 
-    Keys that the study does not set are there with their defaults, behind a #. A file that exists is not overwritten.
+    Keys that the study does not set are commented out, with their defaults. A file that exists is not overwritten.
 
     Examples:
 

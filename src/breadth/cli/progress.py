@@ -77,7 +77,7 @@ class TerminalEvents(ShownEvents):
             TextColumn("{task.description}"), BarColumn(bar_width=28), MofNCompleteColumn(), more, console=errors
         )
         self.training = self.bars.add_task("steps    ", total=None, more="")
-        self.evaluation = self.bars.add_task("responses", total=None, more="")
+        self.evaluation = self.bars.add_task("answers", total=None, more="")
         self.title, self.scores = Text(""), Text("")
 
     def __enter__(self) -> TerminalEvents:

@@ -59,7 +59,7 @@ def report_command(
 
 
 def scores_command(answers: AnswersArgument, out: Out = None, excel_safe: ExcelSafe = False) -> None:
-    """Tell what a model can tell apart from which answer it leans to: accuracy, sensitivity and bias.
+    """Separate sensitivity (what a model can tell apart) from bias (which answer it favours).
 
     ANSWERS is the directory of a study, or a long table with columns testset, item, correct, label and margin (the
     log-odds of the right answer). The table shows last checkpoints; --out writes all of them.

@@ -37,7 +37,7 @@ def run_command(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and its cost; run nothing.")] = False,
 ) -> None:
-    """Run a study: train every model, evaluate it on every test set throughout training, and keep every response.
+    """Run a study: train every model, evaluate it on every test set throughout training, and keep every answer.
 
     STUDY is a study file, or the name of one that comes with breadth (`breadth ls studies`). You can stop it at any
     time: the same command resumes where it stopped. If a run fails, the others still run, and the exit code is 1.
@@ -163,10 +163,10 @@ def print_plan(plan: Plan) -> None:
     unknown = [name for name, size in plan.sizes.items() if size is None]
     items = f"{plan.items:,} items" if plan.items else ""
     items += f"{' plus ' if items else ''}those of {', '.join(unknown)}, which are not counted" if unknown else ""
-    responses = f"{plan.answers_left:,} responses and " if plan.items else ""
+    answers = f"{plan.answers_left:,} answers and " if plan.items else ""
     print_text(
         f"Runs: {len(runs):,}. Checkpoints: {points:,}, {done:,} of them done. Test sets: {len(plan.sizes)} with "
-        f"{items}. To do: {responses}{plan.steps_left:,} training steps."
+        f"{items}. To do: {answers}{plan.steps_left:,} training steps."
     )
     print_notes(*plan.notes)
 

@@ -44,10 +44,10 @@ def comparison_verdict(result: Comparison) -> Verdict:
     """Is the second model better than the first?
 
     A difference is a finding if q < 0.05 over all cells. For two models: It depends, where one is ahead on some cells
-    and the other on others. Yes and No: the second is better, or worse, on all items. No, where it is neither and a
-    difference of 5 points would have been seen with a probability of 80 %, or where a margin was given and the interval
-    lies within it. Not enough data: otherwise. For several models: Yes, if at least 90 % of pairs differ on all items;
-    No, if at most 10 % do.
+    and the other on others. Yes and No: the second is better, or worse, on all items. No, where it is neither, the
+    interval covers 0 and a difference of 5 points would have been seen with a probability of 80 %, or where a margin
+    was given and the interval lies within it. Not enough data: otherwise. For several models: Yes, if at least 90 % of
+    pairs differ on all items; No, if at most 10 % do.
     """
     whole = result.cells.filter(pl.col("by") == By.ALL)
     if whole.height > 1:
@@ -70,19 +70,23 @@ def comparison_verdict(result: Comparison) -> Verdict:
         side, word = (up, "ahead of") if up.height else (down, "behind")
         reason = f"{second} is {word} {first} {_where(side)}, but not clearly overall: {overall}."
         return Verdict(Answer.DEPENDS, reason, lines)
-    return _undecided(row, result.margin, overall, lines)
+    return _undecided(row, result, overall, lines)
 
 
-def _undecided(row: Mapping[str, Any], margin: float | None, overall: str, lines: str) -> Verdict:
+def _undecided(row: Mapping[str, Any], result: Comparison, overall: str, lines: str) -> Verdict:
     """Nothing was found: because there is nothing, or because there is too little data?"""
-    first, second, within = row["first"], row["second"], row.get("within")
+    first, second, within, margin = row["first"], row["second"], row.get("within"), result.margin
     if within in (Within.EQUIVALENT, Within.NO_WORSE):
         said = f"{100 * (margin or 0):g} points"
         what = f"within {said} of" if within == Within.EQUIVALENT else f"no more than {said} worse than"
         return Verdict(Answer.NO, f"{second} is not clearly better than {first}, and {what} it: {overall}.", lines)
     effect = margin or WORTH_SEEING
+    if row["q"] is not None and not row["ci_low"] <= 0 <= row["ci_high"]:
+        tests = f"{count(result.cells.height, 'comparison')} (q = {row['q']:.2f})"
+        needed = f"The interval excludes 0, but not after correction for {tests}. More items or runs would decide it."
+        return Verdict(Answer.UNKNOWN, f"whether {second} differs from {first} is open: {overall}.", lines, needed)
     if row["se"] is None or (times := times_more(row["se"], effect)) <= 1:
-        return Verdict(Answer.NO, f"{first} and {second} hardly differ: {overall}.", lines)
+        return Verdict(Answer.NO, f"{second} is neither clearly better nor worse than {first}: {overall}.", lines)
     needed = f"To see a difference of {100 * effect:g} points takes about {about(times)} times as many items"
     needed += " or runs." if row["runs_se"] and row["runs_se"] ** 2 > row["se"] ** 2 / 2 else "."
     return Verdict(Answer.UNKNOWN, f"whether {second} is better than {first} is open: {overall}.", lines, needed)

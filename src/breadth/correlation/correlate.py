@@ -223,7 +223,7 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
         groups = "there are" if not trajectories.by else f"{few} of {counted(labels.height, 'group')} have"
         warnings.append(
             f"{groups} fewer than {FEW_ROWS[options.adjust]} rows, too few to trust --adjust {options.adjust}: "
-            "correlations and their mean over groups lean upwards"
+            "correlations and their mean over groups are biased upwards"
         )
     if labels.height > MOST_COMPARED:
         warnings.append(

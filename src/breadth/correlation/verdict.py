@@ -106,7 +106,7 @@ def correlation_verdict(result: Correlation) -> Verdict:
             f"{given}, a gain on one test set says almost nothing about another: {none}, although a correlation of "
         )
         return Verdict(Answer.NO, f"{reason}{short(seen.smallest)} would have been seen.", strongest)
-    reason = f"{given}, {none}, and only correlations from {short(seen.smallest)} on would have been seen."
+    reason = f"{given}, {none}, and only correlations of {short(seen.smallest)} or more would have been seen."
     return Verdict(Answer.UNKNOWN, reason, strongest, seen.needed)
 
 
@@ -194,7 +194,7 @@ def _strongest(result: Correlation) -> str:
     text = f"Strongest: {'; '.join(parts)}."
     if several and found.height > 1:
         everywhere = found.filter(pl.col("sign_agreement") == 1).height
-        text += f" {everywhere} of {count(found.height, 'finding')} have their sign in every {noun}."
+        text += f" {everywhere} of {count(found.height, 'finding')} have the same sign in every {noun}."
     return text
 
 
@@ -240,5 +240,5 @@ def sensitivity(result: Correlation) -> Sensitivity:
         allowed = groups * (target / (special.stdtrit(groups - 1, (1 + LEVEL) / 2) + POWER)) ** 2 - between
         times = float((apart**2 - between) / allowed) if allowed > 0 else np.inf
         ways += [f"{about(times)} times as many {rows}s in each"] if 1 < times <= MOST_TIMES else []
-    text = f"To see a correlation of {short(WORTH_SEEING)} takes about {', or '.join(ways)}." if ways else ""
+    text = f"Seeing a correlation of {short(WORTH_SEEING)} takes about {', or '.join(ways)}." if ways else ""
     return Sensitivity(smallest, text)

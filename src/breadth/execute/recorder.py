@@ -168,7 +168,7 @@ class Recorder:
             self._open(run, self._record(language_model))
         if not stack.enter_context(run.store.lock(run.key, wait=False)):
             raise InputError(
-                f"{run.folder}: another process is evaluating this run; give every training its own name or seed"
+                f"{run.folder}: another process is evaluating this run; give every training run its own name or seed"
             )
         if run.name not in self._open_runs:
             run.repair()

@@ -115,7 +115,7 @@ def point_biserial(answers: Answers) -> Floats:
     """Correlate each item with the score on the other items, over the subjects that answered it.
 
     The score is the share right of the other items that a subject answered (the raw score, where all answered all).
-    Negative values point to a wrong key. NaN for items that all or none got right. It depends on the range of ability
+    Negative values point to a wrong label. NaN for items that all or none got right. It depends on the range of ability
     in the sample: use discrimination to compare items across samples.
 
     The rest score is s' = (S - r) / (c - 1); its moments follow from sums over subjects of functions of the total S and

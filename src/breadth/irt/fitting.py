@@ -250,7 +250,7 @@ def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame) -> list[s
     wrong = items.filter(flag=ItemFlag.WRONG_KEY.value)
     if wrong.height:
         warnings.append(
-            f"{wrong.height} item{'s' if wrong.height > 1 else ''} may have a wrong key (flag {ItemFlag.WRONG_KEY}): "
+            f"{wrong.height} item{'s' if wrong.height > 1 else ''} may have a wrong label (flag {ItemFlag.WRONG_KEY}): "
             f"{listed(wrong['item'], 5)}"
         )
     return warnings

@@ -13,9 +13,9 @@ subjects of every ability. Use the 2PL where items differ in how well they discr
 
 The 2PL (Birnbaum 1968) has g = 0 and an a per item. The sum of slopes over a subject's right answers is sufficient for
 its ability, so an EM step passes over the answers twice with one vector each. A negative discrimination means that able
-subjects get the item wrong more often: most likely a wrong key. Where discrimination is close to 0, difficulty is close
-to undefined, and its standard error shows it. Needs a few hundred subjects; with fewer, the 1PL is steadier. The sign
-of the scale is chosen so that most items discriminate positively.
+subjects get the item wrong more often: most likely a wrong label. Where discrimination is close to 0, difficulty is
+nearly undefined, and its standard error shows it. Needs a few hundred subjects; with fewer, the 1PL is steadier. The
+sign of the scale is chosen so that most items discriminate positively.
 
 The 3PL (Birnbaum 1968) also has a g per item, with a Beta prior. The likelihood is computed on all quadrature points,
 which is far slower. g is known only where subjects far below an item's difficulty answered it; elsewhere g, a and b

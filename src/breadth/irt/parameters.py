@@ -237,7 +237,7 @@ class Priors(NamedTuple):
         concave, and an item that does not discriminate (a near 0) is not pushed towards a particular difficulty.
     ``slope_ratio``, ``slope_items``
         Discriminations are N(m, s^2), and both m and s are estimated: normal rather than log-normal, because a
-        log-normal prior forbids the negative slopes that reveal a wrong key. For s there is a prior worth
+        log-normal prior forbids the negative slopes that reveal a wrong label. For s there is a prior worth
         ``slope_items`` items, which expects ``slope_ratio`` times the root mean square of the slopes.
     ``spread_log_sd``
         Where the spread of ability is estimated, its log is N(0, 1): the common slope of the Rasch model, or the

@@ -53,13 +53,13 @@ def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimen
 
 
 def _doubted(items: pl.DataFrame) -> str:
-    """Items whose key is doubted, and items that all or none got right."""
+    """Items whose label is doubted, and items that all or none got right."""
     if "flag" not in items.columns:
         return ""
     flagged = {flag: items.filter(pl.col("flag") == flag)["item"].to_list() for flag in ItemFlag}
     wrong, parts = flagged[ItemFlag.WRONG_KEY], []
     if wrong:
-        parts.append(f"{count(len(wrong), 'item')} may have a wrong key: {joined(wrong, 5)}.")
+        parts.append(f"{count(len(wrong), 'item')} may have a wrong label: {joined(wrong, 5)}.")
     extreme = {"right": len(flagged[ItemFlag.ALL_RIGHT]), "wrong": len(flagged[ItemFlag.ALL_WRONG])}
     said = [f"{n} {'was' if n == 1 else 'were'} answered {word} by all" for word, n in extreme.items() if n]
     if said:

@@ -41,7 +41,7 @@ LEAST_LABELLED, LABELS_APART, LABELS_SURE = 5, 0.5, 3.3
 
 NOT_ONE_ABILITY = (
     "the answers do not measure one ability here: {why}. {it} may show a preference for one answer, guessing, or "
-    "several abilities{few}. No key is doubted. Do not use these difficulties and levels; {remedy}"
+    "several abilities{few}. No label is doubted. Do not use these difficulties and levels; {remedy}"
 )
 REMEDY = "calibrate one test set or one kind of item at a time, or leave out subjects at chance level{}"
 BY_SLOPES = "{:.0%} of the items run clearly against the scale, and the rank correlation of ability with score is {}"
@@ -51,7 +51,7 @@ BY_COMPONENT = (
 )
 UNRELIABLE = (
     "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
-    "right answers, and no key is doubted; add subjects of other abilities"
+    "right answers, and no label is doubted; add subjects of other abilities"
 )
 
 
@@ -179,7 +179,7 @@ ITEM_RULES = [
     Rule(
         ItemFlag.WRONG_KEY,
         (AGAINST_Q < FINDING) & pl.col("trusted"),
-        "able subjects get it wrong more often: the key may be wrong",
+        "able subjects get it wrong more often: the label may be wrong",
     ),
     Rule(
         ItemFlag.NO_DISCRIMINATION,
@@ -222,7 +222,7 @@ SUBJECT_RULES = [
 
 #: What the summary says about items, and the flags that it counts.
 BROKEN = {
-    "may have a wrong key": (ItemFlag.WRONG_KEY,),
+    "may have a wrong label": (ItemFlag.WRONG_KEY,),
     "do not clearly separate able from less able subjects": (ItemFlag.NO_DISCRIMINATION,),
     "have a difficulty that is not known": (ItemFlag.UNKNOWN_DIFFICULTY,),
     "are noisier than the model expects": (ItemFlag.MISFIT,),
@@ -272,12 +272,13 @@ def calibration_details(
         right = items.select((pl.col("p_correct") * pl.col("n")).sum() / pl.col("n").sum()).item()
         chance = row.get("chance") or 0.0
         beyond = (right - chance) / (1 - chance)
+        corrected = f" ({beyond:.0%} after correction for chance)" if chance else ""
         match = "are hard for" if beyond < HARD else "are easy for" if beyond > EASY else "suit"
         scale = f"mean {row.get('ability_mean', 0.0):.3g} and standard deviation {row.get('ability_sd', 1.0):.3g}"
         # Difficulties that should not be used are not described.
         parts.append(
             f"Nine in ten items have a difficulty between {low:.2f} and {high:.2f} (ability has {scale}); "
-            f"{right:.0%} of the answers are right: the items {match} these subjects."
+            f"{right:.0%} of the answers are right{corrected}: the items {match} these subjects."
             if doubt is None
             else f"{right:.0%} of the answers are right."
         )

@@ -84,10 +84,11 @@ def transfer_details(result: Transfer) -> str:
     """How many cells gained, whether gains fade with distance, whether direction matters, and what to train on."""
     cells, best, condition = result.cells, result.best, condition_words(result.by)
     up, down = _gains(cells)
+    open_ = cells.height - up - down
     parts = [] if result.score == "accuracy" else [f"Scored by {SCORE_WORDS[result.score]}; a point is 0.01."]
     parts += [
         f"Of all {cells.height} cells ({condition} x test level), {up} gained over the model before training, "
-        f"{down} lost and {cells.height - up - down} are undecided (false discovery rate 5%)."
+        f"{down} lost and {open_} {'is' if open_ == 1 else 'are'} undecided (false discovery rate 5%)."
     ]
     if result.effects.height:
         fade, direction = result.effects.iter_rows(named=True)
@@ -96,7 +97,7 @@ def transfer_details(result: Transfer) -> str:
             f"Per level of distance between training and test, gain changes by {_points(fade)}: {fading[_side(fade)]}."
         )
         decided = "decided" if _side(direction) else "undecided"
-        parts.append(f"Easy-to-hard gains {_points(direction)} more than hard-to-easy: {decided}.")
+        parts.append(f"Easy-to-hard minus hard-to-easy gain: {_points(direction)}, {decided}.")
     overall = best.row(0, named=True)
     if overall["second"] is not None:
         lead = f"ahead of {overall['second']} by {abs(100 * overall['lead']):.1f} points"

@@ -39,7 +39,7 @@ class Doubt(StrEnum):
 
 DOUBT_WORDS = {
     Doubt.AGAINST_ABILITY: "abler subjects get it wrong more often",
-    Doubt.CONFIDENTLY_WRONG: "almost every run ends confident of another answer, the better ones the more so",
+    Doubt.CONFIDENTLY_WRONG: "almost every run ends up confident in another answer, better runs more so",
 }
 
 

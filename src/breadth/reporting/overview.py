@@ -155,7 +155,7 @@ def overall_verdict(data: ReportData) -> Verdict:
         one = {
             Answer.YES: "; one test set also speaks for another",
             Answer.NO: ", but one test set says little about another",
-            Answer.DEPENDS: ", but which test sets go together differs",
+            Answer.DEPENDS: ", but not all test sets move together",
         }.get(carried.answer, "")
         return Verdict(Answer.YES, f"{counted}{one}.", line)
     lag = _behind(known).filter(pl.col("q") >= FINDING).height

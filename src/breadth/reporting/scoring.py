@@ -208,7 +208,7 @@ def answer_shares(study: Study) -> pl.DataFrame:
 
 
 def scores(answers: Any) -> Scores:
-    """Tell what a model can tell apart from which answer it leans to, for every checkpoint and test set.
+    """Separate sensitivity (what a model can tell apart) from bias (which answer it favours), per checkpoint and set.
 
     Question: accuracy changed; did the model learn to tell right from wrong, or does it merely say one answer more
     often? Sensitivity (``auc``, ``dprime``) does not depend on the lean, bias (``criterion``, ``share``) is the lean.

@@ -35,7 +35,7 @@ class Summary(NamedTuple):
 
 
 def summarise(file: StudyFile) -> Summary:
-    """Count a study's runs, checkpoints and responses without running anything."""
+    """Count a study's runs, checkpoints and answers without running anything."""
     runs = expand(file)
     points = sum(len(run.checkpoints()) for run in runs)
     sizes = [expected_items(file, name) for name in file.study.evaluate.on]
@@ -44,7 +44,7 @@ def summarise(file: StudyFile) -> Summary:
     if None in sizes:
         return Summary(run_rows(runs), f"{text}. The number of items depends on data that is not read here.")
     items = sum(size or 0 for size in sizes)
-    return Summary(run_rows(runs), f"{text}: {items:,} items per checkpoint, {items * points:,} responses.")
+    return Summary(run_rows(runs), f"{text}: {items:,} items per checkpoint, {items * points:,} answers.")
 
 
 def run_rows(runs: Sequence[RunSpec]) -> list[RunRow]:

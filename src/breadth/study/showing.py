@@ -1,4 +1,4 @@
-"""A study shown to a person: what it is in short words, how far it has come, and its file."""
+"""A study shown to a person: a summary, how far it has come, and its file."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _facts(file: StudyFile, sizes: Mapping[str, int | None]) -> list[tuple[str, 
         ("runs", _run_words(study, runs)),
         ("checkpoints", _checkpoint_words(study, runs, points)),
     ]
-    return [*facts, *([] if unknown else [("responses", f"{items * points:,}")])]
+    return [*facts, *([] if unknown else [("answers", f"{items * points:,}")])]
 
 
 def _train_words(train: Train | None, recipe: Recipe) -> str:

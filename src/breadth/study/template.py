@@ -49,8 +49,8 @@ def commented_study(text: str, source: str, name: str, file: str) -> str:
     document = read_document(text, source)
     lines, keys, ends = text.splitlines(), _keys_by_line(text, document), _ends(document)
     about = (
-        f"A study file for breadth, made from the study {source}. A key behind a # has its default: remove the # to "
-        f"change it. `breadth validate {file}` checks this file; `breadth run {file} --dry-run` says what it would do."
+        f"A study file for breadth, made from the study {source}. A commented-out key shows its default: remove the # "
+        f"to change it. `breadth validate {file}` checks it; `breadth run {file} --dry-run` says what it would do."
     )
     written = [*_wrapped(about, WIDTH), ""]
     for number, line in enumerate(lines, 1):
