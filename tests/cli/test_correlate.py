@@ -79,7 +79,7 @@ def test_item_counts(breadth, table):
     ("arguments", "message"),
     [
         (["--control", "in_domian"], "Did you mean in_domain?"),
-        (["--testsets", "science,negation,in_domain"], "name the in-domain column with --control"),
+        (["--testsets", "science,negation,in_domain"], "no column is known to be in-domain; name it with --control"),
         (["--control", "in_domain", "--testsets", "science"], "at least 2"),
         (["--control", "in_domain", "--testsets", "science,in_domain"], "both control and test set"),
         (["--control", "in_domain", "--item-counts", "science"], "is not NAME=NUMBER"),

@@ -1,5 +1,7 @@
 """``compare`` on tables and studies: who is compared, which cells there are, what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -47,6 +49,15 @@ def test_cells_add_up_and_q_covers_them_all():
     assert "With one run each" in result.details()
     backwards = breadth.compare(table(np.random.default_rng(0)), "b", "a")
     assert str(backwards.verdict()).startswith("No: a is worse than b")
+
+
+def test_an_interval_that_excludes_0_is_never_no_difference():
+    result = breadth.compare(table(np.random.default_rng(0), items=2000), "a", "b")
+    assert result.cells["ci_low"][0] > 0
+    doubtful = replace(result, cells=result.cells.with_columns(q=pl.lit(0.16)))
+    verdict = str(doubtful.verdict())
+    assert verdict.startswith("Not enough data: whether b differs from a is open: +")
+    assert "excludes 0, but not after correction for 8 comparisons (q = 0.16)" in verdict
 
 
 def test_all_runs_of_a_model_are_one_side():

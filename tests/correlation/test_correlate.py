@@ -108,7 +108,7 @@ def test_groups_of_one_row_are_explained(scores):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"control": "none"}, "name the in-domain column"),
+        ({"control": "none"}, "no column is known to be in-domain"),
         ({"control": "in_domain", "order": "none", "ci": "block"}, "needs --order"),
         ({"control": "in_domain", "ci": "magic"}, "choose auto"),
         ({"control": "in_domain", "adjust": "spline"}, "choose gam"),
@@ -315,7 +315,7 @@ class TestStudy:
 
     def test_a_study_from_elsewhere_needs_a_control(self, scores):
         answers = pl.DataFrame({"run": ["a"] * 4, "testset": ["x", "x", "y", "y"], "item": list("1212"), "correct": 1})
-        with pytest.raises(InputError, match="name the in-domain column"):
+        with pytest.raises(InputError, match="no column is known to be in-domain"):
             breadth.correlate(open_study(answers))
 
     def test_seeds_split_items_into_other_halves(self, plain):

@@ -64,6 +64,8 @@ def test_blank_markers_are_missing(tmp_path):
         (["84.3*", ".5†", "—"], [84.3, 0.5, None]),
         (["84,3", "0,75", "-1,5"], [84.3, 0.75, -1.5]),
         (["12,345", "1,234,567", "999"], [12345.0, 1234567.0, 999.0]),
+        (["84,321", "60,112", "9,876"], [84.321, 60.112, 9.876]),
+        (["12,345", "20,000"], [12345.0, 20000.0]),
         (["True", "FALSE", ""], [1.0, 0.0, None]),
         (["C", "I", "P"], [1.0, 0.0, 0.5]),
         (["correct", "incorrect", "correct"], [1.0, 0.0, 1.0]),
@@ -134,7 +136,11 @@ def test_other_types_are_refused():
         ("empty.csv", b"", "is empty"),
         ("header.csv", b"a,b\n", "has no rows"),
         ("cut.csv", b"a,b,c\n1,2,3\n4,5", r"line 3: has 2 of 3 fields.*truncated"),
-        ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "cannot be read as CSV"),
+        ("long.csv", b'a,b\n1,"2\n"\n4,5,6\n', r"long.csv, line 4: has 3 fields, and the header 2; remove"),
+        ("title.csv", b"Our results,,\na,b,c\n1,2,3\n", r"title.csv, line 1: is a title.* delete it"),
+        ("comment.csv", b"# made in May\na,b,c\n1,2,3\n", r"comment.csv, line 1: is a title.* delete it"),
+        ("utf16.csv", "a,b\n1,2\n".encode("utf-16"), r"utf16.csv: is not UTF-8 text; save it as UTF-8"),
+        ("latin.csv", "a,b\n1,é\n".encode("latin-1"), r"latin.csv: is not UTF-8 text; save it as UTF-8"),
         ("bad.parquet", b"PAR1 not really", "cannot be read as PARQUET"),
         ("bad.npz", b"PK\x03\x04 cut off", "cannot be read as NPZ"),
         ("bad.jsonl", b'{"a": 1}\n{"a": ', "cannot be read as JSONL"),
@@ -191,3 +197,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_table(FRAME.head(1), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_thousands_beside_a_decimal_comma(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("step;a;b\n900;59,2;1.234,5\n1.000;60,9;12,5\n1.100;61,9;0,5\n")
+    frame = read_table(path).frame
+    assert frame["step"].to_list() == [900, 1000, 1100]
+    assert frame["b"].to_list() == [1234.5, 12.5, 0.5]
+    path.write_text("step;a;n\n1;0.592;1,234\n2;0.609;2,500\n")
+    assert read_table(path).frame["a"].to_list() == [0.592, 0.609]

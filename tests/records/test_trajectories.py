@@ -138,6 +138,16 @@ def test_mixed_scales_are_warned_about():
     assert not [w for w in settle_trajectories(percent, "mnli", by="run", order="step").warnings if "mixed" in w]
 
 
+def test_shares_among_percentages_are_put_on_one_scale():
+    mixed = WIDE.with_columns(hans=pl.Series([61.0, 70.0, 58.0, 2.0]), val_loss=pl.Series([0.9, 0.8, 0.7, 0.6]))
+    known = settle_trajectories(mixed, "mnli", by="run", order="step", also="val_loss")
+    assert sorted(known.frame["mnli"]) == sorted(100 * WIDE["mnli"])
+    assert known.frame["val_loss"].max() == 0.9, "a loss has a scale of its own"
+    (warning,) = [line for line in known.warnings if "multiplied by 100" in line]
+    assert "mnli" in warning
+    assert "val_loss" not in warning
+
+
 def test_checkpoints_are_recognised_and_said():
     known = settle_trajectories(WIDE)
     given = settle_trajectories(WIDE, "mnli", by="run", order="step")

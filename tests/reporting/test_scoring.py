@@ -33,6 +33,15 @@ def test_shares_of_three_answers_come_from_what_was_said(write_study, tmp_path):
     assert "auc is not defined for" in table.summary()
 
 
+def test_a_final_model_without_a_step_is_no_checkpoint(write_study, tmp_path):
+    study = open_study(write_study(tmp_path / "study", [{"model": "m"}], steps=3))
+    steps = study.subjects["step"].to_list()
+    unplaced = replace(study, subjects=study.subjects.with_columns(step=pl.Series([*steps[:-1], None])))
+    ends = ReportData(unplaced).described.ends.sort("run")
+    assert ends["checkpoints"].to_list() == [2, 1]
+    assert ends["run"][1] == f"{ends['run'][0]} (no step)"
+
+
 def test_scores_of_a_study(simulated_study):
     study = open_study(simulated_study.folder)
     result = breadth.scores(study)

@@ -183,7 +183,10 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
             "results; rename it"
         )
     if not trajectories.controls and options.adjust != "none":
-        raise InputError("name the in-domain column with --control, or use --adjust none to control for nothing")
+        raise InputError(
+            f"{trajectories.name}: no column is known to be in-domain; name it with --control, or use --adjust none to "
+            f"control for nothing. Scores: {listed(trajectories.testsets)}"
+        )
     if ci == "auto":
         ci = "iid" if order is None else "ar"
     if order is None and (ci != "iid" or options.windows is not None):

@@ -82,7 +82,10 @@ def identify(
     if frame[place].null_count():
         there = table.frame.select(pl.any_horizontal(pl.col(scores).is_not_null())).to_series() if scores else True
         row = int((table.frame[place].is_null() & there).arg_max() or 0)
-        raise InputError(f"{table.place(row, place)}: is empty; every row needs its place in the order")
+        raise InputError(
+            f"{table.place(row, place)}: is empty; every row needs its place in the order. Leave such rows out, or use "
+            "--order none if rows have no order"
+        )
     if frame.select(keys).is_duplicated().any():
         if whole or not fitting:
             others = frame.select(name for name in frame.columns if name not in scores)

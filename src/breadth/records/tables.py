@@ -61,6 +61,10 @@ FORMULA = r"^\s*[=+\-@]|^[\t\r\n]"
 #: What separates the cells of a file of text.
 SEPARATORS = (",", "\t", ";", "|")
 
+#: Thousands where the comma is the decimal sign, and any number there.
+THOUSANDS = r"-?[1-9]\d{0,2}(\.\d{3})+"
+EUROPEAN = rf"^({THOUSANDS}|-?\d+)(,\d+)?$"
+
 
 @dataclass(frozen=True)
 class Table:
@@ -109,12 +113,22 @@ def numbers_in(values: pl.Series) -> tuple[pl.Series, pl.Series]:
             if not numbers.is_not_null().any():
                 return lowered.replace_strict(truth, default=None, return_dtype=pl.Float64), text & False
         else:
-            # 0,84 has a decimal comma, 12,345 one of thousands.
-            thousands = cells.filter(text).str.contains(r"^[1-9]\d{0,2}(,\d{3})+$").all()
+            # 0,84 has a decimal comma, 12,345 one of thousands, unless all are like 84,321: then they are percentages.
+            commas = cells.filter(text)
+            thousands = commas.str.contains(r"^[1-9]\d{0,2}(,\d{3})+$").all() and not _are_percentages(commas)
             cells = cells.str.replace_all(",", "") if thousands else cells.str.replace(r"^([-+]?\d+),(\d+)", "$1.$2")
             marked = cells.str.extract(NUMBER).cast(pl.Float64, strict=False)
             numbers, text = numbers.zip_with(~text, marked), text & marked.is_null()
     return numbers, text
+
+
+def _are_percentages(cells: pl.Series) -> bool:
+    """Whether numbers with a comma before three digits are percentages: most have two digits before and none is round.
+
+    Counts of this size (steps, tokens) are mostly round.
+    """
+    usual = cells.str.contains(r"^\d{2},\d{3}$").mean() or 0.0
+    return bool(cells.str.contains(r"^\d{1,2},\d{3}$").all() and usual > 0.5 and not cells.str.contains("00$").any())  # type: ignore[operator]
 
 
 def read_table(source: Any) -> Table:
@@ -204,6 +218,10 @@ def _read_file(path: Path) -> Table:
 
 def _read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
     content = inflated(path)
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text; save it as UTF-8 (spreadsheets call it CSV UTF-8)") from error
     head = [line for line, _ in zip(filter(str.strip, _lines(content)), range(20), strict=False)]
     # The header says what separates cells: commas of numbers are in the rows below it.
     counts = {sign: len(_split(head[0], sign)) for sign in (separator, *SEPARATORS)} if head else {separator: 1}
@@ -211,16 +229,47 @@ def _read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
     if counts[separator] > MOST_COLUMNS:
         raise InputError(f"{path}: has {counts[separator]:,} columns; at most {MOST_COLUMNS:,} are read")
     rows = [_split(line, separator) for line in head]
+    _refuse_title(path, rows)
     cells = [cell.strip() for row in rows[1:] for cell in row]
     comma = separator != "," and any(re.fullmatch(r"-?\d+,\d+%?", cell) for cell in cells)
-    comma = comma and not any(re.fullmatch(r"-?\d+\.\d+%?", cell) for cell in cells)
+    points = (cell for cell in cells if re.fullmatch(r"-?\d+\.\d+%?", cell))
+    comma = comma and all(re.fullmatch(THOUSANDS, cell) for cell in points)
     options: dict[str, Any] = {"separator": separator, "decimal_comma": comma, "infer_schema_length": None}
     if len(rows) > 1 and len(rows[1]) == len(rows[0]) + 1:  # R leaves out the name of the column of row names
         options |= {"has_header": False, "skip_rows": 1, "new_columns": ["", *rows[0]]}
-    frame = pl.read_csv(content, **options)
+    try:
+        frame = pl.read_csv(content, **options)
+    except pl.exceptions.ComputeError:
+        _refuse_long_line(content, path, separator, len(rows[0]))
+        raise
     if frame.height and frame[-1, -1] is None:
         _refuse_short_last_line(content, path, separator, frame.width)
-    return frame
+    return _without_thousands(frame) if comma else frame
+
+
+def _without_thousands(frame: pl.DataFrame) -> pl.DataFrame:
+    """Where the comma is the decimal sign, 1.000 is a thousand; a column of such numbers comes as text or as ones."""
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    whole = [name for name in texts if frame[name].drop_nulls().str.strip_chars().str.contains(EUROPEAN).all()]
+    number = pl.col(whole).str.strip_chars().str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    return frame.with_columns(number.cast(pl.Float64)) if whole else frame
+
+
+def _refuse_title(path: Path, rows: list[list[str]]) -> None:
+    """A line above the names of the columns would be taken for them."""
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:2]]
+    if len(filled) == 2 and filled[0] == 1 and filled[1] > 2:
+        raise InputError(f"{path}, line 1: is a title, not the names of columns; delete it")
+
+
+def _refuse_long_line(content: bytes, path: Path, separator: str, width: int) -> None:
+    with suppress(csv.Error):
+        for row in (reader := csv.reader(_lines(content), delimiter=separator)):
+            if len(row) > width:
+                raise InputError(
+                    f"{path}, line {reader.line_num}: has {len(row)} fields, and the header {width}; remove the "
+                    "surplus, or put text that holds the separator in double quotes"
+                )
 
 
 def _split(line: str, separator: str) -> list[str]:

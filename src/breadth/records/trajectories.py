@@ -13,6 +13,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.readers import Npz, Tables, open_study, read_answers, reader_of
+from breadth.records.roles import Role, role_of
 from breadth.records.sensitivity import BIAS, Score, Scored, bias_columns, scored
 from breadth.records.study import Study
 from breadth.records.tables import Table
@@ -182,6 +183,12 @@ def _settled(
         columns = np.stack([halves[name] for name in (*chosen, *controls)], axis=1)
         differences = columns[by_group["__row"].to_numpy()]
     warnings = (*table.warnings, *_mixed_scales(table.name, frame, [*controls, *chosen]))
+    if shares := _shares_among_percentages(frame, [*controls, *chosen]):
+        by_group = by_group.with_columns(pl.col(shares) * 100)
+        warnings += (
+            f"{table.name}: {listed(shares)} {'is' if len(shares) == 1 else 'are'} between 0 and 1, other scores up to "
+            "100: read as shares and multiplied by 100. If that is wrong, put all columns on one scale",
+        )
     kept = by_group.select(*keys, *controls, *chosen)
     return Trajectories(kept, table.name, groups, order, controls, chosen, differences, warnings, understood=lines)
 
@@ -218,6 +225,14 @@ def _refuse_bad_columns(table: Table, controls: Sequence[str], testsets: Sequenc
         )
     if both := [name for name in (*controls, *testsets) if name in keys]:
         raise InputError(f"{table.name}: {listed(both)} is used for --by or --order and as a score; choose one")
+
+
+def _shares_among_percentages(frame: pl.DataFrame, scores: Sequence[str]) -> list[str]:
+    """Columns between 0 and 1 in a table whose other scores are percentages; losses are on a scale of their own."""
+    ends = {name: (frame[name].min(), frame[name].max()) for name in scores if role_of(name) is not Role.LOSS}
+    known = {name: (float(low), float(high)) for name, (low, high) in ends.items() if low is not None}  # type: ignore[arg-type]
+    percentages = [name for name, (low, high) in known.items() if low >= 0 and 10 < high <= 100]
+    return [name for name, (low, high) in known.items() if percentages and low >= 0 and 0 < high <= 1]
 
 
 def _mixed_scales(name: str, frame: pl.DataFrame, scores: Sequence[str]) -> list[str]:

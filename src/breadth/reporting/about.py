@@ -80,14 +80,21 @@ def selection(models: Sequence[str], scores: pl.DataFrame) -> list[str]:
 
 
 def described(study: Study) -> Study:
-    """The study with every column that describes subjects: in a table without runs, every subject is one."""
+    """The study with every column that describes subjects: in a table without runs, every subject is one.
+
+    A subject without a step beside checkpoints of its run, such as the final model of a repository, is a run of its
+    own: nothing says where in the training it belongs.
+    """
     types: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
     columns = [
         (pl.col(name) if name in study.subjects.columns else pl.lit(None)).cast(dtype, strict=False).alias(name)
         for name, dtype in types.items()
     ]
     filled = [pl.col("run").fill_null(pl.col("subject")), pl.col("model").fill_null(pl.col("subject"))]
-    return replace(study, subjects=study.subjects.select(columns).with_columns(*filled, pl.col("step").fill_null(0)))
+    apart = pl.col("step").is_null() & pl.col("step").is_not_null().any().over("run")
+    run = pl.when(apart).then(pl.col("run") + " (no step)").otherwise("run").alias("run")
+    subjects = study.subjects.select(columns).with_columns(filled).with_columns(run, pl.col("step").fill_null(0))
+    return replace(study, subjects=subjects)
 
 
 def about_study(study: Study, score: str) -> About:
