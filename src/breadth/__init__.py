@@ -87,8 +87,19 @@ def __getattr__(name: str) -> Any:
     if name == "open":
         return import_module("breadth.records").open_study
     if name in _HOME_OF:
-        return getattr(import_module(_HOME_OF[name]), name)
+        return getattr(_imported(_HOME_OF[name]), name)
     raise AttributeError(f"module 'breadth' has no attribute {name!r}")
+
+
+def _imported(module: str) -> Any:
+    """A module, with Python's random state as it was: rich draws a number from it when it is imported."""
+    import random
+
+    state = random.getstate()
+    try:
+        return import_module(module)
+    finally:
+        random.setstate(state)
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ import yaml
 import breadth
 from breadth.errors import InputError
 from breadth.execute import Events, evaluating, run
+from breadth.lm import write_tiny_model
 from breadth.records import open_study
 
 from .conftest import parts
@@ -152,6 +153,23 @@ def test_a_checkpoint_that_was_replaced_is_noticed(evaluate, own, adapters, tmp_
     assert parts(tmp_path / "study") == before
 
 
+def test_a_base_model_that_was_replaced_is_noticed(evaluate, own, tiny_base, tmp_path):
+    base = shutil.copytree(tiny_base, tmp_path / "base")
+    evaluate([own / "checkpoint-10"], base=base)
+    write_tiny_model(base, seed=9)
+    with pytest.raises(InputError, match=r"base: its weights are not those that were evaluated as step 10"):
+        evaluate(own, base=base)
+
+
+def test_a_model_whose_settings_were_changed_is_noticed(evaluate, whole, tmp_path):
+    own = shutil.copytree(whole, tmp_path / "whole")
+    evaluate(own / "checkpoint-10")
+    path = own / "checkpoint-10" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rms_norm_eps": 0.5}))
+    with pytest.raises(InputError, match=r"checkpoint-10: its weights are not those that were evaluated as step 10"):
+        evaluate(own / "checkpoint-10")
+
+
 def test_a_damaged_record_of_weights_loses_nothing(evaluate, own, tmp_path):
     evaluate([own / "checkpoint-10", own / "checkpoint-20"])
     (path,) = (tmp_path / "study").glob("runs/*/weights.json")
@@ -231,6 +249,9 @@ def test_following_waits_for_the_first_and_gives_up(evaluate, tmp_path, monkeypa
     monkeypatch.setattr(evaluating, "POLL", 0.01)
     with pytest.raises(InputError, match="no checkpoint was written within"):
         evaluate(tmp_path / "nothing" / "checkpoint-*", follow=True, patience=0.0005)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no checkpoint was written within"):
+        evaluate(tmp_path / "empty", follow=True, patience=0.0005)
 
 
 def test_following_ends_when_nothing_new_comes(evaluate, own, monkeypatch):

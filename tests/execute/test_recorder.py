@@ -1,6 +1,7 @@
 """Answers of a model that somebody else's loop trains."""
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,20 @@ def test_training_is_not_changed_by_a_bit(make, record):
     watched, said = train(make()[0], 4, record())
     assert all(torch.equal(plain[name], watched[name]) for name in plain)
     assert len({tuple(scores.values()) for scores in said}) > 1, "the answers change, so something was trained"
+
+
+def test_the_first_use_leaves_pythons_random_state_alone():
+    code = "import random, breadth; random.seed(0); breadth.Recorder; print(random.random())"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(out.stdout) == random.Random(0).random()
+
+
+def test_a_training_that_diverged_is_said_to_have(make, record):
+    model, _ = make()
+    with torch.no_grad():
+        next(model.parameters())[0, 0] = float("nan")
+    with pytest.raises(InputError, match="step 7: its weights are not finite numbers: training diverged"):
+        record().evaluate(model, 7)
 
 
 def test_gradients_that_accumulate_are_kept(make, record):

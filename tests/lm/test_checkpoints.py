@@ -55,9 +55,29 @@ def test_a_name_without_a_step_takes_it_from_the_trainers_state(tmp_path):
     assert steps(["final"], tmp_path) == [1500]
 
 
-def test_a_path_whose_step_cannot_be_told(tmp_path):
+def test_a_path_whose_step_cannot_be_told(tmp_path, adapters):
+    shutil.copytree(adapters / "checkpoint-10", tmp_path / "runs" / "final")
+    (tmp_path / "runs" / "final" / "trainer_state.json").unlink()
     with pytest.raises(InputError, match=r"final: its step is unknown; name the directory as checkpoint-500"):
-        find_checkpoints(["final"], folders(tmp_path, "final"))
+        find_checkpoints(["runs/final"], tmp_path)
+    with pytest.raises(InputError, match=r"runs: its directories do not say their steps \(final\); name them as"):
+        find_checkpoints(["runs"], tmp_path)
+
+
+def test_a_directory_that_a_trainer_has_not_written_to_yet(tmp_path):
+    with pytest.raises(NothingFoundError, match=r"out: holds no checkpoints; give the directory that a trainer"):
+        find_checkpoints(["out"], folders(tmp_path, "out"))
+
+
+def test_checkpoints_that_compute_with_other_settings(tmp_path, whole):
+    own = shutil.copytree(whole, tmp_path / "whole")
+    path = own / "checkpoint-20" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"transformers_version": "0", "use_cache": False}))
+    check_alike(find_checkpoints(["whole"], tmp_path))
+    path.write_text(json.dumps(config | {"rms_norm_eps": 0.5}))
+    with pytest.raises(InputError, match=r"have different settings: rms_norm_eps is .* and 0.5; evaluate them as two"):
+        check_alike(find_checkpoints(["whole"], tmp_path))
 
 
 def test_two_checkpoints_with_the_same_step(tmp_path):

@@ -144,6 +144,11 @@ class Recorder:
                 # A new one every time: weights that it packs or keeps would be those of an earlier step.
                 split = SplitModel(language_model.model, copies=False)
                 testsets = self._encode(language_model)
+                if not all(bool(weight.isfinite().all()) for weight in language_model.model.parameters()):
+                    raise InputError(
+                        f"{language_model.name}, step {step}: its weights are not finite numbers: training diverged. "
+                        "Lower the learning rate, or clip gradients"
+                    )
                 if not split.agrees(testsets[0].prompts[0]):
                     raise InputError(
                         f"{language_model.name}: cannot be evaluated, because its logits are not the product of its "

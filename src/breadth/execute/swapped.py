@@ -86,8 +86,9 @@ def evaluate_run(
     run: RunSpec, study_data: RunData, store: RunStore, missing: Sequence[int], cache: ModelCache, events: Events
 ) -> None:
     """Evaluate the ``missing`` checkpoints one after the other; each is written before the next is loaded."""
-    source, known = run.source, KnownWeights.read(store)
+    source = run.source
     assert source is not None
+    known = KnownWeights.read(store, run)
     known.check_unchanged(source.checkpoints)
     compared = all(each.is_local for each in source.checkpoints)  # fetching all revisions first could fill the disk
     if compared and len(source.checkpoints) > 1:

@@ -8,8 +8,8 @@ from typing import Any, Literal, cast, get_args
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from breadth import Recorder
 from breadth.errors import InputError, listed
-from breadth.execute import Recorder
 
 When = Literal["save", "evaluate"]
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from breadth.lm.borrowed import as_found as as_found
     from breadth.lm.borrowed import borrow as borrow
     from breadth.lm.checkpoints import Checkpoint as Checkpoint
-    from breadth.lm.checkpoints import adapter_settings as adapter_settings
     from breadth.lm.checkpoints import base_of as base_of
     from breadth.lm.checkpoints import check_alike as check_alike
+    from breadth.lm.checkpoints import computing_settings as computing_settings
+    from breadth.lm.checkpoints import config_path as config_path
     from breadth.lm.checkpoints import find_checkpoints as find_checkpoints
     from breadth.lm.checkpoints import find_revisions as find_revisions
     from breadth.lm.checkpoints import is_settled as is_settled
@@ -80,8 +81,8 @@ if TYPE_CHECKING:
 _MODULES = {
     "borrowed": ("as_found", "borrow"),
     "checkpoints": (
-        *("Checkpoint", "adapter_settings", "base_of", "check_alike", "find_checkpoints", "find_revisions"),
-        *("is_settled", "pattern_of", "readable", "step_of", "weight_paths"),
+        *("Checkpoint", "base_of", "check_alike", "computing_settings", "config_path", "find_checkpoints"),
+        *("find_revisions", "is_settled", "pattern_of", "readable", "step_of", "weight_paths"),
     ),
     "evaluation": (
         *("EncodedTestSet", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),

@@ -43,6 +43,12 @@ _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?$")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _REVISION = re.compile(r"^[\w./-]+$")
 
+#: Keys of a model's configuration that do not change what its weights compute.
+_IDLE = {
+    *("_name_or_path", "_commit_hash", "_attn_implementation_autoset", "transformers_version", "architectures"),
+    *("torch_dtype", "dtype", "use_cache", "pad_token_id"),
+}
+
 #: Keys of an adapter's configuration that change what it computes.
 _COMPUTING = ("peft_type", "r", "lora_alpha", "use_rslora", "use_dora", "alpha_pattern", "rank_pattern", "bias")
 
@@ -97,7 +103,7 @@ def _folders(pattern: str, base: Path) -> list[str]:
     path = os.path.normpath(os.path.join(base, os.path.expanduser(pattern)))
     if os.path.isdir(path):
         inside = [os.path.join(path, name) for name in os.listdir(path) if _STEP.search(name)]
-        return [folder for folder in inside if os.path.isdir(folder)] or [path]
+        return [folder for folder in inside if os.path.isdir(folder)] or [_itself(path)]
     if not glob.has_magic(path):
         if os.path.exists(path):
             raise InputError(f"{path}: is a file; give the directory it is in")
@@ -106,6 +112,20 @@ def _folders(pattern: str, base: Path) -> list[str]:
     if not found:
         raise NothingFoundError(f"{path}: matches no directory; give the checkpoints of a trainer")
     return found
+
+
+def _itself(path: str) -> str:
+    """A directory without checkpoints in it, if it is one: a trainer's own directory may be empty at first."""
+    folder = Path(path)
+    if step_of(folder) is not None or weight_paths(folder) or (folder / "config.json").is_file():
+        return path
+    unnamed = sorted(each.name for each in folder.iterdir() if each.is_dir() and weight_paths(each))
+    if unnamed:
+        raise InputError(
+            f"{path}: its directories do not say their steps ({listed(unnamed, most=3)}); name them as "
+            "checkpoint-500 or step500"
+        )
+    raise NothingFoundError(f"{path}: holds no checkpoints; give the directory that a trainer writes them to")
 
 
 def find_revisions(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
@@ -244,13 +264,13 @@ def readable(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], list[
 
 
 def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
-    """Refuse checkpoints of one model whose tensors differ in name or shape, or whose adapters differ in settings."""
+    """Refuse checkpoints of one model whose tensors differ in name or shape, or that compute with other settings."""
     first: tuple[Checkpoint, dict[str, Tensor], dict[str, Any]] | None = None
     for each in checkpoints:
         if not each.is_local:
             continue
         tensors = read_headers(weight_paths(Path(each.place))) or {}
-        settings = adapter_settings(Path(each.place)) if each.is_adapter else {}
+        settings = computing_settings(each)
         if first is None:
             first = each, tensors, settings
             continue
@@ -258,11 +278,11 @@ def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
         names = f"{other.place} and {each.place}"
         if each.is_adapter != other.is_adapter:
             raise InputError(f"{names}: one holds an adapter, the other a whole model; give each its own name")
-        wrong = next(iter(_unlike(before, tensors)), None) or next(iter(_unlike(settings_before, settings)), None)
-        if wrong:
-            raise InputError(
-                f"{names} have different shapes: {wrong}; evaluate them as two models, each with its own name"
-            )
+        remedy = "evaluate them as two models, each with its own name"
+        if wrong := next(_unlike(before, tensors), None):
+            raise InputError(f"{names} have different shapes: {wrong}; {remedy}")
+        if wrong := next(_unlike(settings_before, settings), None):
+            raise InputError(f"{names} have different settings: {wrong}; {remedy}")
 
 
 def _unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -273,10 +293,17 @@ def _unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} is {' and '.join('absent' if each is None else str(each) for each in shown)}"
 
 
-def adapter_settings(folder: Path) -> dict[str, Any]:
-    """What an adapter's configuration says about what it computes."""
-    config = read_json(folder / ADAPTER_CONFIG)
-    return {key: config[key] for key in _COMPUTING if config.get(key) not in (None, {}, False)}
+def computing_settings(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the configuration of a model or an adapter says about what it computes."""
+    path = config_path(checkpoint)
+    config = read_json(path) if path.is_file() else {}
+    keys = _COMPUTING if checkpoint.is_adapter else sorted({*config} - _IDLE)
+    return {key: config[key] for key in keys if config.get(key) not in (None, {}, False)}
+
+
+def config_path(checkpoint: Checkpoint) -> Path:
+    """The configuration of a model or an adapter."""
+    return checkpoint.folder() / (ADAPTER_CONFIG if checkpoint.is_adapter else "config.json")
 
 
 def base_of(checkpoint: Checkpoint, base: str | None, beside: Path) -> str:
