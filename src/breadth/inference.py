@@ -37,9 +37,16 @@ def benjamini_hochberg(p: Floats) -> Floats:
     return q
 
 
+def wilson_interval(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Wilson's 95 % interval of a share of ``n``; it keeps a width where all or none are right."""
+    z = NORMAL
+    centre, reach = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n * n))
+    low, high = (np.clip((centre + side * reach) / (1 + z**2 / n), 0, 1) for side in (-1, 1))
+    return low, high
+
+
 def with_wilson(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add Wilson's 95 % interval to ``accuracy`` of ``n`` items; it keeps a width where all or none are right."""
-    z, n, p = NORMAL, pl.col("n"), pl.col("accuracy")
-    centre, reach = p + z**2 / (2 * n), z * (p * (1 - p) / n + z**2 / (4 * n * n)).sqrt()
-    low, high = (centre - reach) / (1 + z**2 / n), (centre + reach) / (1 + z**2 / n)
-    return frame.with_columns(low.clip(0, 1).alias("ci_low"), high.clip(0, 1).alias("ci_high"))
+    """Add Wilson's interval to ``accuracy`` of ``n`` items."""
+    share, n = (frame[name].cast(pl.Float64).to_numpy() for name in ("accuracy", "n"))
+    ends = dict(zip(("ci_low", "ci_high"), wilson_interval(share, n), strict=True))
+    return frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in ends.items())

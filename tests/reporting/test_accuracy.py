@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from scipy.stats import binomtest
 
 import breadth
 from breadth.records import open_study
@@ -54,8 +55,13 @@ def test_runs_without_answers_are_left_out():
 def test_an_accuracy_stays_within_its_bounds():
     answers = np.array([[1, 1, 1, 1, 0, 1]], dtype=float)
     assert crossed_mean(answers, "gain")["ci_high"] > 1
-    assert crossed_mean(answers, "accuracy")["ci_high"] == 1
-    assert crossed_mean(1 - answers, "accuracy")["ci_low"] == 0
+    one, two = crossed_mean(answers, "accuracy"), crossed_mean(np.vstack([answers, answers]), "accuracy")
+    assert two["ci_high"] == 1
+    wilson = binomtest(5, 6).proportion_ci(method="wilson")
+    assert (one["ci_low"], one["ci_high"]) == pytest.approx((wilson.low, wilson.high))
+    sure = crossed_mean(np.ones((1, 6)), "accuracy")
+    assert 0.5 < sure["ci_low"] < sure["ci_high"] == 1
+    assert crossed_mean(np.vstack([1 - answers] * 2), "accuracy")["ci_low"] == 0
 
 
 def test_gains_are_after_minus_before(simulated_study):

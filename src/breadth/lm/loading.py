@@ -209,7 +209,10 @@ def _check_directory(folder: Path, tokenizer: bool = True) -> None:
         raise InputError(f"{folder}: has no weights (*.safetensors)")
     check_index(folder / INDEX)
     if tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
-        raise InputError(f"{folder}: has no tokenizer ({listed(_TOKENIZERS)}); copy the tokenizer's files into it")
+        raise InputError(
+            f"{folder}: has no tokenizer ({listed(_TOKENIZERS)}); copy the tokenizer's files "
+            "into it, or, for a checkpoint, name the model whose tokenizer it has (--base, or base: in a study file)"
+        )
 
 
 def _hub_file(name: str, file: str, local_only: bool) -> Path:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed
-from breadth.inference import LEVEL, NORMAL, Floats
+from breadth.inference import LEVEL, NORMAL, Floats, wilson_interval
 
 if TYPE_CHECKING:
     from breadth.records.study import Study
@@ -251,9 +251,7 @@ def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
     n, means, spread = (np.concatenate(each) for each in zip(*parts, strict=True))
     value = means.sum(axis=1)
     size = n.min(axis=1)
-    shares = np.clip(value, 0, 1)
-    centre, reach = shares + NORMAL**2 / (2 * size), np.sqrt(shares * (1 - shares) / size + (NORMAL / size) ** 2 / 4)
-    wilson = [np.clip((centre + side * NORMAL * reach) / (1 + NORMAL**2 / size), 0, 1) for side in (-1, 1)]
+    wilson = wilson_interval(np.clip(value, 0, 1), size)
     if measure in ("accuracy", "share"):
         return Estimates(value, *wilson)
     quantile = np.full(len(value), NORMAL)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError
-from breadth.inference import benjamini_hochberg
+from breadth.inference import benjamini_hochberg, wilson_interval
 from breadth.level_transfer import Gains, contrast
 from breadth.records import Measure, Score, Study, answers_of, item_values, score_intervals
 from breadth.results.words import FINDING, SCORE_WORDS, count, interval, joined, points, verdict
@@ -115,7 +115,8 @@ def crossed_mean(answers: npt.NDArray[Any], name: str, group: npt.NDArray[np.int
 
     Both the items and the runs are samples: see :func:`breadth.level_transfer.contrast` for the standard error. Runs
     without any answer are left out, and so are items that one of the other runs did not answer. With a ``group`` of
-    every item, the sum over groups of their means. The interval of a score that lies within 0 and 1 stays there.
+    every item, the sum over groups of their means. The interval of a score within 0 and 1 stays there; that of
+    one run's accuracy is Wilson's.
     """
     answered = ~np.isnan(answers)
     runs = answered.any(axis=1)
@@ -129,8 +130,10 @@ def crossed_mean(answers: npt.NDArray[Any], name: str, group: npt.NDArray[np.int
         return row | {name: float(means.sum()) if counts.min() else None}
     mean = contrast(Gains((complete,), np.zeros(n), np.zeros(n, dtype=np.intp), own), np.ones((1, 1)))
     low, high = np.clip((mean.low, mean.high), 0, 1) if name in BOUNDED else (mean.low, mean.high)
+    if name == "accuracy" and len(complete) == 1:
+        low, high = wilson_interval(complete.mean(axis=1), np.array([float(n)]))
     numbers = {name: mean.estimate, "se": mean.se, "ci_low": low, "ci_high": high, "p": mean.p}
-    return row | {key: float(value) for key, value in numbers.items() if not np.isnan(value)}
+    return row | {key: float(np.squeeze(value)) for key, value in numbers.items() if not np.isnan(value)}
 
 
 def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame, pl.DataFrame]:

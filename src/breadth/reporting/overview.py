@@ -135,7 +135,7 @@ def overall_verdict(data: ReportData) -> Verdict:
     shifted = data.table("gains").filter(~pl.col("in_domain"))
     known = shifted.drop_nulls("p")
     if not known.height:
-        return carried
+        return carried if len(data.about.shifts) > 1 else _one_testset(data)
     signs = np.sign(known.filter(pl.col("q") < FINDING)["gain"].to_numpy())
     up, down, total = int((signs > 0).sum()), int((signs < 0).sum()), known.height
     cells = " (model x test set)" if known["model"].n_unique() > 1 else ""
@@ -163,6 +163,17 @@ def overall_verdict(data: ReportData) -> Verdict:
         lag
     )
     return Verdict(Answer.DEPENDS, f"{counted}{behind or '; the others are undecided'}.", line)
+
+
+def _one_testset(data: ReportData) -> Verdict:
+    """With one test set the question is open; what the answers do tell comes first then."""
+    ranking = data.results.get("ranking")
+    verdicts = {
+        "Which model is best?": None if ranking is None else ranking.verdict(),
+        "Do the items measure one ability?": None if data.calibration is None else data.calibration.verdict(),
+    }
+    lines = [f"{question} {verdict.lines()[0]}" for question, verdict in verdicts.items() if verdict is not None]
+    return Verdict(Answer.UNKNOWN, "one test set says nothing about others.", " ".join(lines))
 
 
 def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Verdict:

@@ -103,7 +103,7 @@ def _checkpoint_problems(study: StudySpec, k: int, base: Path) -> Iterator[Probl
     if entry.trained_on is not None and entry.trained_on not in study.evaluate.on:
         yield Problem(
             (*place, "trained_on"),
-            f"{entry.trained_on!r} is not evaluated, so it is no control; add it to evaluate.on, or remove this key",
+            f"{entry.trained_on!r} is not evaluated, so it is no control; evaluate on it, too, or leave it out",
             (("evaluate", "on"),),
         )
 
