@@ -400,6 +400,16 @@ def test_checkpoints_have_runs_and_steps(tmp_path):
     ]
 
 
+def test_a_backend_that_writes_no_hash_is_asked_the_same_model(tmp_path):
+    write_lm_eval(tmp_path / "logs", "lab/a", {"home": [1, 0]}, sha="ab" * 20)
+    write_lm_eval(tmp_path / "logs", "lab/a", {"away": [1, 0]}, stamp=LATER)
+    assert breadth.read_logs(tmp_path / "logs").subject_names == ("a",)
+    parts = sorted((tmp_path / "logs").rglob("samples_*"))
+    for part in parts:
+        breadth.import_logs(part, into=tmp_path / "answers")
+    assert open_study(tmp_path / "answers").subject_names == ("a",)
+
+
 def test_few_shot_settings_of_one_model_are_two_subjects(tmp_path):
     write_lm_eval(tmp_path, "m", {"home": [1, 0]}, shots=0)
     write_lm_eval(tmp_path, "m", {"home": [1, 1]}, shots=5, stamp=LATER)

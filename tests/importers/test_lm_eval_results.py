@@ -33,10 +33,10 @@ def test_model_arguments(given, arguments):
 
 
 def test_arguments_that_do_not_change_answers_are_left_out(tmp_path):
-    given = "model=m,base_url=http://x,api_key=s,num_concurrent=4,tokenizer_backend=None,max_length=2048,revision=main"
+    given = "model=m,base_url=http://x,api_key=s,num_concurrent=4,tokenizer_backend=None,max_length=2048,max_model_len=9,revision=main,peak=3"
     write(tmp_path / f"results_{STAMP}.json", {"results": {}, "config": {"model_args": given}})
     run = run_of(tmp_path / f"samples_t_{STAMP}.jsonl", False)
-    assert (run.model, run.subject) == ("m", {"max_length": "2048"})
+    assert (run.model, run.subject) == ("m", {"peak": "3"})
 
 
 def test_task_is_everything_before_the_stamp(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.importers.subjects import Entry, name_subjects, short_names, split_by_settings, step_in
+from breadth.importers.subjects import Entry, fill_unknown, name_subjects, short_names, split_by_settings, step_in
 
 from .conftest import entry, make_log
 
@@ -143,6 +143,24 @@ def test_settings_of_different_models_do_not_matter():
     pair = [entry([1], model=model, settings={"num_fewshot": k}) for k, model in enumerate("ab")]
     split_by_settings(pair)
     assert all(one.attributes == {} for one in pair)
+
+
+def with_sha(sha, **described):
+    return entry([1], subject={"model_sha": sha, **described})
+
+
+def test_a_hash_that_a_log_does_not_state_is_that_of_the_other_logs():
+    logs = [with_sha("a"), with_sha(None), with_sha(None, revision="v2"), with_sha(None, chat="x")]
+    fill_unknown(logs)
+    assert [one.attributes.get("model_sha") for one in logs] == ["a", "a", None, "a"]
+    assert logs[1].own == {}
+    assert names_of(*logs[:2], logs[3]) == ["m", "m", "m chat=x"]
+
+
+def test_a_hash_that_is_ambiguous_stays_unknown():
+    logs = [with_sha("a"), with_sha("b"), with_sha(None)]
+    fill_unknown(logs)
+    assert len(set(names_of(*logs))) == 3
 
 
 def names_of(*entries):

@@ -17,7 +17,7 @@ from breadth.errors import InputError, listed
 from breadth.importers.collecting import Known
 from breadth.importers.logs import Log, Options
 from breadth.importers.scoring import Choice, choose_metrics, mean_notes
-from breadth.importers.subjects import LOG, Entry, name_subjects, split_by_settings
+from breadth.importers.subjects import LOG, Entry, fill_unknown, name_subjects, split_by_settings
 from breadth.records import LOGS, Imported, imported_responses
 from breadth.results.words import count
 
@@ -57,6 +57,7 @@ def assemble(
         raise InputError("\n".join(f"{name}: {reason}" for name, reason in left_out.items()))
     for entry in used:
         entry.notes = list(dict.fromkeys([*entry.log.notes, *mean_notes(entry)]))
+    fill_unknown(used)
     split_by_settings(used)
     items, notes = _items(used, before)
     used = _without_repeats(used, keep, left_out)

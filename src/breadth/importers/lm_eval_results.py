@@ -36,7 +36,7 @@ NOISE = re.compile(
     r"device|device_map.*|parallelize|.*batch_size.*|.*parallel_size|data_parallel.*|gpu_memory_utilization|base_url"
     r"|num_concurrent|max_retries|timeout|trust_remote_code|use_accelerate|low_cpu_mem_usage|tokenizer_backend"
     r"|tokenized_requests|verify_certificate|eos_string|header|cache_dir|offload_folder|max_.*_memory|max_memory.*"
-    r"|local_files_only|swap_space|backend|disable_.*|enforce_eager|seed"
+    r"|local_files_only|max_length|max_model_len|swap_space|backend|disable_.*|enforce_eager|seed"
     r"|.*(?:api_?key|secret|password|credential).*|(?:.*_)?token|use_auth_token"
 )
 

@@ -30,6 +30,9 @@ MOST_DIGITS = 15
 #: The attribute that tells logs with different answers of one subject apart, if the user keeps all of them.
 LOG = "log"
 
+#: The attribute that not every backend writes (lm-eval's hf does, vllm does not): where it is missing, it is unknown.
+SHA = "model_sha"
+
 #: Characters of an attribute's value that a name shows.
 LONGEST = 24
 
@@ -162,6 +165,21 @@ def _trainer_step(model: str) -> int | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) else None
+
+
+def fill_unknown(entries: Iterable[Entry]) -> None:
+    """Give logs that do not state the hash of the weights the one that other logs of the same checkpoint state.
+
+    Where these state several, the log may be of any of them: it stays apart.
+    """
+    checkpoints: dict[Hashable, list[Entry]] = {}
+    for entry in entries:
+        checkpoints.setdefault((entry.model, entry.step, str(entry.own.get("revision"))), []).append(entry)
+    for group in checkpoints.values():
+        known = {str(entry.own[SHA]): entry.own[SHA] for entry in group if SHA in entry.own}
+        if len(known) == 1:
+            for entry in group:
+                entry.attributes |= {SHA: next(iter(known.values()))}
 
 
 def split_by_settings(entries: Iterable[Entry]) -> None:
