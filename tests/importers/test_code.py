@@ -195,6 +195,19 @@ def test_reports_of_the_harness(write):
     ]
 
 
+def test_reports_longer_than_the_head_are_recognised(write):
+    ids = [f"a__a-{k}" for k in range(9000)]
+    counts = {"total_instances": len(ids), "submitted_instances": len(ids), "completed_ids": ids}
+    first_harness = {"no_generation": [], "generated": ids, "resolved": ids[:1]}
+    for name, report in (("m.r.json", {**counts, "resolved_ids": ids[:1]}), ("lite/results.json", first_harness)):
+        path = write(name, report)
+        assert SweBench().part(LogFile.look(path)) is Part.ANSWERS
+        (log,) = read(SweBench(), path)
+        assert (len(log.items), log.scores(RESOLVED).sum()) == (9000, 1)
+    with pytest.raises(LeftOut, match="without the list of resolved instances"):
+        read(SweBench(), write("counts.json", counts))
+
+
 def test_reports_that_contradict_themselves(write):
     (log,) = read(SweBench(), write("m.r.json", {**REPORT, "resolved_instances": 3}))
     assert "the report counts 3 resolved instances, but lists 1" in log.notes

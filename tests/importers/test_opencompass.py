@@ -56,6 +56,11 @@ class TestReading:
         assert log.texts == {"prompt": ["Q B", "Q B", "Q C"], "target": ["B", "B", "C"]}
         assert read_logs(tmp_path).warnings == ()
 
+    def test_details_that_begin_with_a_long_prompt(self, tmp_path):
+        path = run(tmp_path, generated([{**row(True), "prompt": "word " * 20_000}], accuracy=100.0))
+        assert COMPASS.part(LogFile.look(path)) is Part.ANSWERS
+        assert logs(path)[0].scores(ACCURACY).tolist() == [1]
+
     def test_a_mean_that_details_do_not_have_is_noted(self, tmp_path):
         run(tmp_path, generated([row(True), row(False)], accuracy=75.0))
         assert any("is 0.5, but the log states 0.75" in warning for warning in read_logs(tmp_path).warnings)

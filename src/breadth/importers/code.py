@@ -59,6 +59,13 @@ SIZES = {500: "verified", 300: "lite", 2294: "full"}
 #: Lists of the first harness that say that a patch, not the evaluation, failed.
 FAILED = ("no_generation", "none", "generated", "with_logs", "no_apply", "applied", "test_errored", "test_timeout")
 
+#: Keys at the start of reports; the lists after them may be longer than the head of a file.
+FIRST_KEYS = (
+    {"total_instances", "submitted_instances"},
+    {"total_instances", "completed_ids"},
+    {"no_generation", "generated"},
+)
+
 
 class EvalPlus(Importer):
     """Reads results of EvalPlus and BigCodeBench."""
@@ -191,6 +198,8 @@ class SweBench(Importer):
             return None
         if "resolved_ids" in keys or ("resolved" in keys and {"no_generation", "no_logs", "generated"} & keys):
             return Part.ANSWERS
+        if any(first <= keys for first in FIRST_KEYS):
+            return Part.ANSWERS
         # Pro writes nothing but truth values; other reports have an object per instance.
         start = re.match(rb'\s*\{\s*"[^"]*"\s*:\s*(true|false|null|\{)', file.head)
         if start is None or not all(map(_INSTANCE.fullmatch, keys)):
@@ -209,6 +218,8 @@ class SweBench(Importer):
             total = content.get("total_instances")
         elif isinstance(content.get("resolved"), list):
             outcomes = _listed(content, file.path)
+        elif any(first <= content.keys() for first in FIRST_KEYS):
+            raise LeftOut("a report without the list of resolved instances")
         else:
             outcomes = _mapped(content, str(file.path))
         if not outcomes:

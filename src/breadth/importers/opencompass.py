@@ -41,6 +41,9 @@ REFERENCES, GIVEN = ("references", "answer", "answers", "gold", "reference"), ("
 #: Aggregate numbers that results may hold.
 SCORES = re.compile(r"(accuracy|score|pass@1|exact_match|em|f1|bleu|rouge\w*)( \(\d+ runs average\))?", re.IGNORECASE)
 
+# Details may begin with a prompt that is longer than the head of a file.
+_DETAILS = re.compile(rb'"details"\s*:\s*[\[{]')
+
 _STAMP = re.compile(r"\d{8}_\d{6}")
 
 
@@ -58,9 +61,12 @@ class OpenCompass(Importer):
             if b'"prediction"' not in file.head and b'"origin_prompt"' not in file.head:
                 return None
             return Part.COMPANION if _results(file.path).is_file() else Part.ANSWERS
-        if "details" in file.keys and any(f'"{key}"'.encode() in file.head for key in (*CORRECT, *GIVEN)):
-            return Part.ANSWERS
-        return Part.SCORES if in_results and any(SCORES.fullmatch(key) for key in file.keys) else None
+        scored = any(SCORES.fullmatch(key) for key in file.keys)
+        if "details" in file.keys and _DETAILS.search(file.head):
+            told = any(f'"{key}"'.encode() in file.head for key in (*CORRECT, *GIVEN))
+            if told or (in_results and scored):
+                return Part.ANSWERS
+        return Part.SCORES if in_results and scored else None
 
     def read(self, file: LogFile, options: Options) -> Iterator[Log]:
         """Read the results of one model on one data set."""
