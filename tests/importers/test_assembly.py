@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from breadth.errors import InputError
 from breadth.importers.assembly import assemble
 from breadth.importers.logs import Metric, Options
+from breadth.importers.values import text_hash
 from breadth.records import imported_study
 
 from .conftest import entry
@@ -193,6 +194,20 @@ def test_items_of_one_name_with_other_texts_are_kept_apart():
     assert items["item"].n_unique() == 3
     assert items["item"][2].startswith("q1~")
     assert assembly.notes == ["set: 1 answer to items of the same name but another text; these items are kept apart"]
+
+
+def hashed(model, texts):
+    return entry([1] * len(texts), model=model, path=model, texts={"text_hash": list(map(text_hash, texts))})
+
+
+@pytest.mark.parametrize(("first", "second"), [(hashed, hashed), (hashed, described), (described, hashed)])
+def test_hashes_of_texts_keep_items_apart_under_the_same_names(first, second):
+    whole = put_together(described("a", ["One?", "Two?"]), described("b", ["One ?", "Three?"])).imported.items
+    items = put_together(first("a", ["One?", "Two?"]), second("b", ["One ?", "Three?"])).imported.items
+    assert items["item"].to_list() == whole["item"].to_list()
+    alike = put_together(first("a", ["One  more?"]), second("b", ["One more?"])).imported.items
+    assert alike.height == 1
+    assert ("text" in alike.columns) == (first is described or second is described)
 
 
 def test_blanks_do_not_make_another_item():

@@ -109,8 +109,8 @@ def small() -> dict:
 
 @pytest.fixture
 def write(tmp_path):
-    def write(log, archived=False, method=ZSTANDARD, keep=lambda name: True):
-        path = tmp_path / ("log.eval" if archived else "log.json")
+    def write(log, archived=False, method=ZSTANDARD, keep=lambda name: True, name="log"):
+        path = tmp_path / f"{name}.{'eval' if archived else 'json'}"
         if not archived:
             path.write_text(json.dumps(log, indent=2))
             return path
@@ -309,6 +309,23 @@ class TestJson:
         path = write(small)
         assert read(path, texts=False)[0].items == read(path)[0].items
         assert not read(path, texts=False)[0].texts
+
+    def test_subsets_that_use_the_same_ids_stay_apart_without_texts(self, small, write, tmp_path):
+        for k, sample in enumerate(small["samples"]):
+            sample["id"] = f"row_{k}"
+        one = write(small, name="one")
+        for sample in small["samples"]:
+            sample["input"] = "Another question"
+        two = write({**small, "eval": {**small["eval"], "model": "other"}}, name="two")
+        names = breadth.read_logs([one, two]).items["item"].to_list()
+        assert len(names) == 8
+        assert breadth.read_logs([one, two], texts=False).items["item"].to_list() == names
+        for path in (one, two):
+            breadth.import_logs(path, into=tmp_path / "answers", texts=False)
+        assert breadth.open(tmp_path / "answers").items["item"].to_list() == names
+        with_texts = breadth.import_logs([one, two], into=tmp_path / "answers").study.items
+        assert with_texts["item"].to_list() == names
+        assert with_texts["text"].null_count() == 0
 
 
 class TestMeans:

@@ -123,7 +123,7 @@ class TestDescribe:
         assert opened == ["cut", 3]
         for one in samples:
             describe(one, whole, False, told=False)
-        assert opened == ["cut", 3, 3]
+        assert opened == ["cut", 3, "cut", 3]
 
     @pytest.mark.parametrize(
         ("version", "told"),

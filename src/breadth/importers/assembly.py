@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from breadth.importers.collecting import Known
 from breadth.importers.logs import Log, Options
 from breadth.importers.scoring import Choice, choose_metrics, mean_notes
 from breadth.importers.subjects import LOG, Entry, fill_unknown, name_subjects, split_by_settings
+from breadth.importers.values import text_hash
 from breadth.records import LOGS, Imported, imported_responses
 from breadth.results.words import count
 
@@ -170,6 +170,21 @@ def _setting_notes(entries: Sequence[Entry]) -> list[str]:
     ]
 
 
+class _Hash(str):
+    """The hash of a question whose text was not read."""
+
+    __slots__ = ()
+
+
+def _questions(columns: Mapping[str, Sequence[Any]]) -> list[str | None] | None:
+    """The question of every row, or its hash; None where columns have neither."""
+    texts, hashes = columns.get("text"), columns.get("text_hash")
+    if hashes is None:
+        return None if texts is None else list(texts)
+    hashed: list[str | None] = [None if one is None else _Hash(one) for one in hashes]
+    return hashed if texts is None else [text or one for text, one in zip(texts, hashed, strict=True)]
+
+
 @dataclass
 class _Items:
     """All items: places by test set and name; questions; and where texts are, as columns with a row in them."""
@@ -188,7 +203,7 @@ class _Items:
     def describe(self, place: int, question: str | None, columns: Mapping[str, Sequence[Any]], row: int) -> None:
         """Give texts to an item that has none."""
         known, known_row = self.sources[place]
-        if all(column[known_row] is None for column in known.values()):
+        if all(column[known_row] is None for name, column in known.items() if name != "text_hash"):
             self.questions[place], self.sources[place] = question, (columns, row)
 
 
@@ -201,30 +216,32 @@ def _items(entries: Sequence[Entry], before: Imported | None) -> tuple[_Items, l
     if before is not None:
         columns = before.items.to_dict(as_series=False)
         keys = zip(columns.pop("testset"), columns.pop("item"), strict=True)
-        known = columns.get("text", [None] * before.items.height)
+        known = _questions(columns) or [None] * before.items.height
         for k, (key, question) in enumerate(zip(keys, known, strict=True)):
             items.add(key, question, columns, k)
     apart: dict[str, int] = {}
-    last: dict[str, tuple[Log, list[int]]] = {}  # most logs of a test set hold the same items in the same order
+    last: dict[
+        str, tuple[Log, list[str | None] | None, list[int]]
+    ] = {}  # most logs of a test set hold the same items in the same order
     for entry in entries:
         log, places = entry.log, list[int]()
-        own = log.texts.get("text")
-        same, places_of_same = last.get(log.testset, (None, places))
-        if same is not None and same.items == log.items and own in (None, same.texts.get("text")):
+        own = _questions(log.texts)
+        same, same_questions, places_of_same = last.get(log.testset, (None, None, places))
+        if same is not None and same.items == log.items and own in (None, same_questions):
             entry.places = places_of_same
             continue
-        last[log.testset] = log, places
+        last[log.testset] = log, own, places
         questions: Sequence[str | None] = [None] * len(log.items) if own is None else own
         for k, (name, question) in enumerate(zip(log.items, questions, strict=True)):
             key = (log.testset, name)
             place = items.places.get(key)
             if place is not None and question and _differ(question, items.questions[place]):
-                key = (log.testset, f"{name}~{hashlib.sha256(_plain(question).encode()).hexdigest()[:6]}")
+                key = (log.testset, f"{name}~{_hash(question)[:6]}")
                 apart[log.testset] = apart.get(log.testset, 0) + 1
                 place = items.places.get(key)
             if place is None:
                 place = items.add(key, question, log.texts, k)
-            elif log.texts and not items.questions[place]:
+            elif log.texts and (not (known_text := items.questions[place]) or isinstance(known_text, _Hash)):
                 items.describe(place, question, log.texts, k)
             places.append(place)
         entry.places = places
@@ -237,11 +254,11 @@ def _items(entries: Sequence[Entry], before: Imported | None) -> tuple[_Items, l
 
 def _differ(question: str, known: str | None) -> bool:
     """Whether two questions differ, in more than spaces."""
-    return bool(known and question != known and _plain(question) != _plain(known))
+    return bool(known and question != known and _hash(question) != _hash(known))
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.split())
+def _hash(question: str) -> str:
+    return question if isinstance(question, _Hash) else text_hash(question)
 
 
 def _tables(entries: Sequence[Entry], items: _Items) -> Imported:

@@ -233,7 +233,8 @@ def _joined(stored: Sequence[Entry], new: Sequence[Entry], left_out: dict[str, s
 def _with_texts(stored: Log, read: Log) -> Log:
     """A log of an earlier import with the texts of its file, which was read again."""
     rows = {item: k for k, item in enumerate(read.items)}
-    places = [rows.get(item) for item in stored.items]
+    # An item that shares its name with another question was renamed: its name ends in a hash.
+    places = [rows.get(item, rows.get(item.rpartition("~")[0])) for item in stored.items]
     columns = {name: list(column) for name, column in read.texts.items()}
     texts = {name: [None if k is None else column[k] for k in places] for name, column in columns.items()}
     return replace(stored, texts=texts)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from breadth.errors import InputError
 from breadth.importers.logs import Metric
-from breadth.importers.values import entries, mapping, number, numbered, text_item, words
+from breadth.importers.values import entries, mapping, number, numbered, text_hash, text_item, words
 
 #: The first version whose summaries hold the choices.
 CHOICES_SINCE = (0, 3, 156)
@@ -168,9 +168,8 @@ def describe(sample: Sample, whole: Callable[[Record], Record], texts: bool, tol
     ``told`` says whether a record without choices is known to have none.
     """
     row = sample[0]
-    if not texts and isinstance(row.id, str):
-        return row
-    return whole(row) if row.cut or (row.choices is None and not told) else row
+    choices_needed = texts or not isinstance(row.id, str)
+    return whole(row) if row.cut or (choices_needed and row.choices is None and not told) else row
 
 
 def identify(samples: Sequence[Sample], described: Sequence[Record]) -> list[str]:
@@ -194,6 +193,12 @@ def text_columns(rows: Sequence[Record]) -> dict[str, list[Any]]:
         "target": [None if is_label else row.target for row, is_label in zip(rows, chosen, strict=True)],
     }
     return {name: column for name, column in columns.items() if any(column)}
+
+
+def hash_column(rows: Sequence[Record]) -> dict[str, list[Any]]:
+    """Hashes of the questions whose ids are text: subsets of a test set may use the same ids."""
+    column = [text_hash(row.text) if isinstance(row.id, str) else None for row in rows]
+    return {"text_hash": column} if any(column) else {}
 
 
 @cache

@@ -72,7 +72,9 @@ class Log:
 
     ``texts`` are columns that describe the items, each as long as ``items``: ``text`` (the question), ``options`` and
     ``option_labels`` (lists of text), ``label`` (the label of the right option, or the class), ``target`` (the expected
-    text where a model writes freely), or other columns of text. ``answers`` is what was chosen or extracted.
+    text where a model writes freely), or other columns of text. An importer whose items may share names with other
+    questions gives ``text_hash`` (:func:`breadth.importers.values.text_hash`) where texts are not wanted. ``answers``
+    is what was chosen or extracted.
 
     ``stated`` are the means that the log itself states, by metric. ``stamp`` tells later logs from earlier ones, as
     text that sorts. ``notes`` are for the user: a partial file, an unknown version.

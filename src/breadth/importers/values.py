@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,11 @@ def plain(value: Any) -> str | float | bool | None:
 def text_item(*texts: str) -> str:
     """The identity of an item that has none but its texts."""
     return xxhash.xxh3_128_hexdigest("\x1f".join(texts).encode("utf-8", "surrogatepass"))[:20]
+
+
+def text_hash(text: str) -> str:
+    """A hash that tells questions of one name apart; blanks do not matter."""
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
 def numbered(items: Iterable[str]) -> list[str]:
