@@ -410,6 +410,29 @@ def test_a_backend_that_writes_no_hash_is_asked_the_same_model(tmp_path):
     assert open_study(tmp_path / "answers").subject_names == ("a",)
 
 
+@pytest.mark.parametrize("stage", ["step3_evaluate", "iter_2/results"])
+def test_a_stage_of_a_pipeline_is_not_a_training_step(tmp_path, stage):
+    for model in ("lab/a", "lab/b"):
+        write_lm_eval(tmp_path / stage, model, {"home": [1, 0]})
+    study = breadth.read_logs(tmp_path)
+    assert study.subject_names == ("a", "b")
+    assert any("is not taken as a training step" in note for note in study.warnings)
+    into = tmp_path / "answers"
+    breadth.import_logs(tmp_path / stage, into=into)
+    write_lm_eval(tmp_path / stage, "lab/c", {"home": [1, 0]})
+    assert breadth.import_logs(tmp_path / stage, into=into).study.subject_names == ("a", "b", "c")
+
+
+def test_steps_of_directories_that_are_imported_one_by_one(tmp_path):
+    for step in ("step1000", "step2000"):
+        for model in ("lab/a", "lab/b"):
+            write_lm_eval(tmp_path / step, model, {"home": [1, 0]})
+        breadth.import_logs(tmp_path / step, into=tmp_path / "answers")
+    assert set(open_study(tmp_path / "answers").subject_names) == {"a/1000", "b/1000", "a/2000", "b/2000"}
+    write_lm_eval(tmp_path / "one" / "checkpoint-12", "lab/a", {"home": [1, 0]})
+    assert breadth.read_logs(tmp_path / "one").subject_names == ("a/12",)
+
+
 def test_few_shot_settings_of_one_model_are_two_subjects(tmp_path):
     write_lm_eval(tmp_path, "m", {"home": [1, 0]}, shots=0)
     write_lm_eval(tmp_path, "m", {"home": [1, 1]}, shots=5, stamp=LATER)

@@ -220,9 +220,8 @@ def _items(entries: Sequence[Entry], before: Imported | None) -> tuple[_Items, l
         for k, (key, question) in enumerate(zip(keys, known, strict=True)):
             items.add(key, question, columns, k)
     apart: dict[str, int] = {}
-    last: dict[
-        str, tuple[Log, list[str | None] | None, list[int]]
-    ] = {}  # most logs of a test set hold the same items in the same order
+    # Most logs of a test set hold the same items in the same order.
+    last: dict[str, tuple[Log, list[str | None] | None, list[int]]] = {}
     for entry in entries:
         log, places = entry.log, list[int]()
         own = _questions(log.texts)

@@ -18,7 +18,7 @@ from breadth.importers.assembly import Assembly, Keep, assemble
 from breadth.importers.collecting import Collected, Known, Progress, collect, nothing_found, step_pattern
 from breadth.importers.logs import Epochs, Log, Metric, Options
 from breadth.importers.reading import garbage_kept
-from breadth.importers.subjects import Entry, make_entry
+from breadth.importers.subjects import Entry, make_entry, shared_folder, stage_notes
 from breadth.records import (
     LOCK,
     Imported,
@@ -194,7 +194,9 @@ def _assembled(
     whole = [entry for entry in stored if plain and (entry.texts or not options.texts)]
     known = {_file(entry) for entry in whole}
     collected = collect(given, options, format, known, folder, progress)
-    new = [make_entry(log, read.checksum, names, pattern) for read in collected.read for log in read.logs]
+    logs = [log for read in collected.read for log in read.logs]
+    shared = shared_folder([*logs, *(entry.log for entry in stored)])
+    new = [make_entry(log, read.checksum, names, pattern, shared) for read in collected.read for log in read.logs]
     for entry in new:
         entry.texts = options.texts
     entries = _joined(stored, new, collected.left_out if plain else None)
@@ -203,7 +205,9 @@ def _assembled(
         raise InputError(f"--subject {names[unused[0]]}={unused[0]}: no log was read there")
     if not entries:
         raise NothingFoundError(nothing_found(given, collected.left_out))
-    return ", ".join(map(str, given)), collected, assemble(entries, options, keep, before)
+    assembly = assemble(entries, options, keep, before)
+    assembly.notes += stage_notes(new)
+    return ", ".join(map(str, given)), collected, assembly
 
 
 def _joined(stored: Sequence[Entry], new: Sequence[Entry], left_out: dict[str, str] | None) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -13,12 +14,19 @@ from typing import Any, NamedTuple
 
 from breadth.importers.logs import Log, Metric
 
-#: A training step in a revision, a model's name or a path: step143000, checkpoint-800, global_step_800, iter_0001000.
+#: A training step in a revision, a model's name or a path: step143000, checkpoint-800, global_step_800, iter_0001000,
+#: step-240k. The number of tokens that may follow belongs to it: step1000-tokens4B, step-240k-503b, step-1431k-3T.
 STEP = re.compile(
-    r"(?<![A-Za-z])(?:global[-_]?step|checkpoint|ckpt|step|iter(?:ation)?)[-_=]?(\d+)(?!\.?\d|[A-Za-z])"
-    r"(?:-tokens\d+\w*)?",
+    r"(?<![A-Za-z])(?:global[-_]?step|checkpoint|ckpt|step|iter(?:ation)?)[-_=]?(\d+)([km]?)(?!\.?\d|[A-Za-z])"
+    r"(?:-tokens\d+\w*|(?<=[km])-(?:\d{3,}b|\d+(?:\.\d+)?t)(?![A-Za-z\d]))?",
     re.IGNORECASE,
 )
+
+#: What a step's unit stands for. A number with B is the size of a model.
+UNITS = {"": 1, "k": 1000, "m": 1_000_000}
+
+#: A smaller number in a directory that logs of several models share may be a stage of a pipeline: step3_evaluate.
+FEWEST_STEPS = 100
 
 #: How a model may be called itself: step3, Step3-VL-10B, step-2-16k. Step is a family of models, of StepFun.
 NAMED_STEP = re.compile(r"step[-_]?[1-9](?!\d)(.*)", re.IGNORECASE)
@@ -55,7 +63,8 @@ def step_in(name: str, model: str = "") -> Step:
     if not matches:
         return Step(None, name)
     last = matches[-1]
-    return Step(int(last[1]), (name[: last.start()].rstrip("/-_.@") + name[last.end() :]).strip("/"))
+    rest = (name[: last.start()].rstrip("/-_.@") + name[last.end() :]).strip("/")
+    return Step(int(last[1]) * UNITS[last[2].lower()], rest)
 
 
 def _called_step(model: str) -> str:
@@ -113,12 +122,50 @@ class Entry:
         return (self.model, self.step, tuple(sorted(others)))
 
 
-def make_entry(log: Log, checksum: str, names: Mapping[str, str], pattern: re.Pattern[str] | None = None) -> Entry:
+def shared_folder(logs: Sequence[Log]) -> PurePath | None:
+    """The directory that the logs of several models share; None for those of one model."""
+    if len({log.model for log in logs}) < 2:
+        return None
+    try:
+        return PurePath(os.path.commonpath([os.path.abspath(PurePath(log.path).parent) for log in logs]))
+    except ValueError:  # on different drives
+        return None
+
+
+def stage_notes(entries: Iterable[Entry]) -> list[str]:
+    """Say that a number in a shared directory was not taken as a training step."""
+    for entry in entries:
+        folder = PurePath(entry.log.path).parent
+        if entry.step is None and (number := step_in(str(folder), entry.log.model).step) is not None:
+            return [
+                f"{folder}: {number} is not taken as a training step, as all logs share it; use --step-from if it is"
+            ]
+    return []
+
+
+def _folder_step(log: Log, shared: PurePath | None) -> int | None:
+    """The step in the path of a log; a small one that all logs share is a stage of a pipeline."""
+    folder = PurePath(log.path).parent
+    step = step_in(str(folder), log.model).step
+    if shared is None or step is None or step >= FEWEST_STEPS:
+        return step
+    below = PurePath(os.path.abspath(folder)).relative_to(shared).parts
+    return step_in(str(PurePath(*below)), log.model).step
+
+
+def make_entry(
+    log: Log,
+    checksum: str,
+    names: Mapping[str, str],
+    pattern: re.Pattern[str] | None = None,
+    shared: PurePath | None = None,
+) -> Entry:
     """Find out which subject a log is about.
 
     ``names`` maps paths to names that the user gave to the subjects of the logs there. The step is what the user's
     ``pattern`` finds in revision, model or path; else what the log says; else what is found in revision, model and path
-    by the usual words, or in the ``trainer_state.json`` of a model's directory.
+    by the usual words, or in the ``trainer_state.json`` of a model's directory. ``shared`` is the directory that the
+    logs of several models share.
     """
     attributes = {key: value for key, value in log.subject.items() if value not in (None, "")}
     revision = str(attributes.get("revision", ""))
@@ -135,9 +182,8 @@ def make_entry(log: Log, checksum: str, names: Mapping[str, str], pattern: re.Pa
             model = without[0] or model
             attributes |= {"revision": without[1]} if "revision" in attributes else {}
     if step is None:
-        folder = str(PurePath(log.path).parent)
-        found = (step_in(revision), step_in(log.model, log.model), step_in(folder, log.model))
-        step = next((one.step for one in found if one.step is not None), _trainer_step(log.model))
+        found = (step_in(revision).step, step_in(log.model, log.model).step, _folder_step(log, shared))
+        step = next((one for one in found if one is not None), _trainer_step(log.model))
     if step is not None:
         model = _without(model, step, model) or model
         if "revision" in attributes:
