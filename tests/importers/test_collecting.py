@@ -1,4 +1,7 @@
+import bz2
+import gzip
 import json
+import lzma
 import os
 import shutil
 from pathlib import Path
@@ -6,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from breadth.errors import InputError
+from breadth.errors import InputError, NothingFoundError
 from breadth.importers import collecting
 from breadth.importers.collecting import Known, collect, file_checksum, log_files, step_pattern
 from breadth.importers.logs import Importer, Metric, Options, Part
+from breadth.importers.trajectories import import_trajectories
 
 from .conftest import make_log, write_lm_eval
 
@@ -48,6 +52,29 @@ def test_files_are_sorted_out_by_their_content(mixture):
         "notes.md": "not a log of a known format",
         "empty.jsonl": "empty",
     }
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, lambda _: b"\x28\xb5\x2f\xfd..."])
+def test_compressed_logs_have_a_reason_of_their_own(mixture, compress):
+    (mixture / "samples.jsonl.gz").write_bytes(compress(b'{"doc_id": 0}'))
+    assert collect([mixture], Options()).left_out[str(mixture / "samples.jsonl.gz")] == "compressed; unpack it"
+
+
+def test_a_remedy_is_named_only_where_it_works(mixture):
+    state = json.dumps({"global_step": 3, "log_history": [{"step": 3, "eval_accuracy": 0.5}]})
+    (mixture / "trainer_state.json").write_text(state)
+    folder = mixture / "results" / "llama"
+    folder.mkdir(parents=True)
+    (folder / "ARC-c.json").write_text('{"accuracy": 50.0}')
+    (folder / "x_pass_at_k.json").write_text('{"pass@1": 0.5}')
+    reasons = {Path(path).name: reason for path, reason in collect([mixture], Options()).left_out.items()}
+    for name in ("ARC-c.json", "x_pass_at_k.json"):
+        assert reasons[name].endswith("no single answers; put them into a table for `breadth correlate`")
+        with pytest.raises(NothingFoundError):
+            import_trajectories(folder / name)
+    for name in ("trainer_state.json", "results_2025-01-01T00-00-00.000000.json"):
+        assert reasons[name].endswith("no single answers; `breadth import trajectories` reads such files")
+        assert import_trajectories(next(mixture.rglob(name))).frame.height == 1
 
 
 def test_one_format_only(mixture):

@@ -77,6 +77,12 @@ def test_tables_show_scores_metrics_and_what_was_left_out(result):
     ]
 
 
+def test_files_that_look_like_logs_are_named_first():
+    files = ["README.md", "a.png", "b.txt", "run/samples.jsonl.zst", "c.eval"]
+    shown = printed(left_out_table(pl.DataFrame({"what": files, "reason": ["unknown"] * len(files)})))
+    assert "5  unknown: run/samples.jsonl.zst, c.eval, README.md and 2 more" in shown
+
+
 def test_a_filter_is_shown_with_its_metric():
     frame = pl.DataFrame(
         {"testset": ["gsm"], "metric": ["exact_match"], "variant": ["strict"], "reason": ["asked for"]}

@@ -15,6 +15,7 @@ import xxhash
 from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
 from breadth.importers.logs import BUILT_IN, Importer, LeftOut, Log, Options, Part, each_importer
 from breadth.importers.reading import LogFile
+from breadth.importers.score_files import is_trainer_state
 from breadth.importers.workers import in_processes
 from breadth.records import reading
 
@@ -28,6 +29,14 @@ LOOKED_FOR = (
     "predictions, every_eval_ever *_samples.jsonl, AlpacaEval annotations.json, OpenAI Evals logs, matrices (NPZ, or "
     "tables with columns item and correct)"
 )
+
+#: First bytes of what gzip, zstd, bzip2 and xz write.
+COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00")
+
+#: What to do with files that hold no answers. Of formats whose answers are read, trajectories takes one only.
+SCORES_ONLY = "scores of whole test sets, no single answers"
+TRAJECTORIES = "`breadth import trajectories` reads such files"
+TABLE = "put them into a table for `breadth correlate`"
 
 Progress = Callable[[int, int], None]
 
@@ -88,10 +97,10 @@ def collect(
         elif part is Part.COMPANION:
             collected.companions += 1
         elif part is Part.SCORES:
-            reason = "scores of whole test sets, no single answers; `breadth import trajectories` reads such files"
-            collected.left_out[str(path)] = reason
+            harness = importer is not None and importer.name == "lm-eval"
+            collected.left_out[str(path)] = f"{SCORES_ONLY}; {TRAJECTORIES if harness else TABLE}"
         else:
-            collected.left_out[str(path)] = "not a log of a known format" if file.size else "empty"
+            collected.left_out[str(path)] = _unknown(file)
     if not work:
         raise NothingFoundError(nothing_found(paths, collected.left_out))
     for read in _read_all(work, options, frozenset(known), progress):
@@ -102,6 +111,15 @@ def collect(
     if problems:
         raise InputError("\n".join(problems))
     return collected
+
+
+def _unknown(file: LogFile) -> str:
+    """Why a file that no importer takes is left out."""
+    if not file.size:
+        return "empty"
+    if is_trainer_state(file):
+        return f"scores of checkpoints, no single answers; {TRAJECTORIES}"
+    return "compressed; unpack it" if file.head.startswith(COMPRESSED) else "not a log of a known format"
 
 
 def _check_format(format: str) -> None:

@@ -40,7 +40,7 @@ class Part(StrEnum):
 
     ANSWERS = "answers"  #: It is read: it holds answers to single items.
     COMPANION = "companion"  #: It is read along with a file of answers, such as a log's aggregate results.
-    SCORES = "scores"  #: It holds scores of whole test sets only; `breadth import trajectories` may read it.
+    SCORES = "scores"  #: It holds scores of whole test sets only.
 
 
 class LeftOut(Exception):  # noqa: N818

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,8 +22,11 @@ SET_WIDTH = 14
 NAME_WIDTH = 28
 
 
-#: Reasons for leaving out files that the terminal shows.
+#: Reasons for leaving out files that the terminal shows, and files that it names for each: those that look like logs
+#: come first.
 MOST_REASONS = 8
+MOST_FILES = 3
+LOOKS_LIKE_LOG = re.compile(r"\.(jsonl?|eval|parquet|npz|csv)(\.\w+)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +123,15 @@ def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
 
 def left_out_table(left_out: pl.DataFrame, width: int = WIDTH) -> Table:
     """What was left out, by its reason, the commonest first."""
-    groups = left_out.group_by("reason", maintain_order=True).agg(pl.len(), pl.col("what").first())
+    groups = left_out.group_by("reason", maintain_order=True).agg(pl.len(), pl.col("what"))
     groups = groups.sort("len", descending=True, maintain_order=True)
     table = Table(title=Text("Left out"), title_justify="left", box=None, pad_edge=False, width=width)
     table.add_column("files", justify="right", no_wrap=True)
-    table.add_column("reason and first file", overflow="fold")
-    for reason, number, first in groups.head(MOST_REASONS).iter_rows():
-        table.add_row(f"{number:,}", Text(f"{reason}: {first}"))
+    table.add_column("reason and files", overflow="fold")
+    for reason, number, files in groups.head(MOST_REASONS).iter_rows():
+        logs_first = sorted(files, key=lambda name: not LOOKS_LIKE_LOG.search(name))
+        more = f" and {number - MOST_FILES:,} more" if number > MOST_FILES else ""
+        table.add_row(f"{number:,}", Text(f"{reason}: {', '.join(logs_first[:MOST_FILES])}{more}"))
     if groups.height > MOST_REASONS:
         rest = groups.slice(MOST_REASONS)
         more = f"{rest.height} other reasons, listed in the frame left_out of breadth.import_logs"
