@@ -200,9 +200,27 @@ def test_another_metric_of_some_logs_only_is_refused(logs, tmp_path):
     into = tmp_path / "answers"
     breadth.import_logs(logs, into=into)
     before = content(into)
-    with pytest.raises(InputError, match="home: metrics differ between logs"):
+    with pytest.raises(InputError) as refused:
         breadth.import_logs(logs / "lab__a", into=into, metric="acc_norm")
+    stored, new = (next((logs / f"lab__{model}").glob("samples_home*")) for model in "ba")
+    assert str(refused.value) == (
+        f"home: metrics differ between logs: {stored} was imported with acc, {new} has acc, acc_norm and is to "
+        "be scored by acc_norm; import all logs again in one command with --metric acc_norm, or these into another "
+        "directory"
+    )
     assert content(into) == before
+    assert breadth.import_logs(logs, into=into, metric="acc_norm").changed
+
+
+def test_an_added_log_with_another_metric_is_named_beside_the_stored_one(logs, tmp_path):
+    into = tmp_path / "answers"
+    breadth.import_logs(logs / "lab__a", into=into)
+    stored = next((logs / "lab__a").glob("samples_home*"))
+    new = next((logs / "lab__b").glob("samples_home*"))
+    with pytest.raises(InputError) as refused:
+        breadth.import_logs(logs / "lab__b", into=into, metric="acc_norm")
+    assert f"{stored} was imported with" in str(refused.value)
+    assert f"{new} has" in str(refused.value)
 
 
 def test_a_log_that_changed_is_refused_until_the_user_chooses(logs, tmp_path):

@@ -86,7 +86,7 @@ def _the_asked(testset: str, group: Sequence[Entry], metric: Metric, options: Op
         metric = next((one for one in ranked if all(one in entry.log.values for entry in group)), metric)
     for entry in group:
         if metric not in entry.log.values:
-            raise _differ(testset, group[0], entry)
+            raise _differ(testset, next(one for one in group if metric in one.log.values), entry, metric)
         if (wrong := _outside(entry, metric)).size:
             item, value = entry.log.items[wrong[0]], entry.log.scores(metric)[wrong[0]]
             raise InputError(
@@ -126,7 +126,16 @@ def _outside(entry: Entry, metric: Metric) -> npt.NDArray[np.intp]:
     return np.flatnonzero((values < 0) | (values > 1))
 
 
-def _differ(testset: str, first: Entry, other: Entry) -> InputError:
+def _differ(testset: str, first: Entry, other: Entry, asked: Metric | None = None) -> InputError:
+    """Of an earlier import only one metric is kept, so the remedy is to read its logs again."""
+    new, stored = sorted((first, other), key=lambda entry: entry.total is not None)
+    if stored.total is not None and new.total is None:
+        metric = f"--metric {asked.name}" if asked else "a --metric that all have"
+        return InputError(
+            f"{testset}: metrics differ between logs: {stored.log.path} was imported with {_metrics(stored.log)}, "
+            f"{new.log.path} has {_metrics(new.log)}{f' and is to be scored by {asked}' if asked else ''}; import all "
+            f"logs again in one command with {metric}, or these into another directory"
+        )
     return InputError(
         f"{testset}: metrics differ between logs: {first.log.path} has {_metrics(first.log)}, {other.log.path} has "
         f"{_metrics(other.log)}; choose one that both have with --metric (and --filter or --scorer), or import them "
