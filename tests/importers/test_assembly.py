@@ -210,6 +210,20 @@ def test_hashes_of_texts_keep_items_apart_under_the_same_names(first, second):
     assert ("text" in alike.columns) == (first is described or second is described)
 
 
+def test_the_same_questions_under_other_names_are_noted():
+    texts = ["One?", "Two?", "Three?"]
+    first = entry([1, 0, 1], model="a", items=["a", "b", "c"], texts={"text": texts})
+    other = entry([1, 0, 1], model="b", items=["x", "y", "c"], texts={"text": texts})
+    assert put_together(first, other).notes == [
+        "set: 2 questions with the same text but different documents in different logs (shuffled choices, for "
+        "instance); they count as different items"
+    ]
+    apart = entry([1] * 3, model="b", items=["x", "y", "z"], texts={"text": ["One?", "Four?", "Five?"]})
+    assert put_together(first, apart).notes == []
+    again = entry([1] * 3, model="b", items=["c", "b", "a"], texts={"text": texts[::-1]})
+    assert put_together(first, again).notes == []
+
+
 def test_blanks_do_not_make_another_item():
     assembly = put_together(described("a", ["One  more?\n"]), described("b", [" One more?"]))
     assert assembly.imported.items.height == 1

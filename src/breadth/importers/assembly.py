@@ -62,7 +62,8 @@ def assemble(
     items, notes = _items(used, before)
     used = _without_repeats(used, keep, left_out)
     name_subjects(used)
-    return Assembly(_tables(used, items), choices, left_out, [*notes, *_setting_notes(used)])
+    notes += [*_document_notes(used, items), *_setting_notes(used)]
+    return Assembly(_tables(used, items), choices, left_out, notes)
 
 
 def _without_repeats(entries: Sequence[Entry], keep: Keep | None, left_out: dict[str, str]) -> list[Entry]:
@@ -249,6 +250,39 @@ def _items(entries: Sequence[Entry], before: Imported | None) -> tuple[_Items, l
         for testset, number in apart.items()
     ]
     return items, notes
+
+
+def _document_notes(entries: Sequence[Entry], items: _Items) -> list[str]:
+    """Say where logs have the same questions under other names, as lm-eval's hashes where choices are shuffled."""
+    testsets: dict[str, dict[int, Sequence[int]]] = {}
+    for entry in entries:  # most logs of a test set share one list of places
+        testsets.setdefault(entry.log.testset, {}).setdefault(id(entry.places), entry.places)
+    notes: list[str] = []
+    for testset, lists in testsets.items():
+        number = _renamed(list(lists.values()), items) if len(lists) > 1 else 0
+        if number:
+            notes.append(
+                f"{testset}: {count(number, 'question')} with the same text but different documents in different logs "
+                "(shuffled choices, for instance); they count as different items"
+            )
+    return notes
+
+
+def _renamed(lists: Sequence[Sequence[int]], items: _Items) -> int:
+    """How many questions logs have under several names.
+
+    Different questions may share a text, so most of what a log does not share with the others must be such questions.
+    """
+    renamed: set[str] = set()
+    known: dict[str, int] = {}
+    for places in lists:
+        own, former = set(places), set(known.values())
+        texts = {items.questions[place]: place for place in places if place not in former}
+        same = {text for text in texts if text and known.get(text, places[0]) not in own}
+        if 2 * len(same) > len(own - former):
+            renamed |= same
+        known |= {text: place for text, place in texts.items() if text and text not in known}
+    return len(renamed)
 
 
 def _differ(question: str, known: str | None) -> bool:
