@@ -1,5 +1,11 @@
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pytest
 import typer
@@ -63,3 +69,36 @@ def test_nothing_computed_ends_with_exit_code_2():
     with pytest.raises(typer.Exit) as ended:
         terminal.exit_if_empty(Found(None), Found(Verdict(Answer.UNKNOWN, "no rows.", computed=False)))
     assert ended.value.exit_code == 2
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_real_terminal_shows_whole_numbers(tmp_path, width):
+    """As ``correlate`` prints on a pseudo-terminal: every correlation has two decimals, every share its sign."""
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+    generator = np.random.default_rng(0)
+    frame = pl.DataFrame(generator.random((90, 4)), schema=["eval/mnli", "eval/hans_lexical", "eval/anli", "eval/paws"])
+    frame = frame.with_columns(run=pl.Series([f"run-{i // 30}" for i in range(90)]), step=pl.Series([*range(30)] * 3))
+    frame.write_csv(tmp_path / "scores.csv")
+    screen, side = pty.openpty()
+    termios.tcsetwinsize(side, (50, width))
+    environment = {**os.environ, "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "breadth", "correlate", "scores.csv", "--control", "eval/mnli", "--by", "run"]
+    child = subprocess.Popen(command, cwd=tmp_path, stdin=side, stdout=side, stderr=subprocess.DEVNULL, env=environment)
+    os.close(side)
+    parts = []
+    with suppress(OSError):  # Linux ends a terminal with an error
+        while part := os.read(screen, 4096):
+            parts.append(part)
+    os.close(screen)
+    assert child.wait() == 0
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", b"".join(parts).decode()).splitlines()
+    assert max(map(len, lines)) <= width
+    groups = [line.split() for line in lines if line.startswith(" run-")]
+    assert len(groups) == 3
+    assert all(re.fullmatch(r"[+-]\d\.\d\d", row[-1]) for row in groups)
+    pairs = [line.split() for line in lines if line.startswith((" …", " eval/"))]
+    assert len(pairs) == 3
+    assert len({(row[0], row[1]) for row in pairs}) == 3
+    assert all(re.fullmatch(r"\d+%", row[-1]) for row in pairs)
+    assert width == 80 or any(line.startswith("Not shown for lack of room: ") for line in lines)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from breadth.results import Answer, Verdict
-from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count
 
 if TYPE_CHECKING:
@@ -95,12 +95,11 @@ def scores_table(result: ShortScores, width: int = WIDTH) -> Table:
         f": the first {MOST_ROWS} of {frame.height}" if frame.height > MOST_ROWS else ""
     )
     table = make_table(title, ["model", "estimate", "failed check"], ["score", "interval", "plain"], width)
-    names = distinct_names(frame["subject"].to_list()[:MOST_ROWS], table)
     for row in frame.head(MOST_ROWS).iter_rows(named=True):
         failed = next((words for key, words in CHECKS.items() if not row[key]), "-")
         span = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
         numbers = (f"{100 * row['score']:.1f}", span, f"{100 * row['plain']:.1f}")
-        table.add_row(Text(names[row["subject"]]), row["estimate"], failed, *numbers)
+        table.add_row(Text(row["subject"]), row["estimate"], failed, *numbers)
     return table
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from breadth.results import Answer, Verdict
-from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ def predictions_table(predictions: pl.DataFrame, width: int = WIDTH) -> Table:
     title += f": the first {MOST_ROWS} of {predictions.height}" if predictions.height > MOST_ROWS else ""
     table = make_table(title, ["model", "test set"], ["score", "interval"], width)
     shown = predictions.head(MOST_ROWS)
-    names = distinct_names(shown["model"].to_list(), table)
     for row in shown.iter_rows(named=True):
         score = "-" if row["score"] is None else f"{row['score']:.1f}"
         span = "out of range" if row["score"] is None else f"{row['ci_low']:.1f} to {row['ci_high']:.1f}"
-        table.add_row(Text(names[row["model"]]), Text(row["testset"]), score, span)
+        table.add_row(Text(row["model"]), Text(row["testset"]), score, span)
     return table

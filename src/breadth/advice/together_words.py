@@ -54,9 +54,9 @@ def together_details(result: TogetherAdvice) -> str:
 
 def gains_table(gains: pl.DataFrame, width: int = WIDTH) -> Table:
     """Gains over the best single model, in points."""
-    table = make_table(
-        "Gain in points over the best model", ["combination", "members"], ["naive", "honest", "interval"], width
-    )
+    names, numbers = ["combination", "members"], ["naive", "honest", "interval"]
+    title = "Gain in points over the best model"
+    table = make_table(title, names, numbers, width, texts=["members"], least=["naive"])
     for row in gains.iter_rows(named=True):
         honest = "-" if row["honest"] is None else f"{100 * row['honest']:+.1f}"
         span = "-" if row["ci_low"] is None else f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}"

@@ -78,7 +78,8 @@ def _print_frame(frame: pl.DataFrame, title: str, widths: dict[str, int], number
     from breadth.cli.terminal import console
     from breadth.results.terminal import make_table
 
-    table = make_table(title, list(widths), numbers, console.width)
+    texts = [name for name in widths if name not in ("name", "shift")]
+    table = make_table(title, list(widths), numbers, console.width, texts=texts, in_file=False)
     for column, width in zip(table.columns, widths.values(), strict=False):
         column.max_width = width
     for row in frame.iter_rows(named=True):

@@ -27,7 +27,7 @@ from rich.text import Text
 from breadth.errors import printable
 from breadth.records import check_target, write_table
 from breadth.results import FORMATS, write_figure
-from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -111,13 +111,12 @@ def exit_if_empty(*results: Result) -> None:
 def print_runs(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print a table of runs: model, training set, runs, steps, checkpoints."""
     title += f": the first {MOST_ROWS} rows" if len(rows) > MOST_ROWS else ""
-    table = make_table(title, ["model", "train set"], ["runs", "steps", "checkpoints"], console.width)
+    table = make_table(title, ["model", "train set"], ["runs", "steps", "checkpoints"], console.width, in_file=False)
     model, train_set = table.columns[:2]
     spare = (train_set.max_width or 0) - max(len("train set"), *(len(row[1]) for row in rows))
     model.max_width = (model.max_width or 0) + max(spare, 0)
-    shown = distinct_names([row[0] for row in rows], table)
-    for name, *others in rows[:MOST_ROWS]:
-        table.add_row(*map(Text, (shown[name], *others)))
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*map(Text, row))
     console.print(table)
 
 

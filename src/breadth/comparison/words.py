@@ -12,7 +12,7 @@ from rich.text import Text
 from breadth.comparison.compare import By, Comparison, Within
 from breadth.comparison.ranking import Ranking
 from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Verdict, about, times_more
-from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table, probability_text
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, probability_text
 from breadth.results.words import FINDING, count, joined
 
 #: How the column ``by`` is written in front of a value.
@@ -221,7 +221,8 @@ def cells_table(cells: pl.DataFrame, width: int = WIDTH) -> Table:
     first, second = cells.row(0)[:2]
     within = ["margin"] if "within" in cells.columns else []
     numbers = ["items", "first", "second", "points", "interval", "q"]
-    table = make_table(f"{second} (second) minus {first} (first)", ["where", *within], numbers, width)
+    title, least = f"{second} (second) minus {first} (first)", ["items", "first", "second"]
+    table = make_table(title, ["where", *within], numbers, width, least=least)
     for row in cells.head(MOST_ROWS).iter_rows(named=True):
         sure = row["q"] is not None and row["q"] < FINDING
         ends = [Text(row["within"])] if within else []
@@ -239,12 +240,12 @@ def pairs_table(cells: pl.DataFrame, width: int = WIDTH) -> Table:
     title = "Differences on all items: second minus first" + (
         f", {MOST_ROWS} of {whole.height}" if whole.height > MOST_ROWS else ""
     )
-    table = make_table(title, ["first", "second"], ["items", "points", "interval", "q"], width)
-    names = distinct_names([*whole["first"], *whole["second"]], table)
+    numbers = ["items", "points", "interval", "q"]
+    table = make_table(title, ["first", "second"], numbers, width, least=["items"])
     for row in whole.head(MOST_ROWS).iter_rows(named=True):
         sure = row["q"] is not None and row["q"] < FINDING
         gap = Text(f"{100 * row['difference']:+.1f}", style="bold" if sure else "")
-        shown = (Text(names[row[key]]) for key in ("first", "second"))
+        shown = (Text(row[key]) for key in ("first", "second"))
         table.add_row(
             *shown, f"{row['n_items']:,}", gap, reach(row).replace("−", "-") or "-", probability_text(row["q"])
         )
@@ -257,13 +258,12 @@ def ranks_table(ranking: Ranking, width: int = WIDTH) -> Table:
     title = "Ranks (=: cannot be told apart from the next)"
     title += f": the first {MOST_ROWS} of {ranks.height}" if ranks.height > MOST_ROWS else ""
     table = make_table(title, ["model"], ["rank", "95% ranks", "accuracy", "interval", "runs"], width)
-    names = distinct_names(ranks["model"].to_list()[:MOST_ROWS], table)
     apart = [*ranking.neighbours["apart"], True]
     for row, alone in zip(ranks.head(MOST_ROWS).iter_rows(named=True), apart, strict=False):
         ends = (
             f"{row['rank_low']} to {row['rank_high']}" if row["rank_low"] < row["rank_high"] else f"{row['rank_low']}"
         )
         span = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
-        table.add_row(Text(names[row["model"]]), f"{row['rank']}{' ' if alone else '='}", ends,
+        table.add_row(Text(row["model"]), f"{row['rank']}{' ' if alone else '='}", ends,
                       f"{100 * row['accuracy']:.1f}", span, str(row["runs"]))  # fmt: skip
     return table

@@ -17,7 +17,6 @@ from breadth.inference import NORMAL, benjamini_hochberg
 from breadth.results.terminal import (
     MOST_ROWS,
     WIDTH,
-    distinct_names,
     interval_text,
     make_table,
     probability_text,
@@ -112,10 +111,9 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
         title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
     corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
     numbers = ["n", "n_eff", "r_raw", "r", "95% interval", *(["r_corr"] if corrected else []), "q"]
-    table = make_table(title, [*by, "a", "b"], numbers, width)
-    short = distinct_names([value for name in (*by, "a", "b") for value in shown[name].unique()], table)
+    table = make_table(title, [*by, "a", "b"], numbers, width, least=["n", "r_raw", "n_eff", "r_corr"])
     for row in shown.iter_rows(named=True):
-        cells = [Text(short[str(row[name])]) for name in (*by, "a", "b")]
+        cells = [Text(str(row[name])) for name in (*by, "a", "b")]
         cells += [Text(str(row["n"])), _number(row["n_eff"], ".0f"), _number(row["r_raw"])]
         if row["r"] is None:
             cells += [Text("-"), Text("see note", style="dim italic")]
@@ -134,12 +132,12 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
     if frame.height > MOST_ROWS:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
-    table = make_table(title, ["a", "b"], ["groups", "mean r", "95% interval", "new group", "I2", "same sign"], width)
-    short = distinct_names([*shown["a"], *shown["b"]], table)
+    numbers = ["groups", "mean r", "95% interval", "new group", "I2", "same sign"]
+    table = make_table(title, ["a", "b"], numbers, width, least=["groups", "I2", "new group"])
     for row in shown.iter_rows(named=True):
         table.add_row(
-            Text(short[row["a"]]),
-            Text(short[row["b"]]),
+            Text(row["a"]),
+            Text(row["b"]),
             Text(str(row["k"])),
             _number(row["r_mean"], "+.2f", row["q"], mark=True),
             interval_text(row["ci_low"], row["ci_high"]),
@@ -156,12 +154,12 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> 
     title = "Groups (positive and negative: q < 0.05)"
     title += f": the first {MOST_ROWS} of {len(parts):,}" if len(parts) > MOST_ROWS else ""
     numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]
-    table = make_table(title, by, numbers, width)
-    short = distinct_names([part[name][0] for part in parts[:MOST_ROWS] for name in by], table)
+    least = ["n_eff", "not computed", "rows", "undecided"]
+    table = make_table(title, by, numbers, width, least=least, in_file=False)
     for part in parts[:MOST_ROWS]:
         counts = count_findings(part)
         table.add_row(
-            *(Text(short[str(part[name][0])]) for name in by),
+            *(Text(str(part[name][0])) for name in by),
             Text(str(part["n"].max())),
             _number(part["n_eff"].median(), ".0f"),
             *(Text(str(number)) for number in counts[:4]),

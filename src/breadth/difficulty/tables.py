@@ -12,7 +12,9 @@ from breadth.results.terminal import WIDTH, interval_text, make_table, probabili
 def measures_table(measures: pl.DataFrame, width: int = WIDTH) -> Table:
     """Spearman's rho of every measure with difficulty."""
     numbers = ["n", "rho", "95% interval", "q"]
-    table = make_table("Difficulty against other measures", ["measure", "note"], numbers, width)
+    table = make_table(
+        "Difficulty against other measures", ["measure", "note"], numbers, width, texts=["note"], least=["n"]
+    )
     for row in measures.iter_rows(named=True):
         table.add_row(
             Text(row["measure"]),
@@ -27,14 +29,15 @@ def measures_table(measures: pl.DataFrame, width: int = WIDTH) -> Table:
 
 def histogram_table(histogram: pl.DataFrame, width: int = WIDTH) -> Table:
     """Items per level of difficulty, before and after a draw, with bars for the shares."""
-    table = make_table("Difficulty before and after", [], ["level", "from", "to", "before", "after"], width)
-    table.add_column("share before | share after", no_wrap=True)
+    numbers, bars = ["level", "from", "to", "before", "after"], "share before | share after"
+    table = make_table("Difficulty before and after", [], numbers, width, least=[bars, "from", "to"], in_file=False)
+    table.add_column(bars, no_wrap=True)
     totals = [max(1, int(histogram[name].sum())) for name in ("before", "after")]
     for row in histogram.iter_rows(named=True):
         shares = [row[name] / total for name, total in zip(("before", "after"), totals, strict=True)]
-        bars = " | ".join(f"{'█' * round(share * 40):<16.16}" for share in shares)
+        drawn = " | ".join(f"{'█' * round(share * 40):<16.16}" for share in shares)
         ends = (signed_text(row[name]) for name in ("from", "to"))
-        table.add_row(str(row["level"]), *ends, f"{row['before']:,}", f"{row['after']:,}", bars)
+        table.add_row(str(row["level"]), *ends, f"{row['before']:,}", f"{row['after']:,}", drawn)
     return table
 
 
@@ -44,8 +47,9 @@ def profile_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
     With more levels than fit otherwise, the interval is below the accuracy.
     """
     names = [str(level) for level in levels["level"].unique().sort()]
-    one_line = len(names) <= 6
-    table = make_table("Accuracy by difficulty level (0 is the easiest), in per cent", ["subject"], [], width)
+    one_line = len(names) <= 6 and 12 + 9 * len(names) <= width
+    title = "Accuracy by difficulty level (0 is the easiest), in per cent"
+    table = make_table(title, ["subject"], [], width, what="level")
     table.columns[0].max_width = max(10, width - 2 - (9 if one_line else 6) * len(names))
     for name in names:
         table.add_column(name, justify="right", no_wrap=True, min_width=6 if one_line else 3)
@@ -60,7 +64,8 @@ def differences_table(differences: pl.DataFrame, width: int = WIDTH) -> Table:
     """Where two subjects differ: per level, the paired difference and its share of the whole."""
     first, second = differences.select("subject_1", "subject_2").row(0)
     numbers = ["level", "n", "difference", "95% interval", "q", "share of the whole"]
-    table = make_table(f"{first} minus {second}", [], numbers, width)
+    least = ["share of the whole", "n"]
+    table = make_table(f"{first} minus {second}", [], numbers, width, least=least)
     for row in differences.iter_rows(named=True):
         table.add_row(
             "all" if row["level"] is None else str(row["level"]),

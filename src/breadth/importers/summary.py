@@ -12,7 +12,7 @@ from rich.text import Text
 
 from breadth.records import Study
 from breadth.results import Result
-from breadth.results.terminal import MOST_ROWS, WIDTH, distinct_names, make_table, number_text
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text
 from breadth.results.words import count, joined
 
 #: Most test sets that the table of subjects shows as columns, characters of their names, and of subjects' names that
@@ -81,9 +81,10 @@ class Import(Result):
 def scoring_table(testsets: pl.DataFrame, width: int = WIDTH) -> Table:
     """By what every test set is scored, and how many items its subjects share."""
     more = f": the first {MOST_ROWS} of {testsets.height:,}" if testsets.height > MOST_ROWS else ""
-    table = make_table(f"Test sets{more}", ["test set", "metric"], ["subjects", "items", "shared"], width)
+    names, counts = ["test set", "metric"], ["subjects", "items", "shared"]
+    table = make_table(f"Test sets{more}", names, counts, width, in_file=False)
     for row in testsets.head(MOST_ROWS).iter_rows(named=True):
-        numbers = (f"{row[name]:,}" for name in ("subjects", "items", "shared"))
+        numbers = (f"{row[name]:,}" for name in counts)
         table.add_row(Text(row["testset"]), Text(_metric(row)), *numbers)
     return table
 
@@ -111,13 +112,12 @@ def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
     more = [f"the first {MOST_ROWS} of {len(people):,}"] * (len(people) > MOST_ROWS)
     more += [f"{len(shown)} of {len(names)} test sets"] * (len(names) > len(shown))
     title = "Mean score of every subject" + (f" ({', '.join(more)})" if more else "")
-    table = make_table(title, ["subject"], ["answers", *columns], width)
-    short = distinct_names(people[:MOST_ROWS], table)
+    table = make_table(title, ["subject"], ["answers", *columns], width, least=["answers"], in_file=False)
     means = {(row["subject"], row["testset"]): row["mean"] for row in subjects.iter_rows(named=True)}
     answers = dict(subjects.group_by("subject").agg(pl.col("answers").sum()).iter_rows())
     for subject in people[:MOST_ROWS]:
         cells = (number_text(means.get((subject, name)), 3) for name in shown)
-        table.add_row(Text(short[subject]), f"{answers[subject]:,}", *cells)
+        table.add_row(Text(subject), f"{answers[subject]:,}", *cells)
     return table
 
 

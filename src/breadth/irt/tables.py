@@ -19,7 +19,8 @@ def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
         shown = pl.concat([known.head(5), noted, known.tail(5)]).unique("item", maintain_order=True)
         title = f"Items: the easiest, the hardest and some with a note, of {items.height:,}"
     numbers = ["n", "right", "difficulty", "se", "slope", "outfit", "level"]
-    table = make_table(title, ["item", "note"], numbers, width)
+    least = ["n", "slope", "outfit", "se", "right"]
+    table = make_table(title, ["item", "note"], numbers, width, texts=["note"], least=least)
     for row in shown.iter_rows(named=True):
         cells = [row["item"], row["note"] or "", str(row["n"]), share_text(row["p_correct"])]
         decimals = (number_text(row[name], 2) for name in ("difficulty_se", "discrimination", "outfit"))
@@ -33,7 +34,8 @@ def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
     """Subjects from the ablest down, the first thirty."""
     shown = subjects.sort("ability", descending=True, nulls_last=True).head(MOST_ROWS)
     title = "Subjects" if subjects.height <= MOST_ROWS else f"Subjects: the {MOST_ROWS} ablest of {subjects.height:,}"
-    table = make_table(title, ["subject", "note"], ["n", "ability", "se", "outfit"], width)
+    numbers = ["n", "ability", "se", "outfit"]
+    table = make_table(title, ["subject", "note"], numbers, width, texts=["note"], least=["n"])
     for row in shown.iter_rows(named=True):
         cells = [row["subject"], row["note"] or "", str(row["n"]), signed_text(row["ability"])]
         table.add_row(*map(Text, [*cells, *(number_text(row[name], 2) for name in ("ability_se", "outfit"))]))
@@ -59,7 +61,7 @@ def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
     title = "Difficulty levels, 0 is the easiest"
     if without:
         title += f"; {count(without, 'item')} {'has' if without == 1 else 'have'} none"
-    table = make_table(title, [], numbers, width)
+    table = make_table(title, [], numbers, width, in_file=False)
     for level, items, low, high, certainty, sure in rows.iter_rows():
         table.add_row(
             str(level), str(items), signed_text(low), signed_text(high), share_text(certainty), share_text(sure)
@@ -70,7 +72,7 @@ def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
 def stability_table(stability: pl.DataFrame, width: int = WIDTH) -> Table:
     """How alike levels are between two samples of subjects, by sample size."""
     numbers = ["subjects", "same level", "at most one apart", "rank correlation"]
-    table = make_table("Levels from two samples of different subjects", [], numbers, width)
+    table = make_table("Levels from two samples of different subjects", [], numbers, width, in_file=False)
     for row in stability.iter_rows(named=True):
         shares = (share_text(row[name]) for name in ("same_level", "within_one"))
         table.add_row(f"{row['subjects']:,}", *shares, number_text(row["rank_correlation"], 3))

@@ -118,7 +118,7 @@ def gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
     """A row per training condition, a column per test level: gain in points, starred if it is a finding."""
     names = [str(level) for level in cells["test_level"].unique().sort()]
     title = "Gain in points by test level (*: q < 0.05)"
-    table = make_table(title, [condition_words(by)], [], width)
+    table = make_table(title, [condition_words(by)], [], width, what="test level")
     for name in names:
         table.add_column(name, justify="right", no_wrap=True, min_width=4)
     for part in cells.partition_by(by, maintain_order=True):
@@ -133,7 +133,8 @@ def gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
 def best_table(best: pl.DataFrame, width: int = WIDTH) -> Table:
     """The best training condition per test level and overall, and its lead over the second best."""
     names, numbers = ["test level", "best", "second", "verdict"], ["gain", "lead", "95% interval"]
-    table = make_table("Best training per test level", names, numbers, width)
+    least = ["gain", "95% interval", "second"]
+    table = make_table("Best training per test level", names, numbers, width, least=least)
     for row in best.iter_rows(named=True):
         table.add_row(
             "all" if row["test_level"] is None else str(row["test_level"]),

@@ -155,9 +155,9 @@ def scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:
     means = last.group_by("model", "testset", "answer", maintain_order=True).agg(pl.col(*MEASURES).mean())
     more = f": the first {MOST_ROWS} of {means.height:,}" if means.height > MOST_ROWS else ""
     shown = {"accuracy": "accuracy", "auc": "auc", "dprime": "d'", "criterion": "criterion", "share": "share"}
-    table = make_table(
-        f"Last checkpoints, mean over runs{more}", ["model", "test set", "share of"], list(shown.values()), width
-    )
+    title, columns = f"Last checkpoints, mean over runs{more}", ["model", "test set", "share of"]
+    least = ["d'", "criterion", "share", "share of"]
+    table = make_table(title, columns, list(shown.values()), width, least=least)
     for row in means.head(MOST_ROWS).iter_rows(named=True):
         names = (Text(row[name] or "-") for name in ("model", "testset", "answer"))
         table.add_row(*names, *(number_text(row[measure], 2) for measure in shown))
@@ -168,7 +168,8 @@ def changes_table(changes: pl.DataFrame, width: int = WIDTH) -> Table:
     """Changes from the first to the last checkpoint per model and test set, and which follow the in-domain one."""
     more = f": the first {MOST_ROWS} of {changes.height:,}" if changes.height > MOST_ROWS else ""
     numbers = ["accuracy", "95% interval", "auc", "95% interval", "follows"]
-    table = make_table(f"From the first to the last checkpoint{more}", ["model", "test set"], numbers, width)
+    title = f"From the first to the last checkpoint{more}"
+    table = make_table(title, ["model", "test set"], numbers, width, least=["95% interval", "auc"])
     column = "auc_follows" if changes["auc"].is_not_null().any() else "follows"
     for row in changes.head(MOST_ROWS).iter_rows(named=True):
         cells: list[str | Text] = [Text(row["model"]), Text(row["testset"])]

@@ -1,24 +1,194 @@
-"""Tables for the terminal: never wider than 100 columns, never longer than a screen or two."""
+"""Tables for the terminal: never wider than 100 columns, never longer than a screen or two.
+
+A terminal may be narrower than that. A table then moves its columns together, cuts names, and at last leaves columns
+out: a number is printed whole or not at all.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from breadth.results.words import joined
+
 WIDTH = 100
 MOST_ROWS = 30
+#: Columns are left out before names and texts are cut to less than this.
+LEAST_NAME, LEAST_TEXT = 10, 8
+#: Blanks between columns, and where they do not fit otherwise.
+GAP, NARROW_GAP = 3, 2
 
 
-def make_table(title: str, names: Sequence[str], numbers: Sequence[str], width: int) -> Table:
-    """A table whose numbers are never cut: if it would be too wide, names are shortened."""
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+class Layout(NamedTuple):
+    """The columns that are printed, the width of every column, and the blanks between them."""
+
+    kept: list[int]
+    widths: list[int]
+    gap: int
+
+
+class FittedTable(Table):
+    """A table that leaves out its least important columns where it would be too wide, and says which."""
+
+    names: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    least: Sequence[str] = ()
+    what: str = ""
+    in_file: bool = True
+    room: int = WIDTH
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Print the columns that fit, then the names of the others."""
+        room = min(self.room, options.max_width)
+        cells = [[column.header, *column.cells] for column in self.columns]
+        layout = self._usual(_widths(console, options, cells))
+        if room < WIDTH or _total(layout) > room:
+            layout = self._whole(_widths(console, options, cells), room)
+            if _total(layout) > room:
+                cells = self._without_prefix(cells)
+                layout = self._narrow(_widths(console, options, cells), room)
+        yield self._only(layout, self._shortened(cells, layout.widths))
+        left_out = [index for index in range(len(self.columns)) if index not in layout.kept]
+        if left_out:
+            what = f"{self.what}{'s' if len(left_out) > 1 else ''} " if self.what else ""
+            names = what + joined([self._title_of(index) for index in left_out], len(left_out))
+            how = ", or write them with --out FILE" if self.in_file else ""
+            note = f"Not shown for lack of room: {names}. Widen the terminal to see all columns{how}.\n"
+            yield Text(note, style="dim")
+
+    def _usual(self, widths: list[int]) -> Layout:
+        """All columns, with names up to the width that was set."""
+        pairs = zip(widths, self.columns, strict=True)
+        widths = [min(max(width, column.min_width or 0), column.max_width or WIDTH) for width, column in pairs]
+        return Layout([*range(len(widths))], widths, GAP)
+
+    def _whole(self, widths: list[int], room: int) -> Layout:
+        """All columns with whole names, moved together if need be."""
+        usual = Layout([*range(len(widths))], widths, GAP)
+        return usual if _total(usual) <= room else usual._replace(gap=NARROW_GAP)
+
+    def _narrow(self, widths: list[int], room: int) -> Layout:
+        """As many columns as leave enough room for names, the most important ones."""
+        order = self._order()
+        left_out: list[int] = []
+        while len(left_out) < len(order) and self._spare(widths, left_out, room) < 0:
+            left_out.append(order[len(left_out)])
+        for index in reversed(left_out[:-1]):  # a wide column may have made room for narrow ones
+            if self._spare(widths, rest := [other for other in left_out if other != index], room) >= 0:
+                left_out = rest
+        kept = [index for index in range(len(widths)) if index not in left_out]
+        layout = Layout(kept, widths, NARROW_GAP)
+        layout = _shrunk(layout, self._columns_of(texts=True), LEAST_TEXT, room)
+        layout = _shrunk(layout, self._columns_of(texts=False), 1, room)
+        usual = layout._replace(gap=GAP)
+        return usual if _total(usual) <= room and layout.widths == widths else layout
+
+    def _spare(self, widths: list[int], left_out: list[int], room: int) -> int:
+        """The room that is left, or is lacking, with names and texts cut to the least."""
+        kept = [index for index in range(len(widths)) if index not in left_out]
+        least = _capped(widths, self._columns_of(texts=False), LEAST_NAME)
+        return room - _total(Layout(kept, _capped(least, self._columns_of(texts=True), LEAST_TEXT), NARROW_GAP))
+
+    def _columns_of(self, texts: bool) -> list[int]:
+        """The columns of texts, or of names."""
+        return [index for index, name in enumerate(self.names) if (name in self.texts) == texts]
+
+    def _order(self) -> list[int]:
+        """Columns that may be left out, the least important first; one with numbers always stays."""
+        headers = [str(column.header) for column in self.columns]
+        named = [index for name in self.least for index in reversed(range(len(headers))) if headers[index] == name]
+        order = named + [index for index in reversed(range(len(self.names), len(headers))) if index not in named]
+        return order[:-1]
+
+    def _title_of(self, index: int) -> str:
+        """The header of a column, with the one before it if there are two of the same header."""
+        headers = [str(column.header) for column in self.columns]
+        return headers[index] + (f" of {headers[index - 1]}" if headers.count(headers[index]) > 1 else "")
+
+    def _pools(self, cells: Sequence[Sequence[RenderableType]]) -> dict[int, list[str]]:
+        """Per column of names, its names and those of columns that share some: they are shortened alike."""
+        own = {index: dict.fromkeys(map(str, cells[index][1:])) for index in self._columns_of(texts=False)}
+        return {
+            index: list(dict.fromkeys(name for other in own.values() if other.keys() & names for name in other))
+            for index, names in own.items()
+        }
+
+    def _without_prefix(self, cells: list[list[RenderableType]]) -> list[list[RenderableType]]:
+        """Cells whose names have lost what all of them start with, such as ``eval/``."""
+        cells = list(cells)
+        for index, pool in self._pools(cells).items():
+            starts = [name[: slash.end()] for name in pool[:1] for slash in re.finditer("/", name)]
+            prefix = max((start for start in starts if all(name.startswith(start) for name in pool)), default="")
+            if len(prefix) > 1 and prefix not in pool:
+                shown = [_like(cell, f"…{str(cell).removeprefix(prefix)}") for cell in cells[index][1:]]
+                cells[index] = [cells[index][0], *shown]
+        return cells
+
+    def _shortened(self, cells: list[list[RenderableType]], widths: list[int]) -> list[list[RenderableType]]:
+        """Cells whose names are cut so that they can be told apart."""
+        cells = list(cells)
+        for index, pool in self._pools(cells).items():
+            short = distinct_names(pool, widths[index])
+            cells[index] = [cells[index][0], *(_like(cell, short[str(cell)]) for cell in cells[index][1:])]
+        return cells
+
+    def _only(self, layout: Layout, cells: list[list[RenderableType]]) -> Table:
+        """A plain table of the columns that are kept."""
+        table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table.collapse_padding = layout.gap < GAP
+        for index in layout.kept:
+            column, width = self.columns[index], layout.widths[index]
+            table.add_column(
+                cells[index][0], justify=column.justify, overflow="ellipsis", no_wrap=True, min_width=width,
+                max_width=width,
+            )  # fmt: skip
+        for row in zip(*(cells[index][1:] for index in layout.kept), strict=True):
+            table.add_row(*row)
+        return table
+
+
+def make_table(
+    title: str,
+    names: Sequence[str],
+    numbers: Sequence[str],
+    width: int,
+    *,
+    texts: Sequence[str] = (),
+    least: Sequence[str] = (),
+    what: str = "",
+    in_file: bool = True,
+) -> Table:
+    """A table whose numbers are never cut: if it would be too wide, names are shortened, then columns left out.
+
+    Parameters
+    ----------
+    title, names, numbers
+        The title, and the headers of columns on the left and on the right. More columns may be added.
+    width
+        The width of the terminal.
+    texts
+        Those of ``names`` that hold words, cut at their end, and not names, which must be told apart.
+    least
+        Columns to leave out first, in this order. The other numbers follow from the right; one stays.
+    what
+        The noun for columns whose headers are numbers, such as "level".
+    in_file
+        Whether ``--out`` writes these columns.
+    """
+    table = FittedTable(title=Text(title))
+    table.names, table.texts, table.least = names, texts, least
+    table.what, table.in_file, table.room = what, in_file, width
     fixed = {"95% interval": 13, "new group": 11, "n": 4, "level": 8}
     widths = [fixed.get(name, max(5, len(name))) for name in numbers]
-    # Three blanks follow every column but the last; one blank precedes the first, one follows the last.
-    spare = width - 2 - sum(widths) - 3 * (len(names) + len(widths) - 1)
+    # One blank precedes the first column and one follows the last.
+    spare = width - 2 - sum(widths) - GAP * (len(names) + len(widths) - 1)
     for name in names:
         table.add_column(Text(name), overflow="ellipsis", no_wrap=True, max_width=max(6, spare // max(len(names), 1)))
     for name, size in zip(numbers, widths, strict=True):
@@ -26,20 +196,53 @@ def make_table(title: str, names: Sequence[str], numbers: Sequence[str], width: 
     return table
 
 
-def distinct_names(names: Sequence[object], table: Table) -> dict[str, str]:
-    """Names cut to the width of the table's first column, in the middle if their ends tell them apart.
+def distinct_names(names: Sequence[str], width: int) -> dict[str, str]:
+    """Names cut to a width, in the middle if their ends tell them apart.
 
     As much of the end is kept as is needed to tell all names apart; where nothing does, names are numbered.
     """
-    width = table.columns[0].max_width or WIDTH
-    every = list(dict.fromkeys(map(str, names)))
     for tail in range(width - 1):
-        head = width - 1 - tail
-        short = [name if len(name) <= width else f"{name[:head]}…{name[len(name) - tail :]}" for name in every]
-        if len(set(short)) == len(every):
-            return dict(zip(every, short, strict=True))
-    numbered = [f"{index} {name}" for index, name in enumerate(every, start=1)]
-    return dict(zip(every, numbered, strict=True))
+        short = [name if len(name) <= width else _cut(name, width, tail) for name in names]
+        if len(set(short)) == len(names):
+            return dict(zip(names, short, strict=True))
+    numbered = [f"{index} {name}" for index, name in enumerate(names, start=1)]
+    return dict(zip(names, numbered, strict=True))
+
+
+def _cut(name: str, width: int, tail: int) -> str:
+    """A name without its middle; its end does not start within a number, which would turn 13B into 3B."""
+    while 0 < tail < width - 2 and name[-tail].isdigit() and name[-tail - 1].isdigit():
+        tail += 1
+    return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def _widths(console: Console, options: ConsoleOptions, cells: list[list[RenderableType]]) -> list[int]:
+    """The width of the widest cell of every column."""
+    wide = options.update(max_width=10 * WIDTH)
+    return [max(Measurement.get(console, wide, cell).maximum for cell in column) for column in cells]
+
+
+def _capped(widths: list[int], columns: Sequence[int], cap: int) -> list[int]:
+    return [min(width, cap) if index in columns else width for index, width in enumerate(widths)]
+
+
+def _shrunk(layout: Layout, columns: Sequence[int], least: int, room: int) -> Layout:
+    """Those columns cut to the same width, by no more than it takes to fit."""
+    cap = max(layout.widths)
+    while cap > least and _total(layout) > room:
+        cap -= 1
+        layout = layout._replace(widths=_capped(layout.widths, columns, cap))
+    return layout
+
+
+def _total(layout: Layout) -> int:
+    """The width of a table with its two edges."""
+    return 2 + sum(layout.widths[index] for index in layout.kept) + layout.gap * (len(layout.kept) - 1)
+
+
+def _like(cell: RenderableType, text: str) -> RenderableType:
+    """Another text in the style of a cell."""
+    return cell if str(cell) == text else Text(text, style=cell.style if isinstance(cell, Text) else "")
 
 
 def interval_text(low: float | None, high: float | None) -> Text:
