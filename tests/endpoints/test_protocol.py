@@ -63,11 +63,37 @@ def echoed(tokens, values, **more):
         (["Yes", " or", " No?", " Ye", "s", " Yes"], [None, -1.0, -1.0, -0.5, -0.25, -9.0]),
         (["Yes", " or", " No?", " Ye", "s"], [None, -1.0, -1.0, -0.5, -0.25]),  # nothing was written
         (["<s>", "Yes", "Ġor", "ĠNo", "?", "ĠYe", "s", "Ċ"], [None, -1, -1.0, -1.0, -1.0, -0.5, -0.25, -9.0]),
-        (["\ufffd", "\ufffd", "?", " Ye", "s", "."], [None, -1.0, -1.0, -0.5, -0.25, -9.0]),  # bytes of a character
     ],
 )
 def test_the_continuation_is_found_in_the_echo(tokens, values):
     assert Continued("Yes or No?", " Yes").read(echoed(tokens, values)) == [-0.75, 0.0]
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": 5}, {"prompt_tokens": 6}])
+def test_a_prompt_that_comes_back_as_bytes(usage):
+    """Tokens that hold a part of a character do not spell the prompt; their number, or their length, covers it."""
+    reply = {
+        **echoed(["\ufffd", "\ufffd", "?", " Ye", "s", "."], [None, -1.0, -1.0, -0.5, -0.25, -9.0]),
+        "usage": usage,
+    }
+    assert Continued("é?", " Yes").read(reply) == [-0.75, 0.0]
+
+
+IGNORED = {
+    "the answer is written": ("Yes or No?", [" Yes"], {}),
+    "after a prompt of one token": ("Q", [" Yes"], {"prompt_tokens": 1}),
+    "after nothing": ("", [" Yes"], {}),
+    "with the end of the prompt": ("Is it so, Yes or No?", [" Yes or No?", " Yes"], {}),
+    "with more than was asked for": ("Yes or No?", [" I", " would", " say", " Yes", "."], {"prompt_tokens": 12}),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_what_was_written_is_not_taken_for_an_echo(name):
+    """A server that ignores echo gives the log-probability of what it writes, which may be the answer's own words."""
+    prompt, tokens, usage = IGNORED[name]
+    with pytest.raises(NoLogprobsError, match="does not repeat the prompt"):
+        Continued(prompt, " Yes").read({**echoed(tokens, [-0.5] * len(tokens)), "usage": usage})
 
 
 def test_a_token_that_begins_in_the_prompt_counts_and_is_reported():

@@ -133,7 +133,7 @@ class Continued(Question):
         values = _get(logprobs, "token_logprobs", list)
         if len(values) != len(tokens):
             raise MalformedError("the reply has more or fewer log-probabilities than tokens")
-        place = _locate(tokens, self.prompt, self.continuation)
+        place = _locate(tokens, self.prompt, self.continuation, tokens_of(reply).read)
         if place is None:
             raise NoLogprobsError("the reply does not repeat the prompt with log-probabilities")
         first, end = place
@@ -218,23 +218,37 @@ def server_message(reply: Any) -> str:
     return ""
 
 
-def _locate(tokens: Sequence[str], prompt: str, text: str) -> tuple[int, int] | None:
-    """The first and the end of the tokens that spell ``text`` after ``prompt``.
+def _locate(tokens: Sequence[str], prompt: str, text: str, counted: int) -> tuple[int, int] | None:
+    """The first and the end of the tokens that spell ``text`` after ``prompt``; None if the prompt does not come back.
 
     The last token is usually the one that was written. Characters before the text tell whether it is; they do not if
-    the server spells them in its own way, and then the text alone must do.
+    the server spells them in its own way, and then the text alone must do. A server that ignores ``echo`` may write the
+    text, too: that is not the text that was asked about, so tokens of the prompt must come before it. ``counted`` are
+    the tokens that the server counts in the prompt, 0 if it does not say.
     """
     ends = [end for end in (len(tokens) - 1, len(tokens)) if end > 0]
-    for anchor in (prompt[-ANCHOR:] + text, text):
+    for before in (prompt, prompt[-ANCHOR:], ""):
         for end in ends:
-            if not "".join(tokens[max(end - len(anchor) - 8, 0) : end]).endswith(anchor):
+            if not "".join(tokens[:end]).endswith(before + text):
                 continue
             first, length = end, 0
             while length < len(text):
                 first -= 1
                 length += len(tokens[first])
-            return first, end
+            if first > 0 and (before == prompt or _covers(tokens, first, prompt, counted)):
+                return first, end
     return None
+
+
+def _covers(tokens: Sequence[str], first: int, prompt: str, counted: int) -> bool:
+    """Whether tokens that are not spelled like the prompt are still as many as it has.
+
+    One may be written, and one that begins a text may not be counted. Bytes in place of a character make a prompt
+    longer, never shorter.
+    """
+    if counted:
+        return 0 <= len(tokens) - counted <= 2
+    return len("".join(tokens[:first])) >= len(prompt)
 
 
 def _likeliest(logprobs: dict[str, Any]) -> list[tuple[str, float]]:
