@@ -68,6 +68,24 @@ def test_it_gives_up_with_the_last_reason():
         assert len(server.asked) == 8
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"error": {"message": f"no credits left for {KEY}\x1b", "code": 402}},
+        {"error": f"no credits left for {KEY}\x1b", "choices": []},
+        {"choices": [{"text": "", "error": {"message": f"no credits left for {KEY}\x1b"}}]},
+    ],
+)
+def test_an_error_with_a_good_status_is_shown(reply, monkeypatch):
+    monkeypatch.setenv("BREADTH_TEST_KEY", KEY)
+    with Server(writes(), faults=[fault(200, reply)] * 3) as server:
+        with pytest.raises(
+            RefusedError, match=r"no credits left for \[key\]\? \(status 200\); gave up after 3"
+        ) as caught:
+            client(server, key_env="BREADTH_TEST_KEY").ask(QUESTION, 3)
+        assert caught.value.status == -1
+
+
 def test_retry_after_is_honoured_by_all(monkeypatch):
     waits = []
     with Server(writes(), faults=[fault(429, headers={"Retry-After": "7"}), fault(503)]) as server:

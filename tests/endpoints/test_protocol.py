@@ -12,6 +12,7 @@ from breadth.endpoints.protocol import (
     MalformedError,
     NoLogprobsError,
     Written,
+    error_words,
     model_ids,
     server_message,
     tokens_of,
@@ -177,7 +178,9 @@ def test_any_reply_is_read_or_refused(value):
         reply = {"choices": [value], "usage": value}
         with suppress(MalformedError, NoLogprobsError):
             question.read(reply)
+        assert isinstance(error_words(reply), str)
     assert isinstance(server_message(value), str)
+    assert isinstance(error_words({"choices": value}), str)
 
 
 def test_tokens_and_names():

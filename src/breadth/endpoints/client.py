@@ -19,7 +19,15 @@ from urllib.parse import urlsplit
 
 from breadth.endpoints.address import Endpoint
 from breadth.endpoints.journal import Answer
-from breadth.endpoints.protocol import MalformedError, NoLogprobsError, Question, model_ids, server_message, tokens_of
+from breadth.endpoints.protocol import (
+    MalformedError,
+    NoLogprobsError,
+    Question,
+    error_words,
+    model_ids,
+    server_message,
+    tokens_of,
+)
 from breadth.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -119,6 +127,8 @@ class Client:
             self.budget.take()
             try:
                 reply = self._request("POST", question.path, content)
+                if said := self._said(error_words(reply)):
+                    raise MalformedError(f"{said} (status 200)")
                 value = question.read(reply)
                 return Answer(question, self._redacted(value) if isinstance(value, str) else value, tokens_of(reply))
             except NoLogprobsError as error:

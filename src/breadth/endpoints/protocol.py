@@ -218,6 +218,15 @@ def server_message(reply: Any) -> str:
     return ""
 
 
+def error_words(reply: Reply) -> str:
+    """What a server says in place of an answer, though with a good status; empty if there is an answer."""
+    choices = reply.get("choices")
+    if not choices:
+        return server_message(reply)
+    first = choices[0] if isinstance(choices, list) else None
+    return server_message({"error": first.get("error")}) if isinstance(first, dict) else ""
+
+
 def _locate(tokens: Sequence[str], prompt: str, text: str, counted: int) -> tuple[int, int] | None:
     """The first and the end of the tokens that spell ``text`` after ``prompt``; None if the prompt does not come back.
 
