@@ -63,8 +63,10 @@ def test_time_outs():
 
 def test_it_gives_up_with_the_last_reason():
     with Server(writes(), faults=[fault(500, {"error": {"message": "out of \x1b[31mmemory"}})] * 20) as server:
-        with pytest.raises(InputError, match=r"stub\): out of \?\[31mmemory \(status 500\); gave up after 8 requests"):
+        reason = r"out of \?\[31mmemory \(status 500\); gave up after 8 requests"
+        with pytest.raises(RefusedError, match=rf"stub\): {reason}; the same command later resumes where") as caught:
             client(server).ask(QUESTION)
+        assert caught.value.reason.endswith("requests")
         assert len(server.asked) == 8
 
 
@@ -97,7 +99,7 @@ def test_retry_after_is_honoured_by_all(monkeypatch):
     assert max(waits) > 6.5
     monkeypatch.setattr(http, "MOST_PATIENCE", 5)
     patient = Server(writes(), faults=[fault(429, headers={"Retry-After": "3600"})])
-    with patient as server, pytest.raises(RefusedError, match="asks to wait 60 minutes"):
+    with patient as server, pytest.raises(RefusedError, match=r"asks to wait 60 minutes: .*; the same command later"):
         client(server).ask(QUESTION)
 
 
@@ -218,3 +220,10 @@ def test_a_proxy_of_the_environment(monkeypatch):
         with pytest.raises(RefusedError, match="404"):  # the proxy of the test takes the whole address for a path
             asking.ask(QUESTION)
         assert len(proxy.asked) == 1
+
+
+def test_no_secure_connection_is_no_reply():
+    """It says nothing about what the server can do."""
+    with Server(writes()) as server, pytest.raises(RefusedError, match="no secure connection") as caught:
+        Client(Endpoint(server.url.replace("http:", "https:"), "stub")).ask(QUESTION)
+    assert caught.value.status == -1

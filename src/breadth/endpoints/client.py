@@ -57,12 +57,18 @@ UNSUPPORTED = (400, 404, 405, 422, 501)
 #: Shorter keys (such as "EMPTY", for servers that need one) are not redacted: they would match ordinary words.
 SECRET = 8
 
+#: What to do about an error that may be gone later.
+RESUMES = "the same command later resumes where it stopped"
+
 
 class RefusedError(InputError):
-    """A request that has no answer; ``status`` is 0 if a reply lacks what was asked for, and -1 without a reply."""
+    """A request that has no answer; ``status`` is 0 if a reply lacks what was asked for, and -1 without a reply.
 
-    def __init__(self, where: str, reason: str, status: int = 0) -> None:
-        super().__init__(f"{where}: {reason}")
+    ``remedy`` is part of the message, but not of the ``reason``, which other messages quote.
+    """
+
+    def __init__(self, where: str, reason: str, status: int = 0, remedy: str = "") -> None:
+        super().__init__(f"{where}: {reason}" + (f"; {remedy}" if remedy else ""))
         self.reason, self.status = reason, status
 
 
@@ -137,7 +143,7 @@ class Client:
                 if attempt == attempts:
                     status = error.status if isinstance(error, _PassingError) else -1
                     reason = f"{error}; gave up after {attempts} requests"
-                    raise RefusedError(self.where, reason, status or -1) from error
+                    raise RefusedError(self.where, reason, status or -1, RESUMES) from error
                 self._hold(error, attempt)
         raise AssertionError("no attempt was made")
 
@@ -172,7 +178,7 @@ class Client:
         except urllib3.exceptions.TimeoutError as error:
             raise _PassingError(f"no answer within {self.endpoint.timeout:g} seconds") from error
         except urllib3.exceptions.SSLError as error:
-            raise RefusedError(self.where, f"no secure connection ({self._said(str(error))})") from error
+            raise RefusedError(self.where, f"no secure connection ({self._said(str(error))})", -1) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise _PassingError("the connection was cut") from error
         except BaseException:
@@ -209,7 +215,7 @@ class Client:
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("Retry-After"))
             if wait is not None and wait > MOST_PATIENCE:
-                return RefusedError(self.where, f"asks to wait {wait / 60:,.0f} minutes: {words}", status)
+                return RefusedError(self.where, f"asks to wait {wait / 60:,.0f} minutes: {words}", status, RESUMES)
             return _PassingError(words, status, wait)
         if status in (401, 403):
             key = f"the key in {self.endpoint.key_env}" if self.endpoint.key_env else "a request without a key"
