@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from breadth.datasets import Choice, Generate, Pattern, Task
-from breadth.endpoints import Connection, Connections, Endpoint, How
+from breadth.endpoints import Budget, BudgetSpentError, Connection, Connections, Endpoint, How, Kept
 from breadth.errors import InputError
 
 from ..serving import Server, fault, prompt_of, text_reply, writes
@@ -130,11 +130,35 @@ def test_a_model_that_is_not_listed_but_answers():
         assert "it lists another" in here.notes[0]
 
 
-def test_what_was_answered_before_is_not_asked_again():
-    with Server(gives("echo")) as server:
-        first = connection(server).choose(YES_NO)
-        assert connection(server).choose(YES_NO, answered={first.questions[0].key}).form == first.form
-        assert len(server.asked) == 1
+def kept_in(values):
+    return Kept(values, lambda answer: values.update({answer.question.key: answer.value}))
+
+
+@pytest.mark.parametrize("kind", ["echo", "top"])
+def test_what_was_answered_before_is_not_asked_again(kind):
+    """Not even by a connection that knows nothing yet, nor the form that was refused then."""
+    values = {}
+    with Server(gives(kind)) as server:
+        first = connection(server).choose(YES_NO, kept=kept_in(values))
+        asked = len(server.asked)
+        assert asked == {"echo": 1, "top": 5}[kind]
+        again = connection(server)
+        assert again.choose(YES_NO, kept=kept_in(values)).form == first.form
+        assert [("as in the answers that are kept" in note) for note in again.notes] == [True] * (kind == "top")
+        assert len(server.asked) == asked
+
+
+def test_every_answer_is_kept_at_once():
+    values, connections = {}, []
+    with Server(gives("top", tokens=2)) as server:
+        for _ in range(3):
+            connections.append(Connection(Endpoint(server.url, "stub", "completions"), Budget(2)))
+            with pytest.raises((BudgetSpentError, InputError)) as caught:
+                connections[-1].choose(YES_NO, kept=kept_in(values))
+    # A refused form and its list; two counts, which refuse the list; the other list, which takes the same counts.
+    assert [each.client.budget.spent for each in connections] == [2, 2, 2]
+    assert len({str(body) for body in server.asked}) == 5
+    assert "the answer ' Yes' has 2 tokens" in str(connections[1].unsupported) + str(caught.value)
 
 
 @pytest.mark.parametrize("failure", [fault(500), fault(cut=True)], ids=["500", "cut"])

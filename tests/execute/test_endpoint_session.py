@@ -132,6 +132,7 @@ def test_a_run_is_like_any_other(study, tmp_path):
     frame = answers_of(tmp_path / "s")
     assert frame["correct"].to_list() == [1.0] * 10
     assert events.items == events.work.items == 10
+    assert (events.work.items_done, events.work.resumed) == (0, False)
     (folder,) = (tmp_path / "s" / "runs").iterdir()
     log = json.loads((folder / "log.jsonl").read_text())
     assert (log["requests"], log["prompt_tokens"], log["completion_tokens"]) == (9, 70, 30)
@@ -189,6 +190,20 @@ def test_a_budget_stops_it_and_the_same_call_goes_on(study, tmp_path):
     kept = [next(iter(outcome.stopped.values())) for outcome in outcomes[:-1]]
     assert kept == [f"{count} of 10 answers are kept" for count in (2, 6)]
     assert answers_of(tmp_path / "s")["correct"].sum() == 10
+
+
+def test_a_budget_that_ends_with_the_first_questions(study, tmp_path, real):
+    """Three sets, so three first questions: each call keeps what it asked, though no run begins to ask."""
+    calls, stopped = 0, []
+    with Server(real) as server:
+        while calls < 100:
+            calls += 1
+            outcome = run(study(entry(server)), into=tmp_path / "s", max_requests=1)
+            if outcome.complete:
+                break
+            stopped += outcome.stopped.values()
+        assert len(server.asked) == len({str(body) for body in server.asked}) == calls
+    assert stopped[:3] == ["1 answers are kept", "2 answers are kept", "3 of 60 answers are kept"]
 
 
 def test_killed_at_any_instant_nothing_is_paid_for_twice(study, tmp_path):

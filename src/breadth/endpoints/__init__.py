@@ -8,7 +8,7 @@ answers into scores. ``study`` describes endpoints and ``execute`` asks them.
 from breadth.endpoints.address import Api, Endpoint, is_exposed, key_env_problem, url_problem
 from breadth.endpoints.asking import ask_all
 from breadth.endpoints.client import Budget, BudgetSpentError, Client, RefusedError
-from breadth.endpoints.connection import Connection, Connections
+from breadth.endpoints.connection import Connection, Connections, Kept
 from breadth.endpoints.journal import Answer, Journal
 from breadth.endpoints.protocol import Question, Tokens
 from breadth.endpoints.testsets import AskedTestSet, Form, How, forms_of
@@ -26,6 +26,7 @@ __all__ = [
     "Form",
     "How",
     "Journal",
+    "Kept",
     "Question",
     "RefusedError",
     "Tokens",

@@ -2,21 +2,32 @@
 
 Servers differ: some take plain text, some only messages; some give log-probabilities of a whole prompt, some of the
 likeliest first tokens, some none. The first question is asked in one form after another until one is answered. Its
-answer is kept like any other.
+answer is kept like any other, and at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from breadth.datasets import ItemSet
 from breadth.endpoints.address import Endpoint
 from breadth.endpoints.client import FIRST_ATTEMPTS, UNSUPPORTED, Budget, Client, RefusedError
 from breadth.endpoints.journal import Answer
-from breadth.endpoints.protocol import Counted, FirstToken, Question
+from breadth.endpoints.protocol import Counted, FirstToken, Question, Value
 from breadth.endpoints.testsets import AskedTestSet, Form, How, forms_of
 from breadth.errors import InputError, listed, printable
+
+
+class Kept(NamedTuple):
+    """Values by the keys of their questions from earlier calls, and a function that keeps an answer for later ones."""
+
+    values: Mapping[str, Value] = MappingProxyType({})
+    add: Callable[[Answer], None] = lambda _: None
+
+
+NOTHING = Kept()
 
 
 class Connection:
@@ -33,30 +44,29 @@ class Connection:
         self._models: list[str] | None = None
         self._looked = False
 
-    def choose(self, testset: ItemSet, before: str = "", answered: Container[str] = ()) -> AskedTestSet:
-        """A test set in the best form that the server supports.
+    def choose(self, testset: ItemSet, before: str = "", kept: Kept = NOTHING) -> AskedTestSet:
+        """A test set in the best form that the server supports, or in the one in which it was begun.
 
-        No request is needed if the first question of a form is among those that are ``answered`` already.
+        What is ``kept`` is not asked again; what is asked is kept at once.
         """
         forms = forms_of(testset.task, self.endpoint.api)
-        for form in forms:
-            if form in self.unsupported:
-                continue
-            asked = AskedTestSet.make(testset, form, before)
-            if not asked.questions or asked.questions[0].key in answered:
-                return asked
-            reason = self._reason_against(asked.questions[0])
+        tries: Iterable[AskedTestSet] = (
+            AskedTestSet.make(testset, form, before) for form in forms if form not in self.unsupported
+        )
+        if kept.values:
+            tries = sorted(tries, key=lambda asked: all(each.key not in kept.values for each in asked.questions[:1]))
+        for asked in tries:
+            reason = self._reason_against(asked.questions[0], kept) if asked.questions else None
             if reason is None:
                 self._note(asked, forms)
                 return asked
-            self.unsupported[form] = reason
+            self.unsupported[asked.form] = reason
         raise self._no_form(testset, forms)
 
-    def _reason_against(self, question: Question) -> str | None:
+    def _reason_against(self, question: Question, kept: Kept) -> str | None:
         """Why the server does not answer such a question; None if it does."""
-        self._look()
         try:
-            value = self._ask(question)
+            value = self._ask(question, kept)
         except RefusedError as error:
             # Some servers fail, or cut the connection, where they should refuse. One that has answered anything else is
             # not down, and the message says what happened.
@@ -66,22 +76,26 @@ class Connection:
             if error.status and self._models is not None and self.endpoint.model not in self._models:
                 raise InputError(f"{self.client.where}: the server has no such model; {self._available()}") from error
             return error.reason
-        return self._several_tokens(question, value) if isinstance(question, FirstToken) else None
+        return self._several_tokens(question, value, kept) if isinstance(question, FirstToken) else None
 
-    def _several_tokens(self, question: FirstToken, value: list[float | None]) -> str | None:
+    def _several_tokens(self, question: FirstToken, value: list[float | None], kept: Kept) -> str | None:
         """Why answers cannot be scored by their first token: the server counts more tokens in one than that."""
-        plain = self._ask(Counted(question.prompt, question.way))
+        plain = self._ask(Counted(question.prompt, question.way), kept)
         for answer, logprob in zip(question.answers, value, strict=True):
-            tokens = self._ask(Counted(question.prompt + answer, question.way)) - plain
+            tokens = self._ask(Counted(question.prompt + answer, question.way), kept) - plain
             if plain and tokens > 1:
                 return f"the answer {answer!r} has {tokens} tokens, and only first tokens have log-probabilities"
             if not plain and logprob is None:
                 return f"the answer {answer!r} is not among the likeliest tokens, and the server does not count tokens"
         return None
 
-    def _ask(self, question: Question) -> Any:
+    def _ask(self, question: Question, kept: Kept) -> Any:
+        if question.key in kept.values:
+            return kept.values[question.key]
         if question.key not in self.answers:
+            self._look()
             self.answers[question.key] = self.client.ask(question, FIRST_ATTEMPTS)
+        kept.add(self.answers[question.key])
         return self.answers[question.key].value
 
     def _look(self) -> None:
@@ -103,7 +117,7 @@ class Connection:
         """Say why the first form was not taken."""
         if asked.form == forms[0]:
             return
-        reason = self.unsupported[forms[0]]
+        reason = self.unsupported.get(forms[0], "as in the answers that are kept")
         if asked.form.how is How.WRITE:
             note = f"prompts are sent as chat messages, to which the server applies its chat template ({reason})"
         else:

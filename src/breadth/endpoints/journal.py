@@ -58,6 +58,11 @@ class Journal:
 
             yield add
 
+    def add(self, answer: Answer) -> None:
+        """Write one answer to the file."""
+        with self.adding() as add:
+            add(answer)
+
     def clear(self) -> None:
         """Delete the file: the answers are in the part now."""
         self.run.store.delete(self._key)

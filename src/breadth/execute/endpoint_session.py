@@ -16,6 +16,7 @@ from breadth.endpoints import (
     Connections,
     Endpoint,
     Journal,
+    Kept,
     Question,
     ask_all,
     forms_of,
@@ -40,9 +41,9 @@ class EndpointRunner:
         """Refuse an endpoint that is not there, or cannot answer a test set, before anything is asked in bulk."""
         for unit in plan.units:
             if unit.run.endpoint is not None and unit.missing and plan.study_data is not None:
-                connection = self._connection(unit.run)
+                connection, own = self._connection(unit.run), store.run(unit.run.name)
                 try:
-                    _chosen(unit.run, plan.study_data, connection, Journal(store.run(unit.run.name)))
+                    _chosen(unit.run, plan.study_data, connection, _kept_if_free(own))
                 except BudgetSpentError:
                     return
                 for note in connection.notes:
@@ -51,10 +52,11 @@ class EndpointRunner:
     def remaining(
         self, run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool
     ) -> Work:
-        """All items, and how many of them the journal has answers to."""
+        """All items, and how many of them were answered in earlier calls."""
         items, journal = sum(testset.frame.height for testset in study_data.testsets.values()), Journal(store)
-        done = _Shares(_answered(run, study_data, journal)).of(journal.values)
-        return Work(0, items, items_done=int(done), resumed=resumed or bool(journal.values))
+        earlier = _earlier(journal, self._connection(run))
+        done = _Shares(_answered(run, study_data, journal)).of(earlier)
+        return Work(0, items, items_done=int(done), resumed=resumed or bool(earlier))
 
     def finish(
         self, run: RunSpec, study_data: StudyData, store: RunStore, missing: Sequence[int], events: Events
@@ -66,14 +68,14 @@ class EndpointRunner:
                 f"{journal.path}: {journal.damaged} damaged or torn lines; their questions are asked again"
             )
         try:
-            testsets = _chosen(run, study_data, connection, journal)
+            testsets = _chosen(run, study_data, connection, Kept(journal.values, journal.add))
         except BudgetSpentError:
-            raise self._spent(journal, None) from None
+            raise BudgetSpentError(f"{len(journal.values):,} answers are kept") from None
         questions = {question.key: question for testset in testsets for question in testset.questions}
         events.note("prompts are sent whole; recipe.context does not shorten them for a model behind an endpoint")
         events.ready(run)
         shares, asked = _Shares(testsets), [each for key, each in questions.items() if key not in journal.values]
-        done = shown = shares.of(journal.values)
+        done, shown = shares.of(journal.values), shares.of(_earlier(journal, connection))
         sent = self.connections.budget.spent
 
         def progress() -> None:
@@ -96,7 +98,8 @@ class EndpointRunner:
                 left = [question for question in asked if question.key not in connection.answers]
                 ask_all(connection.client, left, keep, progress)
             except BudgetSpentError:
-                raise self._spent(journal, len(questions)) from None
+                kept = sum(key in journal.values for key in questions)
+                raise BudgetSpentError(f"{kept:,} of {len(questions):,} answers are kept") from None
         answers = pl.concat([testset.scores(journal.values) for testset in testsets])
         for note in dict.fromkeys(note for testset in testsets for note in testset.notes(journal.values)):
             events.note(note)
@@ -117,10 +120,6 @@ class EndpointRunner:
     def _connection(self, run: RunSpec) -> Connection:
         assert run.endpoint is not None
         return self.connections.of(run.endpoint)
-
-    def _spent(self, journal: Journal, questions: int | None) -> BudgetSpentError:
-        of = "" if questions is None else f" of {questions:,}"
-        return BudgetSpentError(f"{len(journal.values):,}{of} answers are kept")
 
 
 class Requests(NamedTuple):
@@ -155,10 +154,27 @@ def estimate_requests(plan: Plan) -> list[Requests]:
     return estimates
 
 
-def _chosen(run: RunSpec, study_data: StudyData, connection: Connection, journal: Journal) -> list[AskedTestSet]:
+def _chosen(run: RunSpec, study_data: StudyData, connection: Connection, kept: Kept) -> list[AskedTestSet]:
     """Every test set in a form that the server supports."""
     before = fewshot_prefix(run, study_data)
-    return [connection.choose(study_data.testsets[name], before, journal.values) for name in run.evaluate.on]
+    return [connection.choose(study_data.testsets[name], before, kept) for name in run.evaluate.on]
+
+
+def _earlier(journal: Journal, connection: Connection) -> list[str]:
+    """Keys of the answers from earlier calls: all but those to first questions of this one."""
+    return [key for key in journal.values if key not in connection.answers]
+
+
+def _kept_if_free(own: RunStore) -> Kept:
+    """The journal of a run that has not begun here; nothing is added while another process has the run."""
+    journal = Journal(own)
+
+    def add(answer: Answer) -> None:
+        with own.store.lock(own.key, wait=False) as mine:
+            if mine:
+                journal.add(answer)
+
+    return Kept(journal.values, add)
 
 
 def _answered(run: RunSpec, study_data: StudyData, journal: Journal) -> Iterator[AskedTestSet]:
