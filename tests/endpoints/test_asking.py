@@ -117,3 +117,12 @@ def test_a_bug_keeps_its_traceback():
     with Server(writes()) as server:
         _, error = asked(Client(Endpoint(server.url, "stub")), [Broken("p", "completions", 1)])
     assert isinstance(error, ZeroDivisionError)
+
+
+def test_a_client_that_was_stopped_can_be_asked_again():
+    """Another form is tried after an error, and its first request may have to wait, too."""
+    with Server(writes(), faults=[fault(400)]) as server:
+        client = Client(Endpoint(server.url, "stub", concurrency=1))
+        assert isinstance(asked(client)[1], InputError)
+        server.faults = [fault(500)]
+        assert client.ask(QUESTIONS[0]).value == "4"

@@ -45,6 +45,17 @@ def test_an_answer_counts_once(run):
     assert journal.tokens == Journal(run).tokens == (12, 3)
 
 
+def test_answers_are_forgotten(run):
+    journal = add(run, ANSWERS)
+    path = run.folder / "answers.jsonl"
+    path.write_bytes(path.read_bytes() + b"torn")
+    journal.forget({ANSWERS[1].question.key})
+    left = {answer.question.key: answer.value for answer in (ANSWERS[0], ANSWERS[2])}
+    assert journal.values == Journal(run).values == left
+    assert journal.tokens == Journal(run).tokens == (5, 2)
+    assert Journal(run).damaged == 0
+
+
 def test_cut_anywhere_all_whole_lines_remain(run):
     add(run, ANSWERS)
     path = run.folder / "answers.jsonl"

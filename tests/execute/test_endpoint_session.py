@@ -206,6 +206,59 @@ def test_a_budget_that_ends_with_the_first_questions(study, tmp_path, real):
     assert stopped[:3] == ["1 answers are kept", "2 answers are kept", "3 of 60 answers are kept"]
 
 
+def ignores_echo(real, honoured):
+    """A server that honours echo for so many requests only, and lists likeliest tokens."""
+    left = [honoured]
+
+    def answer(path, body):
+        if body.get("echo") and left[0] <= 0:
+            written = {"tokens": [" Yes"], "token_logprobs": [-0.5], "top_logprobs": [{" Yes": -0.5}]}
+            return {"choices": [{"text": " Yes", "logprobs": written}], "usage": {"prompt_tokens": 30}}
+        left[0] -= bool(body.get("echo"))
+        return real(path, body)
+
+    return answer
+
+
+@pytest.mark.parametrize("honoured", [0, 1, 7])
+def test_answers_that_contradict_the_chosen_form(study, tiny, tmp_path, honoured):
+    """Echo works for some questions only: all of them are asked in the other form, and none is scored by its echo."""
+    real = RealModel(tiny, times=16)
+    with Server(RealModel(tiny, gives=("top",), times=16)) as server:
+        run(study(entry(server), on="plain"), into=tmp_path / "top")
+    with Server(ignores_echo(real, honoured)) as server:
+        events = seen()
+        outcome = run(study(entry(server), on="plain"), into=tmp_path / "s", events=events)
+    assert len(outcome.complete) == 1
+    assert events.items == 10
+    assert any("compared by the 20 likeliest first tokens" in note for note in events.notes)
+    assert answers_of(tmp_path / "s").equals(answers_of(tmp_path / "top"))
+
+
+def test_a_first_answer_of_an_earlier_call_that_others_contradict(study, tiny, tmp_path):
+    """It does not make every later call fail."""
+    real = RealModel(tiny, times=16)
+    with Server(ignores_echo(real, 1)) as server:
+        path = study(entry(server), on="plain")
+        run(path, into=tmp_path / "s", max_requests=1)
+        assert len(list(tmp_path.glob("s/runs/*/answers.jsonl"))) == 1
+        assert len(run(path, into=tmp_path / "s").complete) == 1
+    with Server(RealModel(tiny, gives=("top",), times=16)) as server:
+        run(study(entry(server), on="plain"), into=tmp_path / "top")
+    assert answers_of(tmp_path / "s").equals(answers_of(tmp_path / "top"))
+
+
+def test_answers_are_kept_if_there_is_no_other_form(study, real, tmp_path):
+    with Server(ignores_echo(real, 7)) as server:
+        path = study(entry(server), on="quiz")
+        with pytest.raises(InputError, match=r"quiz is of kind choice.*does not repeat the prompt"):
+            run(path, into=tmp_path / "s")
+        assert len(next(tmp_path.glob("s/runs/*/answers.jsonl")).read_bytes().splitlines()) == 7
+        asked, server.answer = len(server.asked), real
+        assert len(run(path, into=tmp_path / "s").complete) == 1
+        assert len(server.asked) == asked + 30 - 7
+
+
 def test_killed_at_any_instant_nothing_is_paid_for_twice(study, tmp_path):
     """kill -9 loses what is in flight at most: 4 requests at a time, four kills."""
     kills, chance = 0, random.Random(5)

@@ -10,7 +10,7 @@ from breadth.endpoints.asking import ask_all
 from breadth.endpoints.client import Budget, BudgetSpentError, Client, RefusedError
 from breadth.endpoints.connection import Connection, Connections, Kept
 from breadth.endpoints.journal import Answer, Journal
-from breadth.endpoints.protocol import Question, Tokens
+from breadth.endpoints.protocol import Continued, Question, Tokens
 from breadth.endpoints.testsets import AskedTestSet, Form, How, forms_of
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Client",
     "Connection",
     "Connections",
+    "Continued",
     "Endpoint",
     "Form",
     "How",

@@ -36,6 +36,7 @@ def ask_all(
                 progress()
     finally:
         asking.close()
+    client.stop = threading.Event()  # no thread is left to stop, and the client may be asked again
     progress()
     if asking.error is not None:
         raise asking.error

@@ -64,8 +64,11 @@ RESUMES = "the same command later resumes where it stopped"
 class RefusedError(InputError):
     """A request that has no answer; ``status`` is 0 if a reply lacks what was asked for, and -1 without a reply.
 
-    ``remedy`` is part of the message, but not of the ``reason``, which other messages quote.
+    ``remedy`` is part of the message, but not of the ``reason``, which other messages quote. ``question`` is the one
+    that such a reply was to answer.
     """
+
+    question: Question | None = None
 
     def __init__(self, where: str, reason: str, status: int = 0, remedy: str = "") -> None:
         super().__init__(f"{where}: {reason}" + (f"; {remedy}" if remedy else ""))
@@ -138,7 +141,9 @@ class Client:
                 value = question.read(reply)
                 return Answer(question, self._redacted(value) if isinstance(value, str) else value, tokens_of(reply))
             except NoLogprobsError as error:
-                raise RefusedError(self.where, str(error)) from error
+                refused = RefusedError(self.where, str(error))
+                refused.question = question
+                raise refused from error
             except (_PassingError, MalformedError) as error:
                 if attempt == attempts:
                     status = error.status if isinstance(error, _PassingError) else -1

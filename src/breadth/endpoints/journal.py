@@ -7,9 +7,9 @@ was changed. When all questions of a run are answered, its part is written and t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from breadth.endpoints.protocol import Question, Tokens, Value
 from breadth.records import RunStore, checksum
@@ -63,19 +63,35 @@ class Journal:
         with self.adding() as add:
             add(answer)
 
+    def forget(self, keys: Container[str]) -> None:
+        """Remove the answers to some questions, and damaged lines, from the file."""
+        lines = (self.run.store.read(self._key) or b"").split(b"\n")
+        self.values.clear()
+        self.tokens = Tokens()
+        left = [line for line in lines if (answer := _parsed(line)) is not None and answer[0] not in keys]
+        self.run.store.write(self._key, b"".join(line + b"\n" for line in left))
+        for line in left:
+            self._read(line)
+
     def clear(self) -> None:
         """Delete the file: the answers are in the part now."""
         self.run.store.delete(self._key)
 
     def _read(self, line: bytes) -> None:
-        seal, _, body = line.partition(b" ")
-        if seal != checksum(body).encode():
+        answer = _parsed(line)
+        if answer is None:
             self.damaged += bool(line)
             return
-        key, value, *tokens = json.loads(body)
+        key, value, *tokens = answer
         self._count(key, value, Tokens(*tokens))
 
     def _count(self, key: str, value: Value, tokens: Tokens) -> None:
         if key not in self.values:
             self.values[key] = value
             self.tokens = Tokens(self.tokens.read + tokens.read, self.tokens.written + tokens.written)
+
+
+def _parsed(line: bytes) -> list[Any] | None:
+    """The key of a question, its value and tokens; None if the line is torn or was changed."""
+    seal, _, body = line.partition(b" ")
+    return list(json.loads(body)) if seal == checksum(body).encode() else None

@@ -14,10 +14,13 @@ from breadth.endpoints import (
     BudgetSpentError,
     Connection,
     Connections,
+    Continued,
     Endpoint,
+    How,
     Journal,
     Kept,
     Question,
+    RefusedError,
     ask_all,
     forms_of,
 )
@@ -67,39 +70,17 @@ class EndpointRunner:
             store.warnings.append(
                 f"{journal.path}: {journal.damaged} damaged or torn lines; their questions are asked again"
             )
-        try:
-            testsets = _chosen(run, study_data, connection, Kept(journal.values, journal.add))
-        except BudgetSpentError:
-            raise BudgetSpentError(f"{len(journal.values):,} answers are kept") from None
-        questions = {question.key: question for testset in testsets for question in testset.questions}
+        testsets, sent = _begun(run, study_data, connection, journal), self.connections.budget.spent
         events.note("prompts are sent whole; recipe.context does not shorten them for a model behind an endpoint")
         events.ready(run)
-        shares, asked = _Shares(testsets), [each for key, each in questions.items() if key not in journal.values]
-        done, shown = shares.of(journal.values), shares.of(_earlier(journal, connection))
-        sent = self.connections.budget.spent
-
-        def progress() -> None:
-            nonlocal shown
-            if round(done) > round(shown):
-                events.answered(round(done) - round(shown))
-                shown = done
-
-        with journal.adding() as add:
-
-            def keep(answer: Answer) -> None:
-                nonlocal done
-                add(answer)
-                done += shares.of([answer.question.key])
-
-            for question in asked:
-                if question.key in connection.answers:
-                    keep(connection.answers[question.key])
-            try:
-                left = [question for question in asked if question.key not in connection.answers]
-                ask_all(connection.client, left, keep, progress)
-            except BudgetSpentError:
-                kept = sum(key in journal.values for key in questions)
-                raise BudgetSpentError(f"{kept:,} of {len(questions):,} answers are kept") from None
+        progress = _Progress(events, _Shares(testsets).of(_earlier(journal, connection)))
+        try:
+            _ask_missing(testsets, connection, journal, progress)
+        except RefusedError as error:
+            if not isinstance(error.question, Continued):
+                raise
+            testsets = _other_forms(testsets, error.reason, run, study_data, connection, journal, events)
+            _ask_missing(testsets, connection, journal, progress)
         answers = pl.concat([testset.scores(journal.values) for testset in testsets])
         for note in dict.fromkeys(note for testset in testsets for note in testset.notes(journal.values)):
             events.note(note)
@@ -177,6 +158,56 @@ def _kept_if_free(own: RunStore) -> Kept:
     return Kept(journal.values, add)
 
 
+def _begun(run: RunSpec, study_data: StudyData, connection: Connection, journal: Journal) -> list[AskedTestSet]:
+    """The test sets of a run that has begun, each in its form."""
+    try:
+        return _chosen(run, study_data, connection, Kept(journal.values, journal.add))
+    except BudgetSpentError:
+        raise BudgetSpentError(f"{len(journal.values):,} answers are kept") from None
+
+
+def _other_forms(
+    testsets: Sequence[AskedTestSet], reason: str, run: RunSpec, study_data: StudyData, connection: Connection,
+    journal: Journal, events: Events,
+) -> list[AskedTestSet]:  # fmt: skip
+    """The test sets of a run again, after a server repeated the prompt of a first question but not of all.
+
+    Answers in the form that is given up are forgotten only if there is another one.
+    """
+    echoed = [testset for testset in testsets if testset.form.how is How.ECHO]
+    connection.unsupported.update({testset.form: reason for testset in echoed})
+    notes = len(connection.notes)
+    others = _begun(run, study_data, connection, journal)
+    journal.forget({question.key for testset in echoed for question in testset.questions})
+    for note in connection.notes[notes:]:
+        events.note(note)
+    return others
+
+
+def _ask_missing(
+    testsets: Sequence[AskedTestSet], connection: Connection, journal: Journal, progress: _Progress
+) -> None:
+    """Ask every question that the journal has no answer to, and keep each answer as it comes."""
+    shares, questions = _Shares(testsets), {each.key: each for testset in testsets for each in testset.questions}
+    asked = [question for key, question in questions.items() if key not in journal.values]
+    progress.done = shares.of(journal.values)
+    with journal.adding() as add:
+
+        def keep(answer: Answer) -> None:
+            add(answer)
+            progress.done += shares.of([answer.question.key])
+
+        for question in asked:
+            if question.key in connection.answers:
+                keep(connection.answers[question.key])
+        try:
+            left = [question for question in asked if question.key not in connection.answers]
+            ask_all(connection.client, left, keep, progress.show)
+        except BudgetSpentError:
+            kept = sum(key in journal.values for key in questions)
+            raise BudgetSpentError(f"{kept:,} of {len(questions):,} answers are kept") from None
+
+
 def _answered(run: RunSpec, study_data: StudyData, journal: Journal) -> Iterator[AskedTestSet]:
     """The test sets that the journal has answers to, in the form in which they were asked."""
     assert run.endpoint is not None
@@ -188,6 +219,19 @@ def _answered(run: RunSpec, study_data: StudyData, journal: Journal) -> Iterator
             if asked.questions and asked.questions[0].key in journal.values:
                 yield asked
                 break
+
+
+class _Progress:
+    """Items that are answered, and how many of them events were told about."""
+
+    def __init__(self, events: Events, shown: float) -> None:
+        self.events, self.done, self.shown = events, shown, shown
+
+    def show(self) -> None:
+        """Tell about new ones."""
+        if round(self.done) > round(self.shown):
+            self.events.answered(round(self.done) - round(self.shown))
+            self.shown = self.done
 
 
 class _Shares:
