@@ -99,6 +99,13 @@ def test_names_of_other_tools():
     assert open_study(LONG).understood == (), "nothing was guessed"
 
 
+@pytest.mark.parametrize("name", ["checkpoint", "revision", "train_set", "train_level"])
+def test_one_column_of_text_names_the_subjects(name):
+    study = open_study(LONG.rename({"subject": name}))
+    assert study.subject_names == ("m1", "m2")
+    assert study.matrix.tolist() == R.tolist()
+
+
 def test_checkpoints_of_a_wide_table_are_subjects():
     frame = pl.DataFrame({"model": ["m", "m", "n"], "step": [0, 10, 0], "a": [1, 0, 1], "b": [0, 1, 1]})
     assert open_study(frame).subject_names == ("m / 0", "m / 10", "n / 0")

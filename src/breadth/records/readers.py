@@ -303,7 +303,7 @@ def _subject_keys(frame: pl.DataFrame, extra: Sequence[str], table: Table) -> li
         names = usual + [
             name
             for name in frame.columns
-            if frame[name].dtype == pl.String and name not in NOT_KEYS and name != "testset"
+            if frame[name].dtype == pl.String and name not in {*usual, *NOT_KEYS, "testset"}
         ]
     if not names:
         raise unknown_column("subject", frame.columns, table.name, "who answered")
