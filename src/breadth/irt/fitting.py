@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from breadth.errors import InputError, listed
 from breadth.irt.abilities import score
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
+from breadth.irt.components import Component, are_separate, block_sizes, linked_components, stray_warning
 from breadth.irt.diagnostics import distinct_patterns, fit_statistics
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
 from breadth.irt.one_ability import above_chance, main_component, score_correlation
@@ -117,6 +119,9 @@ def calibrate(
     main = None if own_slopes else main_component(answers, fit.point_biserial)
     guess = _chance(study, chance)
     above = None if np.isnan(guess).all() else above_chance(answers, guess)
+    anchored = None if fixed is None else ~np.isnan(fixed.difficulty)
+    blocks = linked_components(fitted, ~np.isinf(estimates.difficulty), anchored)
+    separate = are_separate(blocks)
     deviance, n_subjects = -2 * estimates.log_likelihood, int((answers.subject_counts > 0).sum())
     summary = {
         "log_likelihood": estimates.log_likelihood,
@@ -139,6 +144,8 @@ def calibrate(
         "chance": None if above is None else float(np.nanmean(guess)),
         "subjects_at_chance": None if above is None else int((~above.subjects).sum()),
         "items_at_chance": None if above is None else int((~above.items).sum()),
+        "blocks": len(blocks) if separate else None,
+        "block_sizes": block_sizes(blocks) if separate else None,
     }
     doubt = scale_warning(summary)
     rules = items.with_columns(pl.lit(min_responses).alias("least"), pl.lit(doubt is None).alias("trusted"))
@@ -147,9 +154,9 @@ def calibrate(
         label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
         items = items.hstack(study.items.select("testset", label.alias("label")))
     subjects = subjects_frame(study.subject_names, answers, abilities, fit, None if above is None else above.subjects)
-    warnings = [*([] if doubt is None else [doubt]), *_warnings(study, estimates, items)]
-    unknown = dict.fromkeys([name for name, value in summary.items() if value is None], pl.Float64)
-    frame = pl.DataFrame(summary, schema_overrides=unknown)
+    warnings = [*([] if doubt is None else [doubt]), *_warnings(study, estimates, items, [] if separate else blocks)]
+    unknown = {name: pl.Float64 for name, value in summary.items() if value is None}
+    frame = pl.DataFrame(summary, schema_overrides=unknown | {"block_sizes": pl.String})
     return Calibration(items, subjects, frame, tuple(warnings), study, seed, doubt)
 
 
@@ -229,7 +236,7 @@ def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Ancho
     return answers.with_weights(keep)
 
 
-def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame) -> list[str]:
+def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame, blocks: Sequence[Component]) -> list[str]:
     warnings = list(study.warnings)
     runs = study.subjects["run"].n_unique() if "run" in study.subjects.columns else study.subjects.height
     if runs != study.subjects.height:
@@ -241,6 +248,8 @@ def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame) -> list[s
         warnings.append(
             f"the fit did not converge in {estimates.iterations} iterations: treat its numbers with caution"
         )
+    if (stray := stray_warning(blocks)) is not None:
+        warnings.append(stray)
     steep = items.filter(pl.col("discrimination").abs() > STEEPEST)
     if steep.height:
         warnings.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from breadth.irt.diagnostics import Dimension
-from breadth.irt.words import LEAST_RELIABILITY, TOO_MANY_DIMENSIONS, ItemFlag, not_one_ability
+from breadth.irt.words import LEAST_RELIABILITY, LINK, TOO_MANY_DIMENSIONS, ItemFlag, not_one_ability
 from breadth.results import Answer, Verdict, about
 from breadth.results.words import count, joined
 
@@ -16,8 +16,9 @@ ENOUGH_RELIABILITY, WANTED_RELIABILITY = 0.8, 0.9
 def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimension | None = None) -> Verdict | None:
     """Do these answers measure one ability, and how precisely? None where the fit is not on record.
 
-    No: items run against the scale, or subjects differ most in something else than the score counts
-    (:func:`not_one_ability`). Not enough data: reliability is below 0.5. It depends: the first residual component is at
+    Not enough data: nothing links blocks of subjects and items (:func:`breadth.irt.components.linked_components`), or
+    reliability is below 0.5. No: items run against the scale, or subjects differ most in something else than the score
+    counts (:func:`not_one_ability`). It depends: the first residual component is at
     least 1.5 times what noise would show (``dimension``, None where that was not checked), reliability is below 0.8, or
     the fit did not converge. Yes: otherwise. ``needed`` is the number of items for a reliability of 0.9 by the formula
     of Spearman and Brown: with f times as many items like these, r becomes f r / (1 + (f - 1) r).
@@ -26,6 +27,12 @@ def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimen
         return None
     row = fit.row(0, named=True)
     reliable, doubt, lines = row["reliability"], not_one_ability(row), _doubted(items)
+    if row.get("blocks"):
+        reason = (
+            f"nothing links {row['blocks']:,.0f} blocks of answers, which share no subject and no item "
+            f"({row['block_sizes']})."
+        )
+        return Verdict(Answer.UNKNOWN, reason, lines, f"{LINK}.")
     if doubt is not None:
         reason = f"the answers do not measure one ability here: {doubt.why}."
         return Verdict(Answer.NO, reason, lines, f"Do not use these difficulties and levels; {doubt.remedy}.")

@@ -49,6 +49,11 @@ BY_COMPONENT = (
     "what the subjects differ in most (first principal component) has a rank correlation of {1} with the score, and "
     "{0:.0%} of the items run clearly against it"
 )
+SEPARATE = (
+    "the answers fall into {blocks:,.0f} blocks that share no subject and no item ({sizes}): difficulties, levels and "
+    "abilities cannot be compared between blocks. {remedy}"
+)
+LINK = "Calibrate each block by itself, or add subjects that answered items of several blocks"
 UNRELIABLE = (
     "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
     "right answers, and no label is doubted; add subjects of other abilities"
@@ -91,6 +96,8 @@ def not_one_ability(fit: Mapping[str, Any]) -> NotOneAbility | None:
 
 def scale_warning(fit: Mapping[str, Any]) -> str | None:
     """Why the scale of a calibration cannot be trusted, from the row of its fit; None where it can."""
+    if fit.get("blocks"):
+        return SEPARATE.format(blocks=fit["blocks"], sizes=fit["block_sizes"], remedy=LINK)
     doubt, reliable = not_one_ability(fit), fit.get("reliability")
     if doubt is not None:
         return doubt.warning
