@@ -106,6 +106,27 @@ def test_one_column_of_text_names_the_subjects(name):
     assert study.matrix.tolist() == R.tolist()
 
 
+@pytest.mark.parametrize("blank", [None, "", " "])
+@pytest.mark.parametrize("names", [["subject"], ["model"], ["model", "step"], ["run"], ["checkpoint"], ["a", "seed"]])
+def test_rows_without_a_subject_are_refused(names, blank):
+    frame = LONG.with_columns(subject=pl.Series(["m1", "m1", blank, "m2", "m2"])).rename({"subject": names[0]})
+    keys = [pl.lit(None, dtype=pl.Int64).alias(name) for name in names[1:]]
+    with pytest.raises(InputError, match="row 3: subject, test set or item is empty"):
+        open_study(frame.with_columns(keys))
+
+
+def test_a_seed_a_step_or_a_model_beside_its_run_may_be_empty():
+    names = pl.col("subject").alias("model")
+    final = open_study(LONG.select(names, "item", "correct", step=pl.Series([10, 10, None, None, None])))
+    assert final.subject_names == ("m1 / 10", "m2")
+    assert final.matrix.tolist() == R.tolist()
+    run = open_study(LONG.rename({"subject": "run"}).with_columns(model=pl.Series(["x", "x", None, None, None])))
+    assert run.subject_names == ("m1 / x", "m2")
+    for name in ("train_set", "strategy"):
+        untrained = open_study(LONG.select("item", "correct", pl.Series(name, ["x", "x", None, None, None])))
+        assert untrained.matrix.tolist() == R.tolist()
+
+
 def test_checkpoints_of_a_wide_table_are_subjects():
     frame = pl.DataFrame({"model": ["m", "m", "n"], "step": [0, 10, 0], "a": [1, 0, 1], "b": [0, 1, 1]})
     assert open_study(frame).subject_names == ("m / 0", "m / 10", "n / 0")
@@ -123,6 +144,7 @@ def test_checkpoints_of_a_wide_table_are_subjects():
         (pl.concat([LONG, LONG.head(1)]), r"row 1: subject 'm1' answers item 'a' more than once"),
         (LONG.drop("subject"), "no column 'subject'"),
         (LONG.with_columns(item=pl.lit(None, dtype=pl.String)), "subject, test set or item is empty"),
+        (LONG.with_columns(correct=pl.Series([1, 0, 1, 3, 1])), "row 4: subject 'm2', item 'b': 3 is not an answer"),
         (pl.DataFrame({"model": ["m"], "name": ["x"]}), "no column holds answers"),
         (pl.concat([WIDE, WIDE]), "subject 'm1' occurs more than once"),
         (pl.concat([WIDE, WIDE]).with_columns(step=pl.lit(1)), "looks like scores of checkpoints.*breadth correlate"),

@@ -193,7 +193,7 @@ def test_an_answers_table_says_both_what_was_read_and_what_is_correlated():
 
 def test_answers_outside_0_and_1(tmp_path):
     answers = pl.DataFrame({"run": "a", "testset": ["s", "t"], "item": ["1", "2"], "correct": [1.0, 3.0]})
-    with pytest.raises(InputError, match=r"subject 'a' \(row 1\), item '2': 3\.0 is not an answer"):
+    with pytest.raises(InputError, match=r"row 2: subject 'a', item '2': 3\.0 is not an answer"):
         settle_trajectories(answers, "s")
 
 

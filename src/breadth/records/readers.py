@@ -31,6 +31,14 @@ from breadth.records.untrusted import SMALL, check_nesting, reading
 #: Test set of answers that name none.
 UNNAMED = "answers"
 
+#: Columns that name a checkpoint, and columns of text that say how a model was trained.
+CHECKPOINT, TRAINING = ("checkpoint", "revision"), ("method", "strategy")
+
+#: What to write instead of a value that is not an answer.
+NO_ANSWER = (
+    "is not an answer; write 1 for right, 0 for wrong, a share in between, and leave missing ones empty (-1 in NPZ)"
+)
+
 
 def _keys(path: Path) -> list[str]:
     """Keys of the first line, which is one of JSON."""
@@ -257,7 +265,7 @@ def _from_long(table: Table, keys: Sequence[str]) -> Study:
     testset = pl.col("testset").cast(pl.String) if "testset" in frame.columns else pl.lit(UNNAMED)
     frame = frame.with_columns(testset.alias("testset"), pl.col("item").cast(pl.String))
     identity = _subject_keys(frame, keys, table)
-    empty = pl.any_horizontal(pl.col("testset", "item", *[name for name in identity if name == "subject"]).is_null())
+    empty = pl.any_horizontal(pl.col("testset", "item").is_null(), _no_subject(identity, keys))
     if frame.select(empty.any()).item():
         row = int(frame.select(empty.arg_max()).item())
         raise InputError(f"{table.name}, row {row + 1}: subject, test set or item is empty")
@@ -271,13 +279,15 @@ def _from_long(table: Table, keys: Sequence[str]) -> Study:
             f"{table.name}, row {row + 1}: subject {names[rows[row]]!r} answers item {frame['item'][row]!r} more than "
             "once; keep one answer, average them, or add a column that tells the subjects apart"
         )
-    cells = {
-        name: np.full((subjects.height, items.height), np.nan)
-        for name in ("correct", "margin")
-        if name in frame.columns
-    }
+    numbers = {name: table.numbers(name) for name in ("correct", "margin") if name in frame.columns}
+    cells = {name: np.full((subjects.height, items.height), np.nan) for name in numbers}
     for name, values in cells.items():
-        values[rows, columns] = table.numbers(name).to_numpy()
+        values[rows, columns] = numbers[name].to_numpy()
+    wrong = ~numbers["correct"].is_between(0, 1).fill_null(True)
+    if wrong.any():
+        row = int(wrong.arg_max() or 0)
+        who = f"subject {names[rows[row]]!r}, item {frame['item'][row]!r}"
+        raise InputError(f"{table.name}, row {row + 1}: {who}: {frame['correct'][row]!s} {NO_ANSWER}")
     attributes = _constant_columns(frame, rows, subjects.height, {*identity, *NOT_KEYS, "testset"})
     described = _constant_columns(
         frame, columns, items.height, {*identity, *attributes, "correct", "margin", "testset", "item"}
@@ -308,6 +318,19 @@ def _subject_keys(frame: pl.DataFrame, extra: Sequence[str], table: Table) -> li
     if not names:
         raise unknown_column("subject", frame.columns, table.name, "who answered")
     return names
+
+
+def _no_subject(identity: Sequence[str], keys: Sequence[str]) -> pl.Expr:
+    """Rows that do not say who answered.
+
+    The model, or else its run, must be there; a seed or a step need not be. Where columns say only how a model was
+    trained, all are empty for the untrained one.
+    """
+    names = [name for name in identity if name == "subject"] or [name for name in identity if name in ("model", "run")]
+    if not names and any(name in CHECKPOINT or name not in {*KEY_COLUMNS, *TRAINING, *keys} for name in identity):
+        names = list(identity)
+    cells = [pl.col(name).cast(pl.String).str.strip_chars().fill_null("") for name in names]
+    return pl.all_horizontal(cell == "" for cell in cells) if cells else pl.lit(False)
 
 
 def _numbered(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[npt.NDArray[np.intp], pl.DataFrame]:
@@ -356,8 +379,7 @@ def _refuse_bad_values(study: Study) -> None:
         i, j = (int(index) for index in np.argwhere(wrong)[0])
         raise InputError(
             f"{study.name}: subject {study.subject_names[i]!r} (row {i + 1}), item {study.item_names[j]!r}: "
-            f"{matrix[i, j]!s} is not an answer; write 1 for right, 0 for wrong, a share in between, and leave missing "
-            "ones empty (-1 in NPZ)"
+            f"{matrix[i, j]!s} {NO_ANSWER}"
         )
 
 
