@@ -7,8 +7,10 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.comparison import By, Within
+from breadth.comparison import By, Within, final_groups
+from breadth.comparison.groups import guessed_testsets
 from breadth.errors import InputError
+from breadth.records import open_study
 
 
 def table(generator, models=("a", "b"), seeds=1, items=200, testsets=("x", "y", "z"), lift=0.15):
@@ -173,6 +175,19 @@ def test_test_sets_at_chance_are_named():
     ]
     warnings = breadth.compare(pl.DataFrame(rows), "one", "two").warnings
     assert [text for text in warnings if text.startswith("on wnli no model does better than always giving")]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_groups_without_answers_do_not_hide_test_sets_at_chance():
+    rows = [
+        {"subject": who, "testset": name, "item": k, "label": "ab"[k % 2], "correct": k // 2 % 2}
+        for who, name in (("one", "mnli"), ("two", "mnli"), ("two", "wnli"))
+        for k in range(200)
+    ]
+    study = open_study(pl.DataFrame(rows))
+    groups = final_groups(study)
+    assert guessed_testsets(study, groups) == ["mnli", "wnli"]
+    assert guessed_testsets(study, groups[:1]) == ["mnli"]
 
 
 def test_subjects_that_a_pattern_matches_are_repeats_and_part_of_a_name_is_looked_up():

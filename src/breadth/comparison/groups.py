@@ -152,8 +152,9 @@ def guessed_testsets(study: Study, groups: Sequence[Group]) -> list[str]:
             continue
         chance = float(counts.max() / counts.sum())
         best = chance + NORMAL * float(np.sqrt(chance * (1 - chance) / inside.sum()))
-        scores = [np.nanmean(study.correct[list(group.rows)][:, inside]) for group in groups]
-        guessed += [name] if max(scores) <= best else []
+        answers = [study.correct[list(group.rows)][:, inside] for group in groups]
+        scores = [np.nanmean(part) for part in answers if not np.isnan(part).all()]
+        guessed += [name] if scores and max(scores) <= best else []
     return guessed
 
 
