@@ -51,7 +51,9 @@ def test_items_that_are_needed_follow_spearman_and_brown():
     )
     times = 120 / 40
     assert times * 0.75 / (1 + (times - 1) * 0.75) == pytest.approx(0.9)
-    assert verdict(reliability=0.0).needed == "Add subjects of other abilities."
+    for reliability in (0.0, 1e-50, 0.003):
+        assert verdict(reliability=reliability).needed.startswith("No number of items like these is enough")
+    assert "takes about 87,000 items" in verdict(reliability=0.0041).needed
 
 
 def test_doubted_and_extreme_items_are_counted():
@@ -61,6 +63,19 @@ def test_doubted_and_extreme_items_are_counted():
         "they do not tell these subjects apart."
     )
     assert verdict(ITEMS.drop("flag")).findings == ""
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_nothing_is_said_where_every_answer_is_right(model):
+    result = breadth.calibrate(np.ones((12, 40), dtype=np.int8), model=model)
+    assert result.verdict().answer is Answer.UNKNOWN
+    assert result.verdict().needed.startswith("No number of items like these is enough")
+    assert result.items["difficulty"].is_null().all()
+    assert result.items["level"].is_null().all()
+    assert "no difficulty and no level" in result.details()
+    earlier = breadth.calibrate(simulate_answers(200, 38).matrix, model=model)
+    anchored = breadth.calibrate(np.ones((12, 40), dtype=np.int8), model=model, anchor=earlier)
+    assert anchored.items["difficulty"].is_not_null().any(), "an anchor keeps its difficulty"
 
 
 def test_a_table_of_difficulties_has_no_verdict():

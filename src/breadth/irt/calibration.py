@@ -16,7 +16,13 @@ from breadth.errors import InputError, listed
 from breadth.irt.abilities import Abilities, score
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.diagnostics import Dimension, Fit, Patterns, distinct_patterns, fit_statistics, residual_dimension
-from breadth.irt.difficulty_levels import Difficulties, assign_levels, known_difficulties, level_stability
+from breadth.irt.difficulty_levels import (
+    Difficulties,
+    assign_levels,
+    known_difficulties,
+    level_stability,
+    without_guesses,
+)
 from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves, places
 from breadth.irt.map_figure import scale_map_reason
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
@@ -261,7 +267,13 @@ def numbers(frame: pl.DataFrame, column: str) -> Floats:
 
 
 def items_frame(
-    names: Sequence[str], answers: Answers, estimates: Estimates, fit: Fit, own_slopes: bool, levels: int
+    names: Sequence[str],
+    answers: Answers,
+    estimates: Estimates,
+    fit: Fit,
+    own_slopes: bool,
+    levels: int,
+    anchored: bool = False,
 ) -> pl.DataFrame:
     """One row per item, in the order of the matrix; the flags are still to come: they depend on the scale."""
     n = answers.item_counts
@@ -269,6 +281,8 @@ def items_frame(
     # With one slope for all items the order of difficulties is that of the shares right, and all are known.
     known = Difficulties(estimates.difficulty, estimates.difficulty_se, np.zeros(share.size, dtype=np.bool_))
     known = known_difficulties(estimates, share) if own_slopes else known
+    if not anchored and not ((share > 0) & (share < 1)).any():
+        known = without_guesses(known, estimates.ability_sd)
     placed = assign_levels(known.difficulty, known.error, max(1, min(levels, int((~np.isnan(known.difficulty)).sum()))))
     intercept = estimates.items.intercept
     columns = {column: getattr(estimates, column) for column in ESTIMATES}

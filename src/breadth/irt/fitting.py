@@ -112,7 +112,7 @@ def calibrate(
     fit = fit_statistics(answers, estimates.items, abilities.ability)
     # Do the answers measure one ability, and more than guessing? Then the tables of items, subjects and fit.
     own_slopes = MODELS[model].slope == "item"
-    items = items_frame(study.item_names, answers, estimates, fit, own_slopes, levels)
+    items = items_frame(study.item_names, answers, estimates, fit, own_slopes, levels, fixed is not None)
     judged = items.filter(pl.col("p_correct").is_between(0, 1, closed="none") & (pl.col("n") >= min_responses))
     rho = score_correlation(answers, abilities.ability)
     # Where items share a slope, ability follows the score whatever the answers measure.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 
 from breadth.irt.diagnostics import Dimension
@@ -11,6 +13,9 @@ from breadth.results.words import count, joined
 
 #: Reliability from which single subjects are told apart well enough, and the one that a test should reach.
 ENOUGH_RELIABILITY, WANTED_RELIABILITY = 0.8, 0.9
+
+#: Items beyond which it is not said how many would reach it: nobody writes more.
+MOST_ITEMS = 100_000
 
 
 def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimension | None = None) -> Verdict | None:
@@ -36,14 +41,10 @@ def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimen
     if doubt is not None:
         reason = f"the answers do not measure one ability here: {doubt.why}."
         return Verdict(Answer.NO, reason, lines, f"Do not use these difficulties and levels; {doubt.remedy}.")
-    needed = ""
-    if 0 < reliable < WANTED_RELIABILITY:
-        times = WANTED_RELIABILITY * (1 - reliable) / ((1 - WANTED_RELIABILITY) * reliable)
-        number = f"{about(times * row['items'])} items like these (now {row['items']:,})"
-        needed = f"A reliability of {WANTED_RELIABILITY} takes about {number}, or subjects that differ more in ability."
+    needed = _needed_items(reliable, row["items"])
     if reliable < LEAST_RELIABILITY:
         reason = f"the subjects are too alike to be told apart (reliability {reliable:.2f})."
-        return Verdict(Answer.UNKNOWN, reason, lines, needed or "Add subjects of other abilities.")
+        return Verdict(Answer.UNKNOWN, reason, lines, needed)
     limits = [] if row["converged"] else ["the fit did not converge"]
     if dimension is not None and dimension.ratio >= TOO_MANY_DIMENSIONS:
         limits.append(
@@ -57,6 +58,17 @@ def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimen
         rest = "" if reliable < ENOUGH_RELIABILITY else f"; {precise}"
         return Verdict(Answer.DEPENDS, f"{joined(limits)}{rest}.", lines, needed)
     return Verdict(Answer.YES, f"one ability describes these answers; {precise}.", lines, needed)
+
+
+def _needed_items(reliable: float, items: int) -> str:
+    """How many items reach the wanted reliability; nothing where it is reached."""
+    if reliable >= WANTED_RELIABILITY:
+        return ""
+    times = WANTED_RELIABILITY * (1 - reliable) / ((1 - WANTED_RELIABILITY) * reliable) if reliable > 0 else math.inf
+    if not times * items <= MOST_ITEMS:
+        return "No number of items like these is enough: add subjects of other abilities, or harder and easier items."
+    number = f"{about(times * items)} items like these (now {items:,})"
+    return f"A reliability of {WANTED_RELIABILITY} takes about {number}, or subjects that differ more in ability."
 
 
 def _doubted(items: pl.DataFrame) -> str:
