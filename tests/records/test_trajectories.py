@@ -2,6 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import breadth
 from breadth.errors import InputError
 from breadth.records import open_answers, settle_trajectories
 
@@ -213,3 +214,31 @@ def test_scores_that_are_shares_are_not_answers():
     graded = pl.DataFrame({"subject": ["a", "a", "b", "b"], "item": ["i", "j"] * 2, "correct": [0.5, 1.0, 0.2, 0.0]})
     assert open_answers(graded).matrix.shape == (2, 2)
     assert open_answers(np.array([[0.5, 1.0], [0.2, 0.0]])).matrix.shape == (2, 2)
+
+
+SHARES = np.random.default_rng(0).random((80, 120)).round(3)
+
+
+def wide(columns, names=None):
+    names = names or [f"set {k}" for k in range(columns)]
+    return pl.DataFrame(SHARES[:, :columns], schema=names).with_columns(model=pl.Series([f"m{k}" for k in range(80)]))
+
+
+@pytest.mark.parametrize("command", [breadth.calibrate, breadth.scores, breadth.transfer])
+def test_scores_of_test_sets_are_no_answers(command, tmp_path):
+    frame = wide(4, ["arc", "mmlu", "hellaswag", "gsm8k"])
+    frame.write_csv(tmp_path / "scores.csv")
+    for source in (frame, tmp_path / "scores.csv"):
+        with pytest.raises(InputError, match="holds scores of test sets; this takes answers"):
+            command(source)
+
+
+def test_partial_credit_is_an_answer(tmp_path):
+    mostly = wide(6).with_columns(
+        pl.when(pl.col(f"set {k}") <= 0.3).then(f"set {k}").otherwise(1).alias(f"set {k}") for k in range(6)
+    )
+    for frame in (mostly, wide(120), wide(8, [f"q{k}" for k in range(8)]), wide(8, [str(k) for k in range(8)])):
+        assert open_answers(frame).matrix.shape == (80, frame.width - 1)
+    assert open_answers(SHARES[:, :4]).matrix.shape == (80, 4)
+    np.savez(tmp_path / "r.npz", R=SHARES[:, :30], items=np.array([f"problem about {k}" for k in range(30)]))
+    assert breadth.calibrate(tmp_path / "r.npz").items.height == 30

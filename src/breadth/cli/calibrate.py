@@ -69,7 +69,7 @@ def calibrate_command(
         print_written,
         write_figure_file,
     )
-    from breadth.records import open_study
+    from breadth.records import open_answers
 
     check_outputs(out, figure)
     options = given(
@@ -77,7 +77,7 @@ def calibrate_command(
         testset=testset, chance=chance,
     )  # fmt: skip
     with console.status(f"calibrating {answers.name}"):
-        study = open_study(answers)
+        study = open_answers(answers)
         result = calibrate(study, **options)
     print_notes(*study.understood)
     print_warnings(result.warnings)

@@ -21,7 +21,7 @@ from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Me
 from breadth.irt.one_ability import above_chance, main_component, score_correlation
 from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
 from breadth.irt.words import AGAINST, ITEM_RULES, ItemFlag, flagged, scale_warning
-from breadth.records import Study, open_study
+from breadth.records import Study, open_answers
 
 #: Labels of a test set from which chance follows: so many different ones, each of so many items.
 FEWEST_LABELS, MOST_LABELS, LEAST_LABELLED = 2, 10, 5
@@ -93,7 +93,7 @@ def calibrate(
         raise InputError(f"--chance is {chance:g}; it lies between 0 and 1, for example 0.25 for four options")
     if not isinstance(priors, Priors):
         priors = Priors() if priors == "default" else Priors.none() if priors == "none" else _read_priors(priors)
-    study = open_study(responses)
+    study = open_answers(responses)
     study = (study if testset is None else study.select(testset=testset)).distinct()
     answers = Answers.of(study.matrix)
     fixed = None if anchor is None else _anchors(anchor, study)

@@ -24,7 +24,7 @@ from breadth.level_transfer.gains import (
     distance_weights,
     pairing_ratio,
 )
-from breadth.records import SCORES, Score, open_study
+from breadth.records import SCORES, Score, open_answers
 from breadth.results import Result, Verdict, as_chart
 from breadth.results.words import FINDING
 
@@ -167,7 +167,7 @@ def transfer(
         raise InputError(f"--by is {by!r}; choose {' or '.join(CONDITIONS)}")
     if score not in SCORES:
         raise InputError(f"--score is {score!r}; choose {', '.join(SCORES)}")
-    study = open_study(answers, keys=(*CONDITIONS, "seed"))
+    study = open_answers(answers, keys=(*CONDITIONS, "seed"))
     compared = compared_models(study, model, train_set, examples)
     if by is not None and by not in compared.conditions:
         raise InputError(f"{study.name}: no model was trained by {by}, only by {listed(compared.conditions)}")

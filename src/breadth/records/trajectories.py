@@ -19,6 +19,9 @@ from breadth.records.study import Study
 from breadth.records.tables import Table
 from breadth.records.understanding import NONE, Kind, Names, Understanding, names_in, understand
 
+#: Columns beyond which a table of shares holds answers, and the share of its values that are 0 or 1 if it does.
+MOST_TESTSETS, MOSTLY = 100, 0.5
+
 
 @dataclass(frozen=True)
 class Trajectories:
@@ -66,17 +69,20 @@ def open_any(
     return _settled(understood, understood.lines())
 
 
-def open_answers(source: Any) -> Study:
+def open_answers(source: Any, *, keys: Sequence[str] = ()) -> Study:
     """Open answers, item by item; scores are refused with a word on what takes them.
 
-    Shares may be either: a wide table of them holds scores if that is what its columns are taken for.
+    Shares may be either: a wide table of them holds scores if that is what its columns are taken for, unless it looks
+    like answers with partial credit; an NPZ matrix of them holds answers. ``keys`` are those of :func:`open_study`.
     """
     study, cause = None, None
     try:
-        study = open_study(source)
+        study = open_study(source, keys=keys)
     except InputError as error:
         cause = error
-    if study is not None and (isinstance(source, Study) or study.matrix.dtype == np.int8):
+    if study is not None and (isinstance(source, Study) or study.matrix.dtype == np.int8 or _partial_credit(study)):
+        return study
+    if study is not None and isinstance(reader_of(source), Npz):
         return study
     opened: Study | Trajectories | None = None
     with suppress(InputError):
@@ -90,6 +96,20 @@ def open_answers(source: Any) -> Study:
         assert cause is not None
         raise cause
     return study
+
+
+def _partial_credit(study: Study) -> bool:
+    """Whether shares are answers beyond doubt: most are 0 or 1, or there are more columns than tables have test sets.
+
+    Columns with numbers for names are items as well.
+    """
+    shares = study.matrix[study.answered]
+    numbered = sum(name.isdecimal() for name in study.item_names)
+    return bool(
+        np.isin(shares, (0, 1)).mean() > MOSTLY
+        or len(study.item_names) > MOST_TESTSETS
+        or numbered > MOSTLY * len(study.item_names)
+    )
 
 
 def settle_trajectories(

@@ -15,7 +15,7 @@ from scipy import special
 
 from breadth.errors import InputError
 from breadth.inference import NORMAL, benjamini_hochberg, with_wilson
-from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_study
+from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_answers
 from breadth.reporting.accuracy import (
     CHECKPOINT,
     GainFlag,
@@ -256,7 +256,7 @@ def scores(answers: Any) -> Scores:
     >>> result.scores.select(pl.col("accuracy", "auc", "share").round(2)).row(0)
     (0.57, 0.91, 0.93)
     """
-    study = open_study(answers)
+    study = open_answers(answers)
     described = ReportData(study).described
     changes = score_profile(described)[1]
     return Scores(checkpoint_scores(described, MEASURES), changes, answer_shares(described), study.warnings)
