@@ -166,10 +166,3 @@ def test_items_that_all_or_none_got_right_are_the_easiest_and_the_hardest():
     known = known_difficulties(given, share)
     np.testing.assert_array_equal(known.difficulty, [-3.0, -6.5, -6.5, 6.5, 4.0, np.nan])
     assert np.isnan(known.error).tolist() == [False, True, True, True, False, True]
-
-
-def test_the_easiest_items_are_in_the_lowest_level_however_many_they_are():
-    difficulty = np.array([-2.0] * 96 + [0.0, 1.0, 2.0, 3.0])
-    level = assign_levels(difficulty, np.full(100, 0.1), 10).level
-    assert set(level[:96]) == {0}
-    assert set(level[96:]) == {9}

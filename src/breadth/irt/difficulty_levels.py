@@ -83,17 +83,14 @@ def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
 
     Level i holds the items whose difficulty lies from the i/n quantile up to, but not including, the (i+1)/n quantile;
     the last level includes its upper end. Items of equal difficulty share a level, the higher one where they lie on an
-    edge; but the easiest are in level 0, however many they are. ``low`` and ``high`` are the levels of the ends of the
-    item's 95 % interval, with the edges taken as known; ``certainty`` is the chance, under a normal error, that the
-    item belongs where it was put.
+    edge. ``low`` and ``high`` are the levels of the ends of the item's 95 % interval, with the edges taken as known;
+    ``certainty`` is the chance, under a normal error, that the item belongs where it was put.
     """
     missing = np.isnan(difficulty)
     # The n - 1 difficulties that separate the levels.
     largest = np.finfo(float).max / 4
     finite = np.nan_to_num(difficulty[~missing], posinf=largest, neginf=-largest)
     edges = np.quantile(finite, np.arange(1, n) / n) if finite.size else np.full(n - 1, np.nan)
-    if finite.size:
-        edges = np.maximum(edges, np.nextafter(finite.min(), np.inf))
     spread = np.nan_to_num(error, nan=0.0, posinf=1e300)
     with np.errstate(invalid="ignore", over="ignore"):
         ends = np.stack([difficulty, difficulty - REACH * spread, difficulty + REACH * spread])

@@ -395,8 +395,6 @@ def _direction_warnings(name: str, subjects: Sequence[str], items: Sequence[str]
     """Warn when the items have the names of models and the subjects do not."""
     share = [np.mean([bool(MODEL_NAME.search(one)) for one in names[:500]]) for names in (subjects, items)]
     if share[1] > 0.5 and share[0] < 0.2:
-        return [
-            f"{name}: the items look like models ({listed(items, 3)}); if rows and columns are swapped, transpose the "
-            "matrix: a row is a subject"
-        ]
+        named = f"{name}: the items look like models ({listed(items, 3)})"
+        return [f"{named}; if rows and columns are swapped, transpose the matrix: a row is a subject"]
     return []
