@@ -32,6 +32,7 @@ def mixture(tmp_path):
     )
     (folder / "notes.md").write_text("# Notes\n")
     (folder / "empty.jsonl").touch()
+    (folder / "scores.csv").write_text("model,mnli,hans\na,0.5,0.6\n")
     return folder
 
 
@@ -51,6 +52,9 @@ def test_files_are_sorted_out_by_their_content(mixture):
         ),
         "notes.md": "not a log of a known format",
         "empty.jsonl": "empty",
+        "scores.csv": (
+            "not a log of a known format; tables of answers or scores need no import (`breadth report FILE`)"
+        ),
     }
 
 

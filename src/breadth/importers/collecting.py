@@ -37,6 +37,7 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00")
 SCORES_ONLY = "scores of whole test sets, no single answers"
 TRAJECTORIES = "`breadth import trajectories` reads such files"
 TABLE = "put them into a table for `breadth correlate`"
+NO_LOG = "not a log of a known format; tables of answers or scores need no import (`breadth report FILE`)"
 
 Progress = Callable[[int, int], None]
 
@@ -119,6 +120,8 @@ def _unknown(file: LogFile) -> str:
         return "empty"
     if is_trainer_state(file):
         return f"scores of checkpoints, no single answers; {TRAJECTORIES}"
+    if {*file.path.suffixes} & {".csv", ".tsv", ".parquet"}:
+        return NO_LOG
     return "compressed; unpack it" if file.head.startswith(COMPRESSED) else "not a log of a known format"
 
 
