@@ -50,7 +50,7 @@ def test_import_says_what_it_did(breadth, few, tmp_path):
         "acc: default; there is also acc_norm (home).",
         "not a log of a known format",
         "2 subjects and 2 test sets with 5 items and 10 answers, from 4 logs of lm-evaluation-harness.",
-        "4 logs state a mean, which was compared with the answers.",
+        "Compared with the answers: the means in 4 logs.",
     ):
         assert part in shown
     assert out.stdout.endswith(f"wrote {tmp_path / 'answers'}\nnext: breadth report {tmp_path / 'answers'}\n")

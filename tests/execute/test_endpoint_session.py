@@ -203,7 +203,7 @@ def test_a_budget_that_ends_with_the_first_questions(study, tmp_path, real):
                 break
             stopped += outcome.stopped.values()
         assert len(server.asked) == len({str(body) for body in server.asked}) == calls
-    assert stopped[:3] == ["1 answers are kept", "2 answers are kept", "3 of 60 answers are kept"]
+    assert stopped[:3] == ["answers kept so far: 1", "answers kept so far: 2", "3 of 60 answers are kept"]
 
 
 def ignores_echo(real, honoured):

@@ -30,8 +30,8 @@ def test_summary_counts_everything(result):
     text = result.summary()
     assert text == (
         "2 subjects and 2 test sets with 6 items and 9 answers, from 4 logs of lm-evaluation-harness. Items that all "
-        "subjects of a test set answered: away 2 of 3 and home 1 of 3; all items of the others. 4 logs state a mean, "
-        "which was compared with the answers. 2 files or test sets were left out."
+        "subjects of a test set answered: away 2 of 3 and home 1 of 3; all items of the others. Compared with the "
+        "answers: the means in 4 logs. Left out: 2 files or test sets."
     )
 
 

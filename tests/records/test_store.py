@@ -54,7 +54,7 @@ def test_the_same_answers_give_the_same_bytes(store):
 
 def test_items_are_stored_once(store):
     store.write_items("a", ITEMS)
-    with pytest.raises(InputError, match=r"1 are gone \(such as a-1\) and 1 are new \(such as a-3\)"):
+    with pytest.raises(InputError, match=r"1 gone \(such as a-1\) and 1 new \(such as a-3\)"):
         store.write_items("a", ITEMS.with_columns(item=pl.Series(["a-3", "a-2"])))
     with pytest.raises(InputError, match="texts, labels or columns have changed"):
         store.write_items("a", ITEMS.with_columns(label=pl.lit("yes")))

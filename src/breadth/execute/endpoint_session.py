@@ -163,7 +163,7 @@ def _begun(run: RunSpec, study_data: StudyData, connection: Connection, journal:
     try:
         return _chosen(run, study_data, connection, Kept(journal.values, journal.add))
     except BudgetSpentError:
-        raise BudgetSpentError(f"{len(journal.values):,} answers are kept") from None
+        raise BudgetSpentError(f"answers kept so far: {len(journal.values):,}") from None
 
 
 def _other_forms(

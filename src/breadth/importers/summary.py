@@ -70,11 +70,11 @@ class Import(Result):
             text += f" Items that all subjects of a test set answered: {joined(shares)}; all items of the others."
         stated = self.logs.filter(pl.col("stated").is_not_null())
         if stated.height:
-            text += f" {count(stated.height, 'log')} state a mean, which was compared with the answers."
+            text += f" Compared with the answers: the means in {count(stated.height, 'log')}."
         if self.known:
             text += f" {count(self.known, 'file')} had been imported before."
         if self.left_out.height:
-            text += f" {count(self.left_out.height, 'file')} or test sets were left out."
+            text += f" Left out: {count(self.left_out.height, 'file or test set', 'files or test sets')}."
         return text
 
 

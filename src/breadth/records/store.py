@@ -206,11 +206,9 @@ class StudyStore:
             return
         old, new = set(before["item"]), set(items["item"])
         gone, come = sorted(old - new), sorted(new - old)
-        what = (
-            f"{len(gone)} are gone (such as {listed(gone[:3])}) and {len(come)} are new (such as {listed(come[:3])})"
-            if gone or come
-            else "their texts, labels or columns have changed"
-        )
+        sides = [(gone, "gone"), (come, "new")]
+        parts = [f"{len(names):,} {word} (such as {listed(names[:3])})" for names, word in sides if names]
+        what = " and ".join(parts) or "their texts, labels or columns have changed"
         raise InputError(
             f"{self.folder}: the items of {testset!r} differ from those the study began with: {what}. "
             "Restore the data, or start a new study directory"
