@@ -94,7 +94,7 @@ def test_the_strongest_findings_come_with_intervals_and_groups():
     row = result.heterogeneity.sort("r_mean", descending=True).row(0, named=True)
     start = f"Strongest: {row['a']} and {row['b']} +.67 (.52 to .78) in all 6 runs; "
     assert result.verdict().findings.startswith(start)
-    assert "6 of 6 findings have their sign in every run." in result.verdict().findings
+    assert "6 of 6 findings have the same sign in every run." in result.verdict().findings
     alone = breadth.correlate(simulate_scores(runs=1), control="in_domain", order="step").verdict()
     assert "Strongest: negation and numbers +.83 (.63 to .92); " in alone.findings
     assert "runs" not in alone.findings

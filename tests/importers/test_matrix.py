@@ -259,7 +259,7 @@ class TestR:
 class TestDamage:
     def test_a_long_table_with_a_wrong_cell_is_refused(self, tmp_path):
         path = table(tmp_path / "t.csv", [["subject", "item", "correct"], ["s", "a", 1], ["s", "b", 7]])
-        with pytest.raises(InputError, match=r"t\.csv: subject 's' \(row 1\), item 'b': 7"):
+        with pytest.raises(InputError, match=r"t\.csv, row 2: subject 's', item 'b': 7 is not"):
             read_logs(path)
 
     def test_a_long_table_must_say_who_answered(self, tmp_path):
