@@ -56,6 +56,13 @@ def test_nothing_found_is_no_only_if_it_would_have_been_seen(rows, answer):
     assert bool(verdict.needed) == (answer is Answer.UNKNOWN)
 
 
+def test_where_nothing_could_be_seen_no_correlation_of_1_is_named(monkeypatch):
+    result = breadth.correlate(table(30), control="m", adjust="linear")
+    blind = sensitivity(result)._replace(smallest=0.9999)
+    monkeypatch.setattr("breadth.correlation.verdict.sensitivity", lambda _: blind)
+    assert "and not even strong ones would have been seen." in result.verdict().reason
+
+
 def test_what_is_needed_is_enough():
     """The number of rows that is asked for shows a correlation of 0.3 in about 80 of 100 tables."""
     needed = sensitivity(breadth.correlate(table(30), control="m", adjust="linear")).needed

@@ -106,8 +106,8 @@ def correlation_verdict(result: Correlation) -> Verdict:
             f"{given}, a gain on one test set says almost nothing about another: {none}, although a correlation of "
         )
         return Verdict(Answer.NO, f"{reason}{short(seen.smallest)} would have been seen.", strongest)
-    reason = f"{given}, {none}, and only correlations of {short(seen.smallest)} or more would have been seen."
-    return Verdict(Answer.UNKNOWN, reason, strongest, seen.needed)
+    strong = f"only correlations of {short(seen.smallest)} or more" if seen.smallest < 0.995 else "not even strong ones"
+    return Verdict(Answer.UNKNOWN, f"{given}, {none}, and {strong} would have been seen.", strongest, seen.needed)
 
 
 def why_not_computed(pairs: pl.DataFrame) -> str:
