@@ -1,12 +1,16 @@
 """Twenty LoRA checkpoints on four test sets against lm-evaluation-harness, both from the shell to the last answer.
 
-    python benchmarks/checkpoints.py --peer .venv-lm-eval/bin/python --peer-checkpoints 3
+    python benchmarks/checkpoints.py --peer .venv-lm-eval/bin/python --peer-checkpoints 3 --into DIR
+    python benchmarks/checkpoints.py --data DATA --arc arc.parquet ...
 
-`breadth evaluate` is called once; the harness once per checkpoint with all four tasks, PEFT loaded its own way, at the
-batch size that is fastest on the first checkpoint. Both score " Yes" against " No" after the same prompts, in float32
-with the same number of threads. Adapters are on the attention of all layers, or of the top 8 of 30; their values are
-random, since time does not depend on them. With --peer-checkpoints below 20, the harness's time for all is that of
-those it evaluated, multiplied: its calls do not know of each other.
+Without --data the four test sets are generated ones; with it they are mnli, hans, anli, and ARC-Challenge as the
+harness's own arc_challenge asks it (the text of every option after the question). breadth is called once; the harness
+once per checkpoint with all four tasks, PEFT loaded its own way, at the batch size that is fastest on the first
+checkpoint. Both score the same continuations of the same prompts, in float32 with the same number of threads.
+
+Adapters are on the attention of all layers, or of the top 8 of 30; their values are random, since time does not depend
+on them. With --peer-checkpoints below 20, the harness's time for all is that of those it evaluated, multiplied: its
+calls do not know of each other.
 """
 
 from __future__ import annotations
@@ -20,8 +24,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-SETS = ("plain", "negation", "science", "chains")
-ANSWERS = (" Yes", " No")
+GENERATED = ("plain", "negation", "science", "chains")
+PUBLIC = ("mnli", "hans", "anli", "arc_text")
+#: As the harness's own arc_challenge asks it.
+ARC_PATTERN = "Question: {question}\nAnswer:"
 
 
 def write_checkpoints(folder: Path, layers: str | int, count: int) -> list[Path]:
@@ -47,21 +53,58 @@ def write_checkpoints(folder: Path, layers: str | int, count: int) -> list[Path]
     return paths
 
 
-def write_tasks(folder: Path, study: Path) -> dict[str, list[str]]:
-    """The study's own items as tasks of the harness: the same prompts and answers. Returns the items of each."""
+def write_study(folder: Path, checkpoints: list[Path], items: int, arc: Path | None) -> Path:
+    """A study file that evaluates the checkpoints on four sets."""
+    import polars as pl
+
+    study = {
+        "name": "checkpoints",
+        "models": [{"checkpoints": [str(path.resolve()) for path in checkpoints], "base": "smollm2-135m"}],
+        "recipe": {"method": "evaluate"},
+        "evaluate": {"on": list(GENERATED if arc is None else PUBLIC), "items": items},
+    }
+    if arc is not None:
+        table = pl.read_parquet(arc).filter(pl.col("split") == "test")
+        rows = [
+            {"id": row["id"], "question": row["question"], "options": row["choices"],
+             "label": "ABCDE"[row["labels"].index(row["answer"])]}
+            for row in table.iter_rows(named=True)
+        ]  # fmt: skip
+        pl.DataFrame(rows).write_parquet(folder / "arc_text.parquet")
+        study["sets"] = {"arc_text": {"file": "arc_text.parquet", "kind": "choice", "pattern": ARC_PATTERN}}
+    path = folder / "study.yaml"
+    path.write_text(json.dumps(study))  # JSON is YAML
+    return path
+
+
+def write_tasks(folder: Path, study: Path) -> dict[str, list[tuple[str, list[str]]]]:
+    """The study's own items as tasks of the harness: the same prompts and answers.
+
+    Returns the items of each set, and the label of every continuation that the harness is offered.
+    """
     import polars as pl
 
     from breadth.datasets import REGISTRY
 
     folder.mkdir(parents=True, exist_ok=True)
     items = {}
-    for name in SETS:
-        frame = pl.read_parquet(next((study / "items").glob(f"{name}.*.parquet")))
-        items[name] = frame["item"].to_list()
-        pattern = REGISTRY[name].task.template
-        rows = [{"prompt": pattern.format(**row)} for row in frame.iter_rows(named=True)]
+    for path in sorted((study / "items").glob("*.parquet")):
+        name = path.name.partition(".")[0]
+        frame = pl.read_parquet(path)
+        if name in REGISTRY:
+            task = REGISTRY[name].task
+            pattern, labels = task.template, [label for label, _ in task.answers]
+            rows = [(row, [words for _, words in task.answers], labels) for row in frame.iter_rows(named=True)]
+        else:
+            pattern = ARC_PATTERN
+            rows = [
+                (row, [f" {text}" for text in row["options"]], row["option_labels"])
+                for row in frame.iter_rows(named=True)
+            ]
+        items[name] = [(row["item"], labels) for row, _, labels in rows]
+        docs = [{"prompt": pattern.format(**row), "continuations": offered} for row, offered, _ in rows]
         data = folder / f"{name}.jsonl"
-        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        data.write_text("".join(json.dumps(doc) + "\n" for doc in docs))
         task = {
             "task": f"breadth_{name}",
             "dataset_path": "json",
@@ -69,12 +112,12 @@ def write_tasks(folder: Path, study: Path) -> dict[str, list[str]]:
             "test_split": "test",
             "output_type": "multiple_choice",
             "doc_to_text": "{{prompt}}",
-            "doc_to_choice": list(ANSWERS),
+            "doc_to_choice": "{{continuations}}",
             "doc_to_target": 0,
             "target_delimiter": "",
             "metric_list": [{"metric": "acc"}],
         }
-        (folder / f"{name}.yaml").write_text(json.dumps(task))  # JSON is YAML
+        (folder / f"{name}.yaml").write_text(json.dumps(task))
     return items
 
 
@@ -90,7 +133,8 @@ def run_harness(
     command = [
         *(python, "-m", "lm_eval", "--model", "hf", "--model_args"),
         f"pretrained={base},peft={checkpoint},dtype=float32",
-        *("--tasks", ",".join(f"breadth_{name}" for name in SETS), "--include_path", str(tasks), "--device", "cpu"),
+        *("--tasks", ",".join(f"breadth_{path.stem}" for path in sorted(tasks.glob("*.yaml")))),
+        *("--include_path", str(tasks), "--device", "cpu"),
         *("--batch_size", str(batch), "--log_samples", "--output_path", str(out)),
         *([] if limit is None else ["--limit", str(limit)]),
     ]
@@ -110,21 +154,22 @@ def time_harness(
     return run_harness(python, base, checkpoints[k], place / "tasks", out, batch, threads, limit)
 
 
-def harness_answers(out: Path, items: dict[str, list[str]]) -> dict[str, str]:
+def harness_answers(out: Path, items: dict[str, list[tuple[str, list[str]]]]) -> dict[str, str]:
     """The answer to every item that a call of the harness chose."""
     answers = {}
-    for name, ids in items.items():
-        for line in next(out.rglob(f"samples_breadth_{name}_*.jsonl")).read_text().splitlines():
+    for name, known in items.items():
+        for line in next(out.rglob(f"samples_breadth_{name}_2*.jsonl")).read_text().splitlines():
             sample = json.loads(line)
             scores = [float(pair[0]) for pair in sample["filtered_resps"]]
-            answers[ids[sample["doc_id"]]] = ANSWERS[scores.index(max(scores))].strip()
+            item, labels = known[sample["doc_id"]]
+            answers[item] = labels[scores.index(max(scores))]
     return answers
 
 
-def run_breadth(checkpoints: list[Path], study: Path, items: int, threads: int) -> float:
-    """Seconds of one call of `breadth evaluate`."""
-    command = [sys.executable, "-m", "breadth", "evaluate", *map(str, checkpoints), "--base", "smollm2-135m"]
-    command += ["--on", ",".join(SETS), "--items", str(items), "--into", str(study), "--threads", str(threads)]
+def run_breadth(study: Path, into: Path, threads: int, data: Path | None) -> float:
+    """Seconds of one call of breadth."""
+    command = [sys.executable, "-m", "breadth", "run", str(study), "--into", str(into), "--threads", str(threads)]
+    command += [] if data is None else ["--data", str(data)]
     started = time.perf_counter()
     subprocess.run(command, env=environment(threads), check=True, stdout=sys.stderr)
     return time.perf_counter() - started
@@ -134,11 +179,8 @@ def breadth_answers(study: Path, step: int) -> dict[str, str]:
     """The answer to every item at a checkpoint."""
     import polars as pl
 
-    from breadth.datasets import REGISTRY
-
-    words = {label: word.strip() for label, word in REGISTRY[SETS[0]].task.answers}
     part = pl.read_parquet(next(study.glob(f"runs/*/step-{step:06d}.*.parquet")))
-    return {item: words[label] for item, label in part.select("item", "answer").iter_rows()}
+    return dict(part.select("item", "answer").iter_rows())
 
 
 def main() -> None:
@@ -152,6 +194,8 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--layers", choices=["all", "8"], nargs="+", default=["all", "8"], help="with adapters")
+    parser.add_argument("--data", type=Path, help="directory of mnli, hans and anli; default: generated sets")
+    parser.add_argument("--arc", type=Path, help="with --data: table of ARC-Challenge (question, labels, choices)")
     parser.add_argument("--into", type=Path, required=True, help="an empty directory")
     chosen = parser.parse_args()
     from breadth.lm import fetch_model
@@ -161,7 +205,8 @@ def main() -> None:
         place = chosen.into / f"layers-{layers}"
         adapted = layers if layers == "all" else int(layers)
         checkpoints = write_checkpoints(place / "lora", adapted, chosen.checkpoints)
-        own = run_breadth(checkpoints, place / "study", chosen.items, chosen.threads)
+        study = write_study(place, checkpoints, chosen.items, chosen.arc)
+        own = run_breadth(study, place / "study", chosen.threads, chosen.data)
         print(
             f"layers {layers}: breadth {own:.0f} s for {len(checkpoints)} checkpoints; load {os.getloadavg()[0]:.1f}",
             flush=True,

@@ -5,7 +5,8 @@ import torch
 
 from breadth.lm import acceleration
 from breadth.lm.acceleration import PackedWeights
-from breadth.lm.split_model import SplitModel, make_batch
+from breadth.lm.batches import make_batch
+from breadth.lm.split_model import SplitModel
 
 pytestmark = pytest.mark.skipif(not acceleration._has_onednn(), reason="this build of torch has no oneDNN products")
 

@@ -4,9 +4,10 @@ import torch
 
 from breadth.datasets import Generate
 from breadth.lm import generation
+from breadth.lm.batches import make_batch
 from breadth.lm.evaluation import encode_testset, evaluate
 from breadth.lm.generation import generate_texts
-from breadth.lm.split_model import SplitModel, make_batch
+from breadth.lm.split_model import SplitModel
 
 TASK = Generate("{question}", r"(\S+)", "exact", max_tokens=12)
 PROMPTS = [[5, 6, 7], list(range(20, 50)), [100, 101, 102, 103, 104, 105], [200] * 11]

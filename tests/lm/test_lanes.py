@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from breadth import datasets
+from breadth.lm.batches import Batch
 from breadth.lm.evaluation import encode_testset, evaluate, keep_frozen_states
 from breadth.lm.lanes import lane_count, map_in_lanes
 from breadth.lm.layers import attach_lora
@@ -80,7 +81,7 @@ def test_packed_weights_are_shared_and_those_that_train_given_up(tiny):
 
     def compute(model, _):
         with torch.inference_mode():
-            model._run(ids)
+            model.hidden_states(Batch([], ids))
         return model.packed.weights
 
     with threads(2):

@@ -5,6 +5,7 @@ import torch
 
 from breadth.datasets import Choice, Generate, Pattern
 from breadth.errors import InputError
+from breadth.lm.batches import make_batch
 from breadth.lm.evaluation import encode_testset, evaluate
 from breadth.lm.scoring import (
     ChoiceScorer,
@@ -15,7 +16,7 @@ from breadth.lm.scoring import (
     register_scorer,
     scorer_of,
 )
-from breadth.lm.split_model import SplitModel, make_batch
+from breadth.lm.split_model import SplitModel
 from breadth.lm.tiny import make_tokenizer
 
 TOKENIZER = make_tokenizer(bos=False)

@@ -1,12 +1,11 @@
 import pytest
 import torch
 import transformers
-from hypothesis import given
-from hypothesis import strategies as st
 
+from breadth.lm.batches import make_batch, make_batches
 from breadth.lm.layers import attach_lora, decoder_layers, trainable, unfreeze
 from breadth.lm.scoring import Continuations, NextToken
-from breadth.lm.split_model import SplitModel, make_batch, plan_batches
+from breadth.lm.split_model import SplitModel
 from breadth.lm.tiny import tiny_config
 
 SHAPE = {
@@ -226,38 +225,78 @@ def test_all_layers_on_top_is_no_split():
     assert not SplitModel(make_model("llama"), 4).is_split
 
 
-@given(st.lists(st.integers(1, 60), max_size=80), st.integers(1, 200))
-def test_every_sequence_once_within_the_budget(lengths, tokens):
-    plan = plan_batches(lengths, tokens)
-    assert sorted(i for batch in plan for i in batch) == list(range(len(lengths)))
-    for batch in plan:
-        # A sequence longer than the budget is a batch of its own.
-        assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= tokens
-    firsts = [lengths[batch[0]] for batch in plan]
-    assert firsts == sorted(firsts, reverse=True)
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 200))
-def test_no_batch_could_have_taken_the_next_sequence(lengths, tokens):
-    plan = plan_batches(lengths, tokens)
-    for batch in plan[:-1]:
-        assert (len(batch) + 1) * lengths[batch[0]] > tokens
-
-
-@given(st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=9))
-def test_padding_is_on_the_right(sequences):
-    index = list(range(len(sequences)))[::-1]
-    batch = make_batch(sequences, index, "cpu")
-    for row, i in enumerate(index):
-        length = len(sequences[i])
-        assert batch.ids[row, :length].tolist() == sequences[i]
-        assert not batch.ids[row, length:].any()
-    assert batch.ids.shape == (len(sequences), max(map(len, sequences)))
-
-
 def test_states_take_the_predicted_bytes(tiny):
     split = SplitModel(tiny().model, 2)
     batch = make_batch([[5, 6, 7], [8, 9, 10]], [0, 1], "cpu")
     states = split.frozen_states(batch)
     assert split.frozen_bytes(batch.ids.numel()) == states.numel() * states.element_size()
     assert SplitModel(tiny().model.to(torch.bfloat16), 2).frozen_bytes(10) == 10 * 32 * 2
+
+
+def tree_batches(texts):
+    """Texts in two trees, one of them in an order that is not theirs, and one text alone."""
+    return make_batches(texts, "cpu", 40, [[0, 4, 2], [5], [3, 1]])
+
+
+def branching(seed=3):
+    """Sequences that begin alike: 0, 2 and 4 share six tokens, 2 and 4 eight, and 3 is the beginning of 1."""
+    own = sequences(6, seed)
+    six, eight = own[5][:6], own[5][:8]
+    return [six + own[0], own[4], eight + own[2], own[4][:11], eight + own[1], own[3]]
+
+
+@pytest.mark.parametrize("top", [None, 2])
+def test_trees_give_the_outputs_of_their_sequences(name, top):
+    model, texts = make_model(name), branching()
+    split = SplitModel(model, top)
+    ends = [text[-2:] for text in texts]
+    both = [NextToken(texts, [5, 9, 77]), Continuations([text[:-1] for text in texts], ends)]
+    assert split.agrees(texts[0][:8])
+    assert split.attends_to_trees  # even with a sliding window, if sequences are not longer
+    window = getattr(model.config, "sliding_window", None) or 99
+    short = all(len(text) <= window for text in texts)
+    for requests in both:
+        with torch.inference_mode():
+            plain = requests.forward(split, make_batch(requests.sequences, list(range(6)), "cpu"))
+            batches = tree_batches(requests.sequences)
+            assert sum(batch.ids.numel() for batch in batches) < sum(map(len, requests.sequences))
+            for batch in batches:
+                if top:
+                    batch.states = split.frozen_states(batch)
+                for attends in (True, False) if short else (False,):
+                    split.attends_to_trees = attends
+                    assert torch.allclose(requests.forward(split, batch), plain[batch.index], atol=1e-4)
+
+
+def test_a_model_that_ignores_masks_or_positions_computes_every_sequence(monkeypatch):
+    for ignored in ("attention_mask", "position_ids"):
+        model, texts = make_model("llama"), branching()
+        forward = model.model.forward
+        monkeypatch.setattr(
+            model.model,
+            "forward",
+            lambda ignored=ignored, forward=forward, **given: forward(**{**given, ignored: None}),
+        )
+        split = SplitModel(model)
+        assert split.agrees(texts[5])
+        assert not split.attends_to_trees
+        requests = NextToken(texts, [5, 9, 77])
+        with torch.inference_mode():
+            plain = requests.forward(split, make_batch(texts, list(range(6)), "cpu"))
+            for batch in tree_batches(texts):
+                assert torch.allclose(requests.forward(split, batch), plain[batch.index], atol=1e-5)
+
+
+def test_a_model_that_takes_no_positions_computes_every_sequence(monkeypatch):
+    model = make_model("llama")
+    forward = model.model.forward
+
+    def without(**given):
+        if given.get("position_ids") is not None:
+            raise TypeError("unexpected keyword argument 'position_ids'")
+        return forward(**given)
+
+    monkeypatch.setattr(model.model, "forward", without)
+    split = SplitModel(model)
+    assert split.agrees(sequences()[3])
+    assert not split.attends_to_trees

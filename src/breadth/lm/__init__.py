@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from breadth.lm.batches import Batch as Batch
     from breadth.lm.borrowed import as_found as as_found
     from breadth.lm.borrowed import borrow as borrow
     from breadth.lm.checkpoints import Checkpoint as Checkpoint
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from breadth.lm.scoring import Scorer as Scorer
     from breadth.lm.scoring import register_scorer as register_scorer
     from breadth.lm.scoring import scorer_of as scorer_of
-    from breadth.lm.split_model import Batch as Batch
     from breadth.lm.split_model import SplitModel as SplitModel
     from breadth.lm.swapping import LoraAdapters as LoraAdapters
     from breadth.lm.swapping import SwappableModel as SwappableModel
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from breadth.lm.weight_files import group_sums as group_sums
 
 _MODULES = {
+    "batches": ("Batch",),
     "borrowed": ("as_found", "borrow"),
     "checkpoints": (
         *("Checkpoint", "base_of", "check_alike", "computing_settings", "config_path", "find_checkpoints"),
@@ -98,7 +99,7 @@ _MODULES = {
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),
     "scores": ("SCORES", "Outputs", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),
-    "split_model": ("Batch", "SplitModel"),
+    "split_model": ("SplitModel",),
     "swapping": ("LoraAdapters", "SwappableModel", "WholeWeights", "changed_top"),
     "tiny": ("write_tiny_model",),
     "train_set": ("EncodedTrainSet", "encode_train_set"),

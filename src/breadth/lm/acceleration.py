@@ -87,7 +87,8 @@ class _Rows:
     """Selects rows of hidden states, and puts their results back among zeros."""
 
     def __init__(self, positions: Positions, shape: torch.Size) -> None:
-        self.index = torch.tensor([row * shape[1] + token for row, token in zip(*positions, strict=True)])
+        # Sequences that begin alike may be read at the same token.
+        self.index = torch.tensor(sorted({row * shape[1] + token for row, token in zip(*positions, strict=True)}))
         self.count = shape.numel()
         self.shape: torch.Size | None = None
 

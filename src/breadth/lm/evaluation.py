@@ -14,13 +14,14 @@ import torch
 
 from breadth.datasets import ItemSet, Task
 from breadth.errors import InputError
+from breadth.lm.batches import Batch, make_batches, plan_trees, tokens_per_batch
 from breadth.lm.lanes import map_in_lanes
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scores import SCORES, Floats, Outputs
 from breadth.lm.scoring import Progress, Requests, Scorer, scorer_of
-from breadth.lm.split_model import Batch, SplitModel, make_batch, plan_batches, tokens_per_batch
+from breadth.lm.split_model import SplitModel
 
 
 @dataclass
@@ -80,8 +81,10 @@ def encode_testset(
     requests = scorer.requests(prompts.ids)
     batches: list[Batch] = []
     if requests is not None:
-        plan = plan_batches(list(map(len, requests.sequences)), tokens_per_batch(language_model.device))
-        batches = [make_batch(requests.sequences, index, language_model.device) for index in plan]
+        config = causal_model_of(language_model.model).config.get_text_config(decoder=True)
+        trees = plan_trees(requests.sequences, config.hidden_size, getattr(config, "sliding_window", None))
+        device = language_model.device
+        batches = make_batches(requests.sequences, device, tokens_per_batch(device), trees)
     written = scorer.plan(language_model, prompts.ids) if requests is None else []
     return EncodedTestSet(testset.name, items, scorer, prompts.ids, requests, batches, prompts.shortened, written)
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from breadth.datasets import Generate
+from breadth.lm.batches import plan_batches, tokens_per_batch
 from breadth.lm.scores import cut_at_stop
-from breadth.lm.split_model import plan_batches, tokens_per_batch
 
 #: Generation runs one token per sequence at a time, so its batches hold this many times as many tokens.
 BATCH_FACTOR = 8

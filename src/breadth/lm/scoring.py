@@ -17,10 +17,11 @@ import torch
 from breadth.datasets import Choice, Generate, Pattern, Task
 from breadth.errors import InputError, listed
 from breadth.lm.acceleration import Positions
+from breadth.lm.batches import Batch
 from breadth.lm.generation import generate_texts, plan_generation
 from breadth.lm.prompts import encode_continuations
 from breadth.lm.scores import Floats, choice_scores, pattern_scores, written_scores
-from breadth.lm.split_model import Batch, SplitModel
+from breadth.lm.split_model import SplitModel
 
 #: Called with the number of items that were just evaluated.
 Progress = Callable[[int], None]
@@ -54,10 +55,11 @@ class Requests(ABC):
         """Where a batch is read, sequence by sequence."""
         rows: list[int] = []
         tokens: list[int] = []
-        for row, i in enumerate(batch.index):
-            count, length = self.read_tokens(i), len(self.sequences[i])
-            rows += [row] * count
-            tokens += range(length - count, length)
+        for k, i in enumerate(batch.index):
+            length = len(self.sequences[i])
+            own_rows, own_tokens = batch.places(k, range(length - self.read_tokens(i), length))
+            rows += own_rows
+            tokens += own_tokens
         return Positions(rows, tokens)
 
     def _hidden(self, model: SplitModel, batch: Batch, positions: Positions) -> torch.Tensor:
@@ -118,7 +120,8 @@ class Continuations(Requests):
             ]
         )
         total = torch.zeros(len(batch.index), dtype=each.dtype, device=device)
-        return total.index_add(0, torch.tensor(positions.rows, device=device), each)[:, None]
+        owners = [k for k, i in enumerate(batch.index) for _ in self.targets[i]]
+        return total.index_add(0, torch.tensor(owners, device=device), each)[:, None]
 
     def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
         parts = list(torch.split(outputs[:, 0], list(counts)))

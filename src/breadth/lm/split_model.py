@@ -8,68 +8,20 @@ other layers below the split pass them on. Masks, positions and layer types rema
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from breadth.lm.acceleration import PACKED_ROWS, PackedWeights, Positions, SparseFeedForward
+from breadth.lm.batches import Batch, make_batch, make_batches
 from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, head_of
 
-#: Tokens per batch on a CPU: larger batches do not fit the cache, smaller ones waste time between calls.
-CPU_TOKENS = 512
-
-#: Tokens per batch on an accelerator.
-GPU_TOKENS = 32768
-
-
-@dataclass
-class Batch:
-    """Sequences (by ``index``) padded on the right to one length; ``states`` are kept states of the frozen layers.
-
-    With causal attention a token never attends to tokens on its right, so the padding changes nothing and no mask is
-    needed.
-    """
-
-    index: list[int]
-    ids: torch.Tensor
-    states: torch.Tensor | None = None
-
-
-def tokens_per_batch(device: str) -> int:
-    """How many tokens a batch holds on a device."""
-    return CPU_TOKENS if torch.device(device).type == "cpu" else GPU_TOKENS
-
-
-def plan_batches(lengths: Sequence[int], tokens: int) -> list[list[int]]:
-    """The sequences of each batch by index: longest first, at most ``tokens`` tokens including padding.
-
-    >>> plan_batches([3, 9, 4], 9)
-    [[1], [2, 0]]
-    """
-    order = np.argsort(-np.asarray(lengths), kind="stable")
-    batches: list[list[int]] = []
-    longest = 0
-    for i in order.tolist():
-        if batches and (len(batches[-1]) + 1) * longest <= tokens:
-            batches[-1].append(i)
-        else:
-            batches.append([i])
-            longest = lengths[i]
-    return batches
-
-
-def make_batch(sequences: Sequence[Sequence[int]], index: list[int], device: torch.device | str) -> Batch:
-    """Pad the chosen sequences on the right with token 0, which no other token attends to."""
-    ids = torch.zeros((len(index), max(len(sequences[i]) for i in index)), dtype=torch.long)
-    for row, i in enumerate(index):
-        ids[row, : len(sequences[i])] = torch.tensor(sequences[i], dtype=torch.long)
-    return Batch(index, ids.to(device))
+#: Tokens of a sequence by which a model is tested for trees: few enough for any sliding window.
+TREE_TEST = 32
 
 
 class _StandIn(nn.Module):
@@ -116,11 +68,13 @@ class _Record(_StandIn):
 class SplitModel:
     """A model with ``top`` layers above the split (None: not split) and its head apart.
 
-    With ``copies=False`` only these very modules compute: those of somebody else may have anything attached.
+    With ``copies=False`` only these very modules compute: those of somebody else may have anything attached. Trees of
+    sequences are computed one sequence at a time until ``agrees`` has shown that the model attends to trees.
     """
 
     def __init__(self, model: Any, top: int | None = None, *, copies: bool = True) -> None:
         self.model, self._copies = model, copies
+        self.attends_to_trees = False
         self.base = base_model_of(model)
         self.head = head_of(model)
         config = causal_model_of(model).config.get_text_config(decoder=True)
@@ -167,15 +121,18 @@ class SplitModel:
         finally:
             setattr(self._parent, self._attribute, self.layers)
 
-    def _run(self, ids: torch.Tensor) -> torch.Tensor:
-        hidden: torch.Tensor = self.base(input_ids=ids, use_cache=False).last_hidden_state
+    def _run(self, batch: Batch) -> torch.Tensor:
+        tree = {} if batch.paths is None else batch.tree_inputs(self.head.weight.dtype)
+        hidden: torch.Tensor = self.base(input_ids=batch.ids, use_cache=False, **tree).last_hidden_state
         return hidden
 
     def frozen_states(self, batch: Batch) -> torch.Tensor:
         """Hidden states [sequences, tokens, width] of the last frozen layer, without dropout."""
+        if batch.paths is not None and not self.attends_to_trees:
+            return batch.by_sequence(self.frozen_states)
         self.model.eval()
         with torch.no_grad(), self._with(self._lower):
-            self._run(batch.ids)
+            self._run(batch)
         seen, self._record.seen = self._record.seen, None
         assert seen is not None
         return seen
@@ -190,13 +147,15 @@ class SplitModel:
 
         With ``positions``, only these are valid: the last block's feed-forward part skips the others.
         """
+        if batch.paths is not None and not self.attends_to_trees:
+            return batch.by_sequence(self.hidden_states)
         with self._feed_forward.at(positions, batch.ids.shape):
             if batch.states is None:
-                return self._run(batch.ids)
+                return self._run(batch)
             self._inject.kept = batch.states
             try:
                 with self._with(self._upper):
-                    return self._run(batch.ids)
+                    return self._run(batch)
             finally:
                 self._inject.kept = None
 
@@ -215,8 +174,8 @@ class SplitModel:
     def agrees(self, ids: list[int], tolerance: float = 1e-2) -> bool:
         """Whether the logits for one sequence are those that the model itself computes.
 
-        Every path is tested: plain, through kept states, at the last token only, and with packed weights. The last two
-        are disabled if they differ; the others must agree.
+        Every path is tested: plain, through kept states, at the last token only, with packed weights, and as a branch
+        of a tree. The last three are disabled if they differ; the others must agree.
         """
         copies = -(-PACKED_ROWS // len(ids))  # as many as packing needs
         batch = make_batch([ids] * copies, list(range(copies)), next(self.model.parameters()).device)
@@ -236,4 +195,20 @@ class SplitModel:
                 self._feed_forward.disable()
             if agreed:
                 self.packed.test(same)
+                self.attends_to_trees = self._same_in_tree(ids[:TREE_TEST])
             return agreed
+
+    def _same_in_tree(self, ids: list[int]) -> bool:
+        """Whether a sequence gives the same hidden states after another branch that begins like it."""
+        device, half = next(self.model.parameters()).device, len(ids) // 2
+        pair = [[*ids[:half], *(int(token == 0) for token in ids)], ids]
+        (tree,) = make_batches(pair, device, len(ids), [[0, 1]])
+        assert tree.paths is not None
+        self.attends_to_trees = True
+        try:
+            whole = self.hidden_states(tree).flatten(0, 1)[torch.from_numpy(tree.paths[1])]
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
+            return False  # it takes no such mask, or no positions
+        alone = self.hidden_states(make_batch(pair, [1], device))[0]
+        tolerance = 1e-3 if alone.dtype is torch.float32 else 3e-2
+        return bool((whole - alone).abs().max() <= tolerance * alone.abs().max())

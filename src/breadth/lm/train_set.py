@@ -10,12 +10,13 @@ import torch
 
 from breadth.datasets import ItemSet, Loss
 from breadth.errors import InputError
+from breadth.lm.batches import make_batch, plan_batches, tokens_per_batch
 from breadth.lm.evaluation import fitting_context
 from breadth.lm.lanes import map_in_lanes
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scoring import Continuations, Requests, scorer_of
-from breadth.lm.split_model import SplitModel, make_batch, plan_batches, tokens_per_batch
+from breadth.lm.split_model import SplitModel
 
 
 @dataclass
