@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from breadth.errors import InputError
 from breadth.importers.assembly import assemble
 from breadth.importers.logs import Metric, Options
-from breadth.importers.values import text_hash
+from breadth.importers.reading import text_hash
 from breadth.records import imported_study
 
 from .conftest import entry

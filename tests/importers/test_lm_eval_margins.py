@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from breadth.importers import lm_eval_margins
 from breadth.importers.lm_eval_margins import weigh
 from breadth.importers.lm_eval_samples import Sample
-from breadth.importers.values import log_odds
+from breadth.importers.reading import log_odds
 
 LOGS = st.floats(-50, 0)
 

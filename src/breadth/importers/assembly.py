@@ -15,9 +15,9 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.importers.collecting import Known
 from breadth.importers.logs import Log, Options
+from breadth.importers.reading import text_hash
 from breadth.importers.scoring import Choice, choose_metrics, mean_notes
 from breadth.importers.subjects import LOG, Entry, fill_unknown, name_subjects, split_by_settings
-from breadth.importers.values import text_hash
 from breadth.records import LOGS, Imported, imported_responses
 from breadth.results.words import count
 

@@ -27,8 +27,7 @@ from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, parse
-from breadth.importers.values import entries, mapping, number, words
+from breadth.importers.reading import LogFile, entries, mapping, number, parse, words
 
 PASSED = Metric("pass@1")
 RESOLVED = Metric("resolved")

@@ -1,26 +1,45 @@
-"""From paths to logs: which files are logs of which tool, and reading them, on all cores where they are large."""
+"""From paths to logs: which files are logs of which tool, and reading them, on all cores where they are large.
+
+``multiprocessing`` runs the main module of a script again in every process it spawns, and a fork of a process with
+threads can hang. A worker here is a plain interpreter that gets jobs through its pipe and answers with their results.
+"""
 
 from __future__ import annotations
 
 import mmap
 import os
+import pickle
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice, starmap
 from pathlib import Path
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import xxhash
 
 from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
 from breadth.importers.logs import BUILT_IN, Importer, LeftOut, Log, Options, Part, each_importer
-from breadth.importers.reading import LogFile
+from breadth.importers.reading import LogFile, garbage_kept
 from breadth.importers.score_files import is_trainer_state
-from breadth.importers.workers import in_processes
 from breadth.records import reading
 
 #: Bytes of logs above which they are read in several processes.
 PARALLEL = 50_000_000
+
+#: What a worker runs; ``-P`` keeps files in the current directory from being imported.
+COMMAND = [sys.executable, "-P", "-c", "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+           "from breadth.importers.collecting import serve; serve()"]  # fmt: skip
+
+#: Jobs under way for every worker: few results wait at a time, to save memory.
+AHEAD = 2
+
+Job = tuple[Callable[..., Any], tuple[Any, ...]]
 
 #: What logs of other tools look like, for a message that says what was looked for.
 LOOKED_FOR = (
@@ -86,7 +105,9 @@ def collect(
     ``known`` files are not read again; ``but`` is a directory to leave alone. All files that cannot be read are named
     in one message.
     """
-    _check_format(format)
+    if format != "auto" and format not in (names := [importer.name for importer in each_importer()]):
+        hint = did_you_mean([format], names)
+        raise InputError(f"--format is {format!r}; choose auto, {listed(names, 30)}.{hint}")
     collected = Collected()
     work: list[tuple[Importer, LogFile]] = []
     for path in log_files(paths, but):
@@ -125,39 +146,26 @@ def _unknown(file: LogFile) -> str:
     return "compressed; unpack it" if file.head.startswith(COMPRESSED) else "not a log of a known format"
 
 
-def _check_format(format: str) -> None:
-    if format != "auto" and format not in (names := [importer.name for importer in each_importer()]):
-        hint = did_you_mean([format], names)
-        raise InputError(f"--format is {format!r}; choose auto, {listed(names, 30)}.{hint}")
-
-
 def log_files(paths: Sequence[Path], but: Path | None) -> Iterator[Path]:
     """Every regular file at or below the paths, once, in order; hidden ones and links out of a directory are not."""
     seen: set[Path] = set()
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: no such file or directory")
-        below: Iterator[Path] = iter([path])
-        if path.is_dir():
-            below = (
-                Path(folder) / name
-                for folder, folders, names in os.walk(path)
-                if _descend(Path(folder), folders, but)
-                for name in sorted(names)
-                if name[0] != "." and not (Path(folder) / name).is_symlink()
-            )
-        for file in below:
+        for file in _below(path, but) if path.is_dir() else [path]:
             if (resolved := file.resolve()) not in seen and file.is_file():
                 seen.add(resolved)
                 yield file
 
 
-def _descend(folder: Path, folders: list[str], but: Path | None) -> bool:
-    folders[:] = sorted(name for name in folders if name[0] != ".")
-    if but is not None and folder.resolve() == but.resolve():
-        folders.clear()
-        return False
-    return True
+def _below(top: Path, but: Path | None) -> Iterator[Path]:
+    for at, folders, names in os.walk(top):
+        folder = Path(at)
+        if but is not None and folder.resolve() == but.resolve():
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        yield from (folder / name for name in sorted(names) if name[0] != "." and not (folder / name).is_symlink())
 
 
 def nothing_found(paths: Sequence[Path], left_out: Mapping[str, str]) -> str:
@@ -177,14 +185,12 @@ def _read_all(
     own = {name for _, name in BUILT_IN}
     size = sum(file.size for _, file in work)
     workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, len(work))
+    jobs = ((importer, file.path, options, known) for importer, file in work)
     if workers == 1 or size < PARALLEL or any(type(importer).__name__ not in own for importer, _ in work):
-        for done, (importer, file) in enumerate(work, 1):
-            yield read_file(importer, file.path, options, known)
-            if progress is not None:
-                progress(done, len(work))
-        return
-    jobs = ((read_file, (importer, file.path, options, known)) for importer, file in work)
-    for done, read in enumerate(in_processes(jobs, workers), 1):
+        results: Iterator[Read] = starmap(read_file, jobs)
+    else:
+        results = in_processes(((read_file, job) for job in jobs), workers)
+    for done, read in enumerate(results, 1):
         yield read
         if progress is not None:
             progress(done, len(work))
@@ -228,3 +234,68 @@ def step_pattern(text: str | None) -> re.Pattern[str] | None:
     if pattern.groups != 1:
         raise InputError(f"--step-from {text!r}: needs one group for the digits, such as 'step_(\\d+)'")
     return pattern
+
+
+def serve() -> None:
+    """Do the jobs that come in on standard input, until there are no more."""
+    jobs, results = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr
+    while True:
+        try:
+            function, arguments = pickle.load(jobs)
+        except EOFError:
+            return
+        try:
+            with garbage_kept():
+                answer = True, function(*arguments)
+        except BaseException as error:
+            answer = False, error
+        pickle.dump(answer, results, protocol=pickle.HIGHEST_PROTOCOL)
+        results.flush()
+
+
+def in_processes(jobs: Iterable[Job], workers: int) -> Iterator[Any]:
+    """The results of jobs in their order; ``workers`` of them are done at a time, one of them in this process."""
+    idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
+    idle.put(None)  # this process, which has loaded everything already
+    processes = [subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(workers - 1)]
+    try:
+        for process in processes:
+            _send(process, sys.path)
+            idle.put(process)
+
+        def do(job: Job) -> Any:
+            process = idle.get()
+            try:
+                if process is None:
+                    return job[0](*job[1])
+                _send(process, job)
+                done, result = pickle.load(process.stdout)  # type: ignore[arg-type]
+            except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+                name = next((str(argument) for argument in job[1] if hasattr(argument, "suffix")), "a file")
+                raise InputError(f"{name}: the process that read it ended; it may need more memory") from None
+            finally:
+                idle.put(process)
+            if not done:
+                raise result
+            return result
+
+        with ThreadPoolExecutor(workers) as threads:
+            waiting = iter(jobs)
+            futures = deque(threads.submit(do, job) for job in islice(waiting, AHEAD * workers))
+            while futures:
+                yield futures.popleft().result()
+                futures.extend(threads.submit(do, job) for job in islice(waiting, 1))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+def _send(process: subprocess.Popen[bytes], value: object) -> None:
+    assert process.stdin is not None
+    pickle.dump(value, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+    process.stdin.flush()

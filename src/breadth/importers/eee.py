@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 from breadth.errors import InputError
 from breadth.importers.eee_samples import Samples, add_line, agreed, identify, mean_over, real, whole
 from breadth.importers.logs import Importer, LeftOut, Log, Options, Part
-from breadth.importers.reading import LogFile, beside, parse
-from breadth.importers.values import entries, mapping, plain, words
+from breadth.importers.reading import LogFile, beside, entries, mapping, parse, plain, words
 
 SAMPLES = "_samples.jsonl"
 

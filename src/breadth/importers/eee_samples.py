@@ -10,8 +10,7 @@ from typing import Any
 
 from breadth.errors import InputError
 from breadth.importers.logs import Metric, Options
-from breadth.importers.reading import parse
-from breadth.importers.values import entries, mapping, number, numbered, plain, text_item, words
+from breadth.importers.reading import entries, mapping, number, numbered, option_letters, parse, plain, text_item, words
 
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 
@@ -149,7 +148,7 @@ def _shown(
     raw: str, choices: list[str], references: list[str], metadata: Mapping[str, Any], own: bool
 ) -> dict[str, Any]:
     """What is known about an item's text; a reference that names a choice is its label."""
-    labels = [chr(65 + k) if k < 26 else str(k - 25) for k in range(len(choices))]
+    labels = option_letters(len(choices))
     first = references[0] if len(references) == 1 else None
     label = words(metadata.get("label")) if own else None
     if own and (written := words(metadata.get("option_labels"))):

@@ -27,8 +27,7 @@ from typing import Any, ClassVar
 from breadth.errors import InputError, listed
 from breadth.importers.helm_requests import Requests, is_perturbed, read_requests
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, parse
-from breadth.importers.values import entries, mapping, number, plain, words
+from breadth.importers.reading import LogFile, entries, mapping, number, parse, plain, words
 
 STATS, DISPLAY, SPEC, AGGREGATE = "per_instance_stats.json", "display_predictions.json", "run_spec.json", "stats.json"
 

@@ -18,8 +18,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from breadth.errors import InputError
-from breadth.importers.reading import LogFile, blocks, parse
-from breadth.importers.values import entries, log_odds, mapping, number, words
+from breadth.importers.reading import LogFile, blocks, entries, log_odds, mapping, number, option_letters, parse, words
 
 STATE, INSTANCES = "scenario_state.json", "instances.json"
 
@@ -178,7 +177,7 @@ def _instance(instance: Mapping[str, Any], letters: Mapping[str, Any], *, one_ea
     right = [k for k, reference in enumerate(references) if "correct" in entries(reference.get("tags"))]
     if letters or one_each:
         options = [str(option) for option in letters.values()] if letters else outputs
-        labels = [str(letter) for letter in letters] if letters else [_letter(k) for k in range(len(outputs))]
+        labels = [str(letter) for letter in letters] if letters else option_letters(len(outputs))
         if len(options) != len(outputs):  # letters may be for fewer classes than there are references
             right = [k for k, option in enumerate(options) if option in {outputs[one] for one in right}]
         if not any(_ENCRYPTED.search(option) for option in options):
@@ -186,10 +185,6 @@ def _instance(instance: Mapping[str, Any], letters: Mapping[str, Any], *, one_ea
         return Instance(text, [""] * len(options), labels, right, None)
     target = " | ".join(outputs[k] for k in right)
     return Instance(text, (), (), (), target if target.strip() and not _ENCRYPTED.search(target) else None)
-
-
-def _letter(k: int) -> str:
-    return chr(65 + k) if k < 26 else str(k - 25)
 
 
 def _text(content: Mapping[str, Any]) -> str | None:

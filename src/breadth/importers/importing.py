@@ -8,10 +8,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from breadth.errors import InputError, NothingFoundError, listed
 from breadth.importers.assembly import Assembly, Keep, assemble
@@ -129,8 +128,10 @@ def import_logs(
     _check_target(folder)
     options = _options(metric, filter, scorer, epochs, split, texts)
     arguments = (paths, format, options, subject, step_from, keep, folder, progress)
+    from breadth.importers.summary import summarise  # loads rich, which takes as long as reading thousands of answers
+
     if dry_run or folder is None:
-        return _summary(*_assembled(*arguments), folder, changed=False)
+        return summarise(*_assembled(*arguments), folder, changed=False)
     new = not folder.exists()
     try:
         with LocalStore(folder).lock("", wait=False) as held:
@@ -144,7 +145,7 @@ def import_logs(
             with suppress(OSError):
                 folder.rmdir()
         raise
-    return _summary(*result, folder, changed=changed)
+    return summarise(*result, folder, changed=changed)
 
 
 def _check_target(folder: Path | None) -> None:
@@ -274,42 +275,3 @@ def _stored(before: Imported) -> list[Entry]:
             )
         )  # fmt: skip
     return entries
-
-
-def _summary(where: str, collected: Collected, assembly: Assembly, folder: Path | None, *, changed: bool) -> Import:
-    from breadth.importers.summary import Import  # loads rich, which takes as long as reading thousands of answers
-
-    imported = assembly.imported
-    study = imported_study(imported, where if folder is None else str(folder), folder, assembly.notes)
-    testsets: list[dict[str, Any]] = []
-    for k, testset in enumerate(study.testsets):
-        choice, columns = assembly.choices[testset], study.set_index == k
-        answered = study.answered[:, columns]
-        asked = answered.any(axis=1)
-        testsets.append(
-            {
-                "testset": testset, "metric": choice.metric.name, "variant": choice.metric.variant,
-                "subjects": int(asked.sum()), "items": int(columns.sum()),
-                "shared": int(answered[asked].all(axis=0).sum()), "answers": int(answered.sum()),
-                "reason": choice.reason,
-            }
-        )  # fmt: skip
-    margins = imported.responses.group_by("log").agg(margins=pl.col("margin").count())
-    logs = imported.logs.with_row_index("log").join(margins, on="log", how="left", maintain_order="left")
-    total = pl.col("answered").sum()
-    subjects = logs.group_by("subject", "testset", maintain_order=True).agg(
-        answers=total, mean=(pl.col("mean") * pl.col("answered")).sum() / total, margins=pl.col("margins").sum()
-    )
-    left_out = collected.left_out | assembly.left_out
-    return Import(
-        study,
-        pl.DataFrame(testsets),
-        subjects,
-        imported.logs,
-        pl.DataFrame(
-            {"what": list(left_out), "reason": list(left_out.values())}, schema={"what": pl.String, "reason": pl.String}
-        ),
-        known=sum(not read.logs and not read.left_out for read in collected.read),
-        changed=changed,
-        warnings=study.warnings,
-    )

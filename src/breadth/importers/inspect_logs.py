@@ -41,8 +41,7 @@ from breadth.importers.inspect_samples import (
     text_columns,
 )
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, blocks, garbage_kept, parse
-from breadth.importers.values import entries, mapping, number
+from breadth.importers.reading import LogFile, blocks, entries, garbage_kept, mapping, number, parse
 
 Object = Mapping[str, Any]
 

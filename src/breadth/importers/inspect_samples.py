@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 from breadth.errors import InputError
 from breadth.importers.logs import Metric
-from breadth.importers.values import entries, mapping, number, numbered, text_hash, text_item, words
+from breadth.importers.reading import entries, mapping, number, numbered, option_letters, text_hash, text_item, words
 
 #: The first version whose summaries hold the choices.
 CHOICES_SINCE = (0, 3, 156)
@@ -183,7 +182,7 @@ def identify(samples: Sequence[Sample], described: Sequence[Record]) -> list[str
 def text_columns(rows: Sequence[Record]) -> dict[str, list[Any]]:
     """What is asked, as columns; a target that is the letter of a choice is the label."""
     options = [list(map(str, row.choices)) if row.choices else None for row in rows]
-    labels = [_labels(len(choices)) if choices else None for choices in options]
+    labels = [option_letters(len(choices)) if choices else None for choices in options]
     chosen = [own is not None and row.target in own for row, own in zip(rows, labels, strict=True)]
     columns: dict[str, list[Any]] = {
         "text": [row.text for row in rows],
@@ -199,11 +198,6 @@ def hash_column(rows: Sequence[Record]) -> dict[str, list[Any]]:
     """Hashes of the questions whose ids are text: subsets of a test set may use the same ids."""
     column = [text_hash(row.text) if isinstance(row.id, str) else None for row in rows]
     return {"text_hash": column} if any(column) else {}
-
-
-@cache
-def _labels(count: int) -> list[str]:
-    return [chr(65 + k) if k < 26 else str(k - 25) for k in range(count)]
 
 
 #: A score as a number, after the place of its sample and the epoch.

@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, parse
-from breadth.importers.values import entries, mapping, number, numbered, plain, text_item, words
+from breadth.importers.reading import LogFile, entries, mapping, number, numbered, parse, plain, text_item, words
 
 WIN_RATE = Metric("win_rate")
 

@@ -25,8 +25,7 @@ from urllib.parse import unquote
 
 from breadth.importers.lighteval_rows import NEW, OLD, Question, margins_of, questions
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile
-from breadth.importers.values import mapping, number, numbered, plain, words
+from breadth.importers.reading import LogFile, mapping, number, numbered, plain, words
 
 #: Names of metrics, the preferred first.
 PREFERRED = tuple(

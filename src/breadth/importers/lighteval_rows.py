@@ -14,8 +14,7 @@ import polars as pl
 
 from breadth.errors import InputError
 from breadth.importers.logs import Metric
-from breadth.importers.reading import LogFile
-from breadth.importers.values import log_odds, mapping, number, text_item, words
+from breadth.importers.reading import LogFile, log_odds, mapping, number, option_letters, text_item, words
 from breadth.records import reading
 
 NEW = frozenset({"doc", "metric", "model_response"})
@@ -63,7 +62,7 @@ class Question(NamedTuple):
         bare = [choice.strip() for choice in self.choices]
         if all(re.fullmatch(r"[A-Z]", choice) for choice in bare):
             return bare
-        return [chr(65 + k) if k < 26 else str(k - 25) for k in range(len(bare))]
+        return option_letters(len(bare))
 
 
 def questions(file: LogFile) -> Iterator[Question]:

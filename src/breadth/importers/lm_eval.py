@@ -23,13 +23,11 @@ import numpy.typing as npt
 import orjson
 
 from breadth.errors import listed
-from breadth.importers.columns import pack
 from breadth.importers.lm_eval_margins import Choices, weigh
 from breadth.importers.lm_eval_results import Run, has_samples, is_results, run_of
 from breadth.importers.lm_eval_samples import Sample, read_samples, read_written_out
-from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile
-from breadth.importers.values import numbered
+from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, pack
+from breadth.importers.reading import LogFile, numbered
 
 #: Metrics in the order in which they are preferred; others come after them.
 PREFERRED = (

@@ -19,8 +19,7 @@ from typing import Any
 import orjson
 
 from breadth.errors import InputError
-from breadth.importers.reading import LogFile
-from breadth.importers.values import entries, mapping, number, words
+from breadth.importers.reading import LogFile, entries, mapping, number, words
 
 Plain = str | int | float | bool | None
 

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from breadth.errors import InputError
-from breadth.importers.reading import parse
-from breadth.importers.values import entries, mapping, words
+from breadth.importers.reading import entries, mapping, parse, words
 
 #: Keys of a document that hold what is asked, in any case of letters.
 QUESTION = frozenset(

@@ -9,8 +9,7 @@ from typing import Any
 
 from breadth.errors import InputError
 from breadth.importers.lm_eval_rows import cut_row, endings, last_part, prompted, weighed, whole_row
-from breadth.importers.reading import LogFile
-from breadth.importers.values import entries, mapping, number, text_item, words
+from breadth.importers.reading import LogFile, entries, mapping, number, text_item, words
 
 #: Keys of a row that are not metrics.
 FIELDS = frozenset(

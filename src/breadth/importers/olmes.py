@@ -25,9 +25,20 @@ from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, beside, parse
+from breadth.importers.reading import (
+    LogFile,
+    beside,
+    entries,
+    log_odds,
+    mapping,
+    number,
+    numbered,
+    option_letters,
+    parse,
+    plain,
+    words,
+)
 from breadth.importers.subjects import step_in
-from breadth.importers.values import entries, log_odds, mapping, number, numbered, plain, words
 
 PREDICTIONS, REQUESTS, METRICS = "-predictions.jsonl", "-requests.jsonl", "-metrics.json"
 
@@ -308,7 +319,7 @@ def _texts(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]
     columns: dict[str, list[Any]] = {"text": [], "options": [], "option_labels": [], "label": [], "target": []}
     for row in rows:
         asked, options = documents.get(row["doc_id"], (None, []))
-        labels = [chr(65 + k) if k < 26 else str(k - 25) for k in range(len(options))]
+        labels = option_letters(len(options))
         gold = row["gold"]
         columns["text"].append(asked)
         columns["options"].append(options or None)

@@ -26,8 +26,7 @@ from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, beside
-from breadth.importers.values import entries, mapping, number, numbered, text_item, words
+from breadth.importers.reading import LogFile, beside, entries, mapping, number, numbered, text_item, words
 
 #: Keys that say whether an answer is right, in order of preference, and the metric that they make.
 CORRECT = ("correct", "is_correct", "cascade_correct")

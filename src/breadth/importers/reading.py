@@ -1,4 +1,4 @@
-"""Files of logs: what they are by their first bytes, and how to read them without trusting them.
+"""Files of logs, what they are by their first bytes, and the values in them, read without trusting either.
 
 JSON is read by orjson; what it refuses but Python's json reads (NaN, Infinity) is read by that. Nothing is unpickled.
 """
@@ -6,16 +6,20 @@ JSON is read by orjson; what it refuses but Python's json reads (NaN, Infinity) 
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+import xxhash
 
 from breadth.errors import InputError
 from breadth.records import reading, regular_file
@@ -138,7 +142,7 @@ class LogFile:
                 elif _INDENTED.match(self.head):
                     yield from blocks(file, str(self.path))
                 else:
-                    for k, element in enumerate(_list(self.json(), str(self.path)), 1):
+                    for k, element in enumerate(self.json(), 1):
                         yield k, _dumped(element, f"{self.path}, element {k}")
         except OSError as error:
             raise InputError(f"{self.path}: cannot be read ({error.strerror})") from error
@@ -196,12 +200,6 @@ def blocks(lines: Iterable[bytes], where: str, indent: int = 2, first: int = 1) 
     raise InputError(f"{where}, line {start}: the file ends inside a list; it is damaged or still being written")
 
 
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{where}: expected a JSON list")
-    return value
-
-
 def parse(content: bytes | memoryview, where: str, line: int | None = None) -> Any:
     """Parse JSON; NaN and Infinity are read as Python reads them, halves of surrogate pairs become question marks."""
     if len(content) > SMALL and sum(map(bytes(content).count, (b",", b"[", b"{"))) > MOST_VALUES:
@@ -245,3 +243,81 @@ def beside(path: Path) -> Any:
 @lru_cache(maxsize=32)
 def _companion(path: Path, _changed: int, _size: int) -> Any:
     return LogFile.look(path).json()
+
+
+def number(value: Any) -> float | None:
+    """A finite number or a truth value; None for everything else."""
+    if not isinstance(value, bool | int | float):
+        return None
+    try:
+        converted = float(value)
+    except OverflowError:
+        return None
+    return converted if math.isfinite(converted) else None
+
+
+def words(value: Any) -> str | None:
+    """A text that says something, or None."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """An object of JSON; an empty one for everything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: Any) -> Sequence[Any]:
+    """A list of JSON; an empty one for everything else."""
+    return value if isinstance(value, list) else ()
+
+
+def plain(value: Any) -> str | float | bool | None:
+    """A text, number or truth value as it describes a subject; None for everything else."""
+    return value if isinstance(value, str | bool) else number(value)
+
+
+def text_item(*texts: str) -> str:
+    """The identity of an item that has none but its texts."""
+    return xxhash.xxh3_128_hexdigest("\x1f".join(texts).encode("utf-8", "surrogatepass"))[:20]
+
+
+def text_hash(text: str) -> str:
+    """A hash that tells questions of one name apart; blanks do not matter."""
+    return hashlib.sha256(" ".join(text.split()).encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def numbered(items: Iterable[str]) -> list[str]:
+    """Items that are listed more than once told apart by how often they were before: a, b, a#2."""
+    listed = list(items)
+    names: dict[str, None] = dict.fromkeys(listed)
+    if len(names) == len(listed):
+        return listed
+    seen: Counter[str] = Counter()
+    names = {}
+    for item in listed:
+        seen[item] += 1
+        name = item if seen[item] == 1 else f"{item}#{seen[item]}"
+        while name in names:  # an item may itself be called a#2
+            seen[item] += 1
+            name = f"{item}#{seen[item]}"
+        names[name] = None
+    return list(names)
+
+
+@cache
+def option_letters(count: int) -> list[str]:
+    """Labels of options that have none: A to Z, then 1, 2, ..."""
+    return [chr(65 + k) if k < 26 else str(k - 25) for k in range(count)]
+
+
+def log_odds(scores: Sequence[float], gold: Iterable[int]) -> float | None:
+    """Log-odds of the right options against all others, given the log-probability of each; None if not finite."""
+    right = {k for k in gold if 0 <= k < len(scores)}
+    sides = [_log_sum([score for k, score in enumerate(scores) if (k in right) is side]) for side in (True, False)]
+    odds = sides[0] - sides[1]
+    return odds if math.isfinite(odds) else None
+
+
+def _log_sum(scores: Sequence[float]) -> float:
+    most = max(scores, default=-math.inf)
+    return most if math.isinf(most) else most + math.log(sum(math.exp(score - most) for score in scores))

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from breadth.errors import InputError
-from breadth.importers.reading import LogFile
+from breadth.importers.reading import LogFile, entries, mapping, words
 from breadth.importers.subjects import Step, step_in
-from breadth.importers.values import entries, mapping, words
 
 #: Folder of a checkpoint in the output of the Hugging Face trainer.
 CHECKPOINT = re.compile(r"checkpoint-\d+")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from breadth.records import Study
+from breadth.importers.assembly import Assembly
+from breadth.importers.collecting import Collected
+from breadth.records import Study, imported_study
 from breadth.results import Result
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text
 from breadth.results.words import count, joined
@@ -76,6 +80,44 @@ class Import(Result):
         if self.left_out.height:
             text += f" Left out: {count(self.left_out.height, 'file or test set', 'files or test sets')}."
         return text
+
+
+def summarise(where: str, collected: Collected, assembly: Assembly, folder: Path | None, *, changed: bool) -> Import:
+    """What collecting and assembling logs gave, with the study that they are."""
+    imported = assembly.imported
+    study = imported_study(imported, where if folder is None else str(folder), folder, assembly.notes)
+    testsets: list[dict[str, Any]] = []
+    for k, testset in enumerate(study.testsets):
+        choice, columns = assembly.choices[testset], study.set_index == k
+        answered = study.answered[:, columns]
+        asked = answered.any(axis=1)
+        testsets.append(
+            {
+                "testset": testset, "metric": choice.metric.name, "variant": choice.metric.variant,
+                "subjects": int(asked.sum()), "items": int(columns.sum()),
+                "shared": int(answered[asked].all(axis=0).sum()), "answers": int(answered.sum()),
+                "reason": choice.reason,
+            }
+        )  # fmt: skip
+    margins = imported.responses.group_by("log").agg(margins=pl.col("margin").count())
+    logs = imported.logs.with_row_index("log").join(margins, on="log", how="left", maintain_order="left")
+    total = pl.col("answered").sum()
+    subjects = logs.group_by("subject", "testset", maintain_order=True).agg(
+        answers=total, mean=(pl.col("mean") * pl.col("answered")).sum() / total, margins=pl.col("margins").sum()
+    )
+    left_out = collected.left_out | assembly.left_out
+    return Import(
+        study,
+        pl.DataFrame(testsets),
+        subjects,
+        imported.logs,
+        pl.DataFrame(
+            {"what": list(left_out), "reason": list(left_out.values())}, schema={"what": pl.String, "reason": pl.String}
+        ),
+        known=sum(not read.logs and not read.left_out for read in collected.read),
+        changed=changed,
+        warnings=study.warnings,
+    )
 
 
 def scoring_table(testsets: pl.DataFrame, width: int = WIDTH) -> Table:
