@@ -7,7 +7,7 @@
   :data:`PREFERRED`; of several filters the first. Metrics of which lower values are better are read if asked for.
 - **Subject**: the model with its arguments, its revision, chat template and system instruction. The number of few-shot
   examples, seeds and the like are settings.
-- **Margin**: for ``acc`` and ``acc_norm``, where the right option is certain (``lm_eval_margins``).
+- **Margin**: for ``acc`` and ``acc_norm``, where the right option is certain (``lm_eval_samples``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import numpy.typing as npt
 import orjson
 
 from breadth.errors import listed
-from breadth.importers.lm_eval_margins import Choices, weigh
 from breadth.importers.lm_eval_results import Run, has_samples, is_results, run_of
-from breadth.importers.lm_eval_samples import Sample, read_samples, read_written_out
+from breadth.importers.lm_eval_samples import Choices, Sample, read_samples, read_written_out, weigh
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, pack
 from breadth.importers.reading import LogFile, numbered
 
@@ -140,7 +139,8 @@ def _filters(keys: Sequence[str | int], run: Run, options: Options) -> tuple[dic
 def _log(
     file: LogFile, run: Run, samples: Sequence[Sample], table: Table, options: Options, epoch: int | None = None
 ) -> Log:
-    metrics = sorted(table.values, key=_rank)
+    preferred = {name: place for place, name in enumerate(PREFERRED)}
+    metrics = sorted(table.values, key=lambda metric: preferred.get(metric.name, len(preferred)))
     asked = [m for m in metrics if options.metric in (None, m.name) and options.variant in (None, m.variant)]
     first = (asked or metrics)[0]
     delimiter = run.task_config.get("target_delimiter")
@@ -172,10 +172,6 @@ def _log(
         stated={} if epoch is not None else {metric: mean for metric, mean in stated if metric in table.values},
         notes=[f"{file.path}: {note}" for note in notes],
     )
-
-
-def _rank(metric: Metric) -> int:
-    return PREFERRED.index(metric.name) if metric.name in PREFERRED else len(PREFERRED)
 
 
 def _version_notes(run: Run) -> list[str]:
