@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import breadth
-from breadth.importers import LeftOut, LogFile, Metric, Options, Part, lighteval_rows
+from breadth.importers import LeftOut, LogFile, Metric, Options, Part, lighteval
 from breadth.importers.lighteval import Lighteval, _task
 
 _SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).parents[1] / "fuzz" / "fuzzing.py")
@@ -201,8 +201,8 @@ def test_values_that_are_not_numbers_are_missing(write):
 
 def test_large_files_are_read_in_pieces(real, monkeypatch):
     whole = read(real)
-    monkeypatch.setattr(lighteval_rows, "SMALL", 0)
-    monkeypatch.setattr(lighteval_rows, "ROWS", 5)
+    monkeypatch.setattr(lighteval, "SMALL", 0)
+    monkeypatch.setattr(lighteval, "ROWS", 5)
     pieces = read(real)
     assert (pieces.items, pieces.texts, pieces.answers) == (whole.items, whole.texts, whole.answers)
 

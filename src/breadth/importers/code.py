@@ -20,14 +20,14 @@ instances is left out unless the predictions beside it say which instances there
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
 from breadth.errors import InputError
-from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, entries, mapping, number, parse, words
+from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, Plain
+from breadth.importers.reading import LogFile, Object, entries, mapping, number, parse, words
 
 PASSED = Metric("pass@1")
 RESOLVED = Metric("resolved")
@@ -171,7 +171,7 @@ def _path_model(path: Path) -> tuple[str, dict[str, float], str | None]:
     return name or str(path.parent), {"temperature": float(run[1])} if run else {}, None
 
 
-def _pass_at_1(path: Path, content: Mapping[str, Any]) -> dict[str, float]:
+def _pass_at_1(path: Path, content: Object) -> dict[str, float]:
     """The shares that the results, or the file of pass@k beside them, state."""
     inside = mapping(content.get("pass_at_k"))
     beside = _counterpart(path, "eval_results", "pass_at_k")
@@ -239,14 +239,14 @@ class SweBench(Importer):
         )
 
 
-def _ids(content: Mapping[str, Any], key: str, where: str) -> list[str]:
+def _ids(content: Object, key: str, where: str) -> list[str]:
     ids = content.get(key, [])
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
         raise InputError(f"{where}, {key}: expected a list of instances; the file is damaged")
     return list(dict.fromkeys(ids))
 
 
-def _report(content: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, float | None]:
+def _report(content: Object, where: str, notes: list[str]) -> dict[str, float | None]:
     """Instances of a harness report; lists that contradict each other are reported."""
     resolved, unresolved = _ids(content, "resolved_ids", where), _ids(content, "unresolved_ids", where)
     if "unresolved_ids" not in content:
@@ -269,7 +269,7 @@ def _report(content: Mapping[str, Any], where: str, notes: list[str]) -> dict[st
     return outcomes
 
 
-def _listed(content: Mapping[str, Any], path: Path) -> dict[str, float | None]:
+def _listed(content: Object, path: Path) -> dict[str, float | None]:
     """Instances of a file with lists by outcome. All instances are known if it lists every patch that was generated."""
     where = str(path)
     resolved = _ids(content, "resolved", where)
@@ -296,7 +296,7 @@ def _predicted(folder: Path) -> list[str]:
     return list(mapping(LogFile.look(whole).json())) if whole.is_file() else []
 
 
-def _mapped(content: Mapping[str, Any], where: str) -> dict[str, float | None]:
+def _mapped(content: Object, where: str) -> dict[str, float | None]:
     """Instances as keys, each with a truth value or with an object that has one."""
     outcomes: dict[str, float | None] = {}
     for instance, value in content.items():
@@ -307,7 +307,7 @@ def _mapped(content: Mapping[str, Any], where: str) -> dict[str, float | None]:
     return outcomes
 
 
-def _run(path: Path, is_report: bool) -> tuple[str, str | None, dict[str, str | int | float | bool | None], str]:
+def _run(path: Path, is_report: bool) -> tuple[str, str | None, dict[str, Plain], str]:
     """Model, split, settings and date, as paths of the tools name them."""
     parts = path.parent.parts
     if "evaluation" in parts[:-2]:  # evaluation/<split>/<date_model>/...

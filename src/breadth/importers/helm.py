@@ -22,12 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from breadth.errors import InputError, listed
 from breadth.importers.helm_requests import Requests, is_perturbed, read_requests
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, entries, mapping, number, parse, plain, words
+from breadth.importers.reading import LogFile, Object, entries, mapping, number, parse, plain, words
 
 STATS, DISPLAY, SPEC, AGGREGATE = "per_instance_stats.json", "display_predictions.json", "run_spec.json", "stats.json"
 
@@ -176,7 +176,7 @@ class _Run:
              for key, value in settings.items() if value is not None},
         )  # fmt: skip
 
-    def preferred(self, metrics: Mapping[str, Any]) -> list[str]:
+    def preferred(self, metrics: Object) -> list[str]:
         """Metrics in the order in which they are taken."""
         main = [metric for metric, groups in MAIN.items() if any(group in groups for group in self.groups)]
         return list(dict.fromkeys([*main, *CORRECTNESS, *metrics]))
@@ -210,7 +210,7 @@ def _splits(file: LogFile) -> tuple[dict[str, Split], int]:
     return splits, perturbed
 
 
-def _add(splits: dict[str, Split], key: Key, stat: Mapping[str, Any]) -> None:
+def _add(splits: dict[str, Split], key: Key, stat: Object) -> None:
     name = mapping(stat.get("name"))
     metric, split_name = words(name.get("name")), name.get("split")
     if metric is None or is_perturbed(name):

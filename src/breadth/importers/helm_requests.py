@@ -18,7 +18,18 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from breadth.errors import InputError
-from breadth.importers.reading import LogFile, blocks, entries, log_odds, mapping, number, option_letters, parse, words
+from breadth.importers.reading import (
+    LogFile,
+    Object,
+    blocks,
+    entries,
+    log_odds,
+    mapping,
+    number,
+    option_letters,
+    parse,
+    words,
+)
 
 STATE, INSTANCES = "scenario_state.json", "instances.json"
 
@@ -96,7 +107,7 @@ class Requests:
         return {name: column for name, column in columns.items() if any(column)}
 
 
-def is_perturbed(row: Mapping[str, Any]) -> bool:
+def is_perturbed(row: Object) -> bool:
     """Whether a row or an instance is about a perturbed text."""
     perturbation = row.get("perturbation")
     return bool(perturbation) and mapping(perturbation).get("name") != "identity"
@@ -127,7 +138,7 @@ def read_requests(folder: Path, keys: Collection[Key], texts: bool) -> Requests:
     return requests
 
 
-def _states(file: LogFile) -> Iterator[Mapping[str, Any]]:
+def _states(file: LogFile) -> Iterator[Object]:
     """The requests one by one; a large file is not parsed as a whole."""
     if file.size <= SMALL:
         yield from map(mapping, entries(mapping(file.json()).get("request_states")))
@@ -140,7 +151,7 @@ def _states(file: LogFile) -> Iterator[Mapping[str, Any]]:
         raise InputError(f"{file.path}: cannot be read ({error.strerror})") from error
 
 
-def _take(requests: Requests, request: Mapping[str, Any], wanted: Collection[str], splits: dict[str, set[str]]) -> None:
+def _take(requests: Requests, request: Object, wanted: Collection[str], splits: dict[str, set[str]]) -> None:
     instance, result = mapping(request.get("instance")), mapping(request.get("result"))
     item, trial = instance.get("id"), request.get("train_trial_index")
     if not isinstance(item, str) or is_perturbed(instance):
@@ -169,7 +180,7 @@ def _take(requests: Requests, request: Mapping[str, Any], wanted: Collection[str
     requests.stamp = max(requests.stamp, _stamp(result.get("request_datetime")))
 
 
-def _instance(instance: Mapping[str, Any], letters: Mapping[str, Any], *, one_each: bool) -> Instance:
+def _instance(instance: Object, letters: Object, *, one_each: bool) -> Instance:
     """What an instance asks: with letters, with one request per reference, or freely."""
     text = _text(mapping(instance.get("input")))
     references = [mapping(reference) for reference in entries(instance.get("references"))]
@@ -187,7 +198,7 @@ def _instance(instance: Mapping[str, Any], letters: Mapping[str, Any], *, one_ea
     return Instance(text, (), (), (), target if target.strip() and not _ENCRYPTED.search(target) else None)
 
 
-def _text(content: Mapping[str, Any]) -> str | None:
+def _text(content: Object) -> str | None:
     """The text of an input or output: plain, of messages, or of the parts of several media."""
     text = words(content.get("text"))
     if text is None:
@@ -199,7 +210,7 @@ def _text(content: Mapping[str, Any]) -> str | None:
     return None if text is None or _ENCRYPTED.search(text) else text
 
 
-def _alternatives(tokens: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[int, float]:
+def _alternatives(tokens: Sequence[Object], labels: Sequence[str]) -> dict[int, float]:
     """The log-probability of every letter as first token; nothing if one is not listed or they do not differ."""
     listed: dict[str, float] = {}
     for token, value in mapping(tokens[0].get("top_logprobs")).items() if tokens else ():
@@ -210,7 +221,7 @@ def _alternatives(tokens: Sequence[Mapping[str, Any]], labels: Sequence[str]) ->
     return known if len(known) == len(labels) and len(set(known.values())) > 1 else {}
 
 
-def _per_token(tokens: Sequence[Mapping[str, Any]], reference: str) -> float | None:
+def _per_token(tokens: Sequence[Object], reference: str) -> float | None:
     """Mean log-probability of the last tokens that spell the reference; None where clients wrote zeros."""
     wanted, spelled, values = reference.strip(), "", list[float]()
     for token in reversed(tokens):

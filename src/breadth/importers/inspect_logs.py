@@ -40,10 +40,8 @@ from breadth.importers.inspect_samples import (
     score_all,
     text_columns,
 )
-from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, blocks, entries, garbage_kept, mapping, number, parse
-
-Object = Mapping[str, Any]
+from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, Plain
+from breadth.importers.reading import LogFile, Object, blocks, entries, garbage_kept, mapping, number, parse
 
 HEADER, START, SUMMARIES = "header.json", "_journal/start.json", "summaries.json"
 
@@ -310,7 +308,7 @@ def _unscored(rows: Sequence[Record], others: Mapping[Metric, int], results: Obj
     return "not scored; `inspect score` adds scores to a log"
 
 
-def _subject(spec: Object, model: str) -> tuple[str, dict[str, str | int | float | bool | None]]:
+def _subject(spec: Object, model: str) -> tuple[str, dict[str, Plain]]:
     """The model and what else makes it a subject of its own; a model at a path is called by the path."""
     arguments = mapping(spec.get("model_args"))
     path = arguments.get("model_path")
@@ -321,7 +319,7 @@ def _subject(spec: Object, model: str) -> tuple[str, dict[str, str | int | float
     return path if isinstance(path, str) and path else model, subject
 
 
-def _settings(spec: Object, config: Object, generation: Object) -> dict[str, str | int | float | bool | None]:
+def _settings(spec: Object, config: Object, generation: Object) -> dict[str, Plain]:
     """What a task was run with; tells subjects apart where one model has several logs of a test set."""
     roles = {
         f"role.{key}": ", ".join(str(mapping(one).get("model")) for one in entries(role) or [role])
@@ -333,7 +331,7 @@ def _settings(spec: Object, config: Object, generation: Object) -> dict[str, str
     return _flat({**roles, **limits, **options, **arguments, "task_version": spec.get("task_version") or None})
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str | int | float | bool | None]:
+def _flat(values: Object, prefix: str = "") -> dict[str, Plain]:
     """Values that are there, lists and objects as JSON, without what does not change answers."""
     return {
         prefix + key: value if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)

@@ -14,7 +14,7 @@ OpenAI Evals, JSON lines: a specification, then events of samples, then the fina
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -23,7 +23,18 @@ from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, entries, mapping, number, numbered, parse, plain, text_item, words
+from breadth.importers.reading import (
+    LogFile,
+    Object,
+    entries,
+    mapping,
+    number,
+    numbered,
+    parse,
+    plain,
+    text_item,
+    words,
+)
 
 WIN_RATE = Metric("win_rate")
 
@@ -50,7 +61,7 @@ class AlpacaEval(Importer):
         """Read a log per model, baseline and annotator."""
         if "preference" not in file.keys:
             raise LeftOut("outputs of a model without judgments; import the annotations.json of AlpacaEval")
-        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+        groups: dict[tuple[str, str, str], list[Object]] = {}
         for line, content in file.rows():
             row = mapping(parse(content, str(file.path), line))
             baseline, model = words(row.get("generator_1")), words(row.get("generator_2"))
@@ -89,7 +100,7 @@ def _win(preference: Any, where: str) -> float | None:
     return value - 1 if value else 0.5
 
 
-def _instructions(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str | None]]:
+def _instructions(rows: Sequence[Object]) -> dict[str, list[str | None]]:
     columns: dict[str, list[str | None]] = {
         "text": ["\n\n".join(filter(None, [row["instruction"], words(row.get("input"))])) for row in rows],
         "subset": [words(row.get("dataset")) for row in rows],
@@ -131,8 +142,8 @@ class OpenAIEvals(Importer):
 
     def read(self, file: LogFile, options: Options) -> Iterator[Log]:
         """Read the events of one run."""
-        spec: Mapping[str, Any] = {}
-        report: Mapping[str, Any] | None = None
+        spec: Object = {}
+        report: Object | None = None
         samples: dict[str, _Sample] = {}
         errors = 0
         for line, content in file.rows():
@@ -176,7 +187,7 @@ class OpenAIEvals(Importer):
             )
 
 
-def _take(sample: _Sample, event: Mapping[str, Any]) -> None:
+def _take(sample: _Sample, event: Object) -> None:
     """Add what an event says about its sample."""
     data = mapping(event.get("data"))
     if event.get("type") == "match":
@@ -215,7 +226,7 @@ def _score(scores: Sequence[float], epoch: int | None) -> float | None:
     return fmean(scores) if scores else None
 
 
-def _model(spec: Mapping[str, Any], place: int = 0) -> str | None:
+def _model(spec: Object, place: int = 0) -> str | None:
     """The model that is evaluated, or the one that grades it; the first versions had other keys."""
     functions = entries(spec.get("completion_fns")) or entries(mapping(spec.get("model_names")).get("completions"))
     if place == 0 and not functions:
@@ -223,6 +234,6 @@ def _model(spec: Mapping[str, Any], place: int = 0) -> str | None:
     return words(functions[place]) if place < len(functions) else None
 
 
-def _reported(report: Mapping[str, Any] | None, names: Sequence[str]) -> dict[Metric, float]:
+def _reported(report: Object | None, names: Sequence[str]) -> dict[Metric, float]:
     means = {name: number((report or {}).get(name)) for name in names}
     return {Metric(name): mean for name, mean in means.items() if mean is not None}

@@ -19,9 +19,8 @@ from typing import Any
 import orjson
 
 from breadth.errors import InputError
-from breadth.importers.reading import LogFile, entries, mapping, number, words
-
-Plain = str | int | float | bool | None
+from breadth.importers.logs import Plain
+from breadth.importers.reading import LogFile, Object, entries, mapping, number, words
 
 STAMP = re.compile(r"(?:^|_)(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d{1,9})?)$")
 
@@ -60,8 +59,8 @@ class Run:
     version: str | None = None
     subject: Mapping[str, Plain] = field(default_factory=dict)
     settings: Mapping[str, Plain] = field(default_factory=dict)
-    task_config: Mapping[str, Any] = field(default_factory=dict)
-    results: Mapping[str, Any] = field(default_factory=dict)
+    task_config: Object = field(default_factory=dict)
+    results: Object = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -182,7 +181,7 @@ def _run_in_name(path: Path) -> Run:
     return Run(task, model, version="0.4.0 to 0.4.2", subject=_described(arguments), task_config=config, notes=notes)
 
 
-def _run(task: str, results: Mapping[str, Any], stamp: str, version: str | None = None) -> Run:
+def _run(task: str, results: Object, stamp: str, version: str | None = None) -> Run:
     """A run as its results describe it."""
     config, task_config = mapping(results.get("config")), mapping(mapping(results.get("configs")).get(task))
     arguments, notes = model_arguments(config.get("model_args")), []
@@ -273,7 +272,7 @@ def _names_then(folder: Path, _: int) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in folder.iterdir() if path.suffix in (".json", ".jsonl")))
 
 
-def _unstamped(folder: Path) -> list[Mapping[str, Any]]:
+def _unstamped(folder: Path) -> list[Object]:
     """Results in a directory whose names have no stamp."""
     try:
         paths = _unstamped_then(folder, folder.stat().st_mtime_ns)

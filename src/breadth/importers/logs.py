@@ -26,6 +26,9 @@ from breadth.importers.reading import LogFile
 
 Epochs = Literal["mean", "each"]
 
+#: What an attribute of a subject or a setting may be.
+Plain = str | int | float | bool | None
+
 
 class Metric(NamedTuple):
     """How a log scores answers: ``acc_norm``; ``variant`` is its filter or its scorer where there are several."""
@@ -94,8 +97,8 @@ class Log:
     margins: Mapping[Metric, Sequence[float | None] | npt.NDArray[np.float64]] = field(default_factory=dict)
     answers: Sequence[str | None] | None = None
     texts: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    subject: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
-    settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    subject: Mapping[str, Plain] = field(default_factory=dict)
+    settings: Mapping[str, Plain] = field(default_factory=dict)
     step: int | None = None
     stamp: str = ""
     stated: Mapping[Metric, float] = field(default_factory=dict)

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from breadth.errors import InputError
-from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
+from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, Plain
 from breadth.importers.matrix_forms import (
     ABOUT,
     FREQUENCY,
@@ -205,7 +205,7 @@ def _logs(path: Path, name: str, study: Study, frame: pl.DataFrame | None, optio
             )
 
 
-def _subjects(path: Path, study: Study) -> tuple[list[str], list[dict[str, str | int | float | bool | None]]]:
+def _subjects(path: Path, study: Study) -> tuple[list[str], list[dict[str, Plain]]]:
     """Models, and what else tells the subjects apart. Numbered subjects are called after the file."""
     frame, names = study.subjects, study.subject_names
     if names == tuple(map(str, range(len(names)))):
@@ -218,11 +218,10 @@ def _subjects(path: Path, study: Study) -> tuple[list[str], list[dict[str, str |
     keys = [(one, step, str(row)) for one, step, row in zip(models, steps, subjects, strict=True)]
     if len(set(keys)) < len(keys):
         subjects = [{**row, "subject": name} for row, name in zip(subjects, names, strict=True)]
-    return models, [{key: _attribute(value) for key, value in row.items()} for row in subjects]
-
-
-def _attribute(value: Any) -> str | int | float | bool | None:
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    return models, [
+        {key: value if isinstance(value, str | int | float | bool | None) else str(value) for key, value in row.items()}
+        for row in subjects
+    ]
 
 
 def _step(value: Any) -> int | None:

@@ -27,6 +27,7 @@ from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
 from breadth.importers.reading import (
     LogFile,
+    Object,
     beside,
     entries,
     log_odds,
@@ -109,7 +110,7 @@ class Olmes(Importer):
 
     def read(self, file: LogFile, options: Options) -> Iterator[Log]:
         """Read the predictions of one task."""
-        rows: list[Mapping[str, Any]] = []
+        rows: list[Object] = []
         for line, content in file.rows():
             row = parse(content, str(file.path), line)
             if not isinstance(row, dict) or not row.keys() & {"metrics", "instance_metrics"}:
@@ -146,7 +147,7 @@ class Olmes(Importer):
         )
 
 
-def _slim(row: Mapping[str, Any]) -> dict[str, Any]:
+def _slim(row: Object) -> dict[str, Any]:
     """What is kept of a line: generated texts can be long."""
     outputs = [mapping(output) for output in entries(row.get("model_output"))]
     nested, scores = mapping(row.get("instance_metrics")), dict[Metric, float | None]()
@@ -238,14 +239,14 @@ def _file_name(spec: str) -> str:
     return re.sub(r"[:/\\ ]", "_", spec)
 
 
-def _task_settings(task: Mapping[str, Any]) -> dict[str, Any]:
+def _task_settings(task: Object) -> dict[str, Any]:
     names = {"num_shots": "num_fewshot", "num_fewshot": "num_fewshot"}
     kept = ("num_shots", "num_fewshot", "fewshot_seed", "fewshot_source", "split", "use_chat_format")
     return {names.get(key, key): plain(task[key]) for key in kept if plain(task.get(key)) is not None}
 
 
 def _margins(
-    rows: Sequence[Mapping[str, Any]], values: Mapping[Metric, Sequence[float | None]]
+    rows: Sequence[Object], values: Mapping[Metric, Sequence[float | None]]
 ) -> dict[Metric, list[float | None]]:
     """Margins of metrics whose right answers a way of scoring the options reproduces on every document."""
     margins: dict[Metric, list[float | None]] = {}
@@ -260,9 +261,9 @@ def _margins(
 
 
 def _margin(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Object],
     column: Sequence[float | None],
-    rule: Callable[[Sequence[Mapping[str, Any]]], list[float]],
+    rule: Callable[[Sequence[Object]], list[float]],
 ) -> list[float | None] | None:
     margin: list[float | None] = []
     for row, value in zip(rows, column, strict=True):
@@ -280,7 +281,7 @@ def _margin(
     return margin
 
 
-def _unconditional(outputs: Sequence[Mapping[str, Any]]) -> list[float]:
+def _unconditional(outputs: Sequence[Object]) -> list[float]:
     """Scores relative to the unconditional log-probability: in the same output, or in the second half of them."""
     if outputs and "sum_logits_uncond" in outputs[0]:
         return [output["sum_logits"] - output["sum_logits_uncond"] for output in outputs]
@@ -289,7 +290,7 @@ def _unconditional(outputs: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 #: How options are scored, by OLMES's name of the metric; the best one is the answer.
-RULES: dict[str, Callable[[Sequence[Mapping[str, Any]]], list[float]]] = {
+RULES: dict[str, Callable[[Sequence[Object]], list[float]]] = {
     "acc_raw": lambda outputs: [output["sum_logits"] + 0.0 for output in outputs],
     "acc_per_char": lambda outputs: [output["sum_logits"] / max(output["num_chars"], 1) for output in outputs],
     "acc_per_token": lambda outputs: [output["sum_logits"] / max(output["num_tokens"], 1) for output in outputs],
@@ -301,7 +302,7 @@ RULES: dict[str, Callable[[Sequence[Mapping[str, Any]]], list[float]]] = {
 USED = frozenset({"sum_logits", "sum_logits_uncond", "num_chars", "num_tokens", "bits_per_byte"})
 
 
-def _texts(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def _texts(path: Path, rows: Sequence[Object]) -> dict[str, list[Any]]:
     """Questions and options from the requests, if they were saved."""
     name = path.name.removesuffix(PREDICTIONS) + REQUESTS
     places = (path.with_name(name), path.parent.parent.parent / "requests" / path.parent.name / name)

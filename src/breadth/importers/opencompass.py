@@ -19,14 +19,14 @@ those of whole prompts, not of answers: there are no margins.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, beside, entries, mapping, number, numbered, text_item, words
+from breadth.importers.reading import LogFile, Object, beside, entries, mapping, number, numbered, text_item, words
 
 #: Keys that say whether an answer is right, in order of preference, and the metric that they make.
 CORRECT = ("correct", "is_correct", "cascade_correct")
@@ -107,7 +107,7 @@ def _results(path: Path) -> Path:
     return whole if whole.is_file() else folder / f"{re.sub(r'_[0-9]+$', '', path.stem)}.json"
 
 
-def _rows(details: Any, where: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _rows(details: Any, where: str) -> list[tuple[str, Object]]:
     """The details of every question with its name: a list, or an object by position with other keys among them."""
     if isinstance(details, list):
         named = list(enumerate(details))
@@ -127,7 +127,7 @@ def _place(entry: tuple[int, Any]) -> int:
     return entry[0]
 
 
-def _correct(row: Mapping[str, Any], keys: Sequence[str]) -> float | None:
+def _correct(row: Object, keys: Sequence[str]) -> float | None:
     """Whether an answer is right; the mean over several answers to one question."""
     for key in keys:
         if row.get(key) is not None:
@@ -137,7 +137,7 @@ def _correct(row: Mapping[str, Any], keys: Sequence[str]) -> float | None:
     return None
 
 
-def _text(row: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+def _text(row: Object, keys: Sequence[str]) -> str | None:
     """The first of some fields as text; lists of equal values, one per repetition, are one value."""
     value = next((row[key] for key in keys if row.get(key) not in (None, [], {})), None)
     if isinstance(value, list):
@@ -146,9 +146,7 @@ def _text(row: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     return None if value is None or isinstance(value, dict) else str(value)
 
 
-def _texts(
-    path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]], references: Sequence[str | None]
-) -> dict[str, list[Any]]:
+def _texts(path: Path, rows: Sequence[tuple[str, Object]], references: Sequence[str | None]) -> dict[str, list[Any]]:
     """Prompts, from the details or the predictions, and expected answers."""
     prompts = [_prompt(row.get("prompt", row.get("origin_prompt"))) for _, row in rows]
     if not any(prompts):
@@ -168,7 +166,7 @@ def _prompt(value: Any) -> str | None:
     return words(value)
 
 
-def _stated(content: Mapping[str, Any], metric: Metric) -> float | None:
+def _stated(content: Object, metric: Metric) -> float | None:
     """The accuracy that the results state, which is in percent, as a share with as many digits."""
     repeated = f"{metric.name} ("
     found = [value for key, value in content.items() if key == metric.name or key.startswith(repeated)]
@@ -179,6 +177,6 @@ def _stated(content: Mapping[str, Any], metric: Metric) -> float | None:
     return round(percent / 100, digits + 2)
 
 
-def _notes(path: Path, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def _notes(path: Path, rows: Sequence[tuple[str, Object]]) -> list[str]:
     repeated = max((len(entries(row.get(key))) for _, row in rows for key in CORRECT), default=0)
     return [f"{path}: mean over {repeated} answers to every question"] if repeated > 1 else []

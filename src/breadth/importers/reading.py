@@ -49,6 +49,10 @@ _INDENTED = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\n  \{\n")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 
 
+#: An object of JSON.
+Object = Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class LogFile:
     """A file that may be a log."""

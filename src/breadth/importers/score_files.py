@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from breadth.errors import InputError
-from breadth.importers.reading import LogFile, entries, mapping, words
+from breadth.importers.reading import LogFile, Object, entries, mapping, words
 from breadth.importers.subjects import Step, step_in
 
 #: Folder of a checkpoint in the output of the Hugging Face trainer.
@@ -178,7 +178,7 @@ def items_from_error(accuracy: float, error: float | None) -> int | None:
 
 
 def _checkpoint(
-    file: LogFile, data: Mapping[str, Any], config: Mapping[str, Any], pattern: re.Pattern[str] | None
+    file: LogFile, data: Object, config: Object, pattern: re.Pattern[str] | None
 ) -> tuple[Run, float | None]:
     """The run and the step that results are about, from revision, model and path."""
     arguments = _arguments(config.get("model_args"))
@@ -223,7 +223,7 @@ def _trainer_step(model: str) -> float | None:
         return None
 
 
-def _arguments(given: object) -> Mapping[str, Any]:
+def _arguments(given: object) -> Object:
     """Arguments of a model: a dictionary, or text such as ``pretrained=a/b,revision=step3``."""
     if isinstance(given, dict):
         return given
