@@ -24,7 +24,7 @@ import polars as pl
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, Plain
-from breadth.importers.matrix_forms import (
+from breadth.importers.matrix_files import (
     ABOUT,
     FREQUENCY,
     LONG,
@@ -33,10 +33,11 @@ from breadth.importers.matrix_forms import (
     columns_of,
     first_rows,
     is_matrix,
+    is_r_data,
     is_sound,
+    read_r_data,
     refuse_damaged,
 )
-from breadth.importers.r_data import is_r_data, read_r_data
 from breadth.importers.reading import MOST_BYTES, LogFile
 from breadth.records import Study, Table, is_study, open_study, read_table
 
