@@ -225,7 +225,9 @@ def test_items_come_from_the_standard_error(n, data):
     assert items_from_error(p, (p * (1 - p) / (n - 1)) ** 0.5) == n
 
 
-@pytest.mark.parametrize(("value", "error"), [(0.0, 0.0), (1.0, 0.0), (0.5, None), (0.5, 1e-200), (0.31, 0.1234)])
+@pytest.mark.parametrize(
+    ("value", "error"), [(0.0, 0.0), (1.0, 0.0), (0.5, None), (0.5, 1e-200), (0.31, 0.1234), (0.5, 1e200)]
+)
 def test_no_items_where_the_error_says_nothing(value, error):
     assert items_from_error(value, error) is None
 

@@ -171,7 +171,7 @@ def items_from_error(accuracy: float, error: float | None) -> int | None:
     """The number of items, from an accuracy and its standard error sqrt(p (1 - p) / (n - 1)); None if it is no such."""
     if error is None or error < 1e-9 or not 0 < accuracy < 1:
         return None
-    n = accuracy * (1 - accuracy) / error**2 + 1
+    n = accuracy * (1 - accuracy) / (error * error) + 1  # error**2 would raise where it overflows
     # An accuracy is a whole number of items divided by n; other metrics hardly ever are.
     whole = abs(n - round(n)) < 0.01 and abs(accuracy * round(n) - round(accuracy * round(n))) < 1e-6 * round(n)
     return round(n) if whole else None
