@@ -9,73 +9,11 @@ from breadth.importers.score_files import Reading
 from breadth.importers.trackers import (
     is_mlflow,
     is_mlruns,
-    is_tensorboard,
     is_wandb,
     read_mlflow,
     read_mlruns,
-    read_tensorboard,
     read_wandb,
 )
-
-
-@pytest.fixture
-def events(request):
-    """Folder of event files that torch.utils.tensorboard wrote."""
-    return request.path.parent / "data" / "tensorboard"
-
-
-def tensorboard(path, notes=None):
-    file = LogFile.look(path)
-    assert is_tensorboard(file)
-    return list(read_tensorboard(file, Reading([] if notes is None else notes)))
-
-
-def the_file(folder):
-    (path,) = folder.glob("events.*")
-    return path
-
-
-def test_the_run_is_the_folder(events):
-    scores = tensorboard(next((events / "run-a").glob("*.1.0")))
-    assert {score.run.name for score in scores} == {(events / "run-a").resolve().as_posix()}
-    assert {score.step for score in scores} == {0, 100, 200, 300}
-
-
-def test_add_scalars_writes_a_folder_per_series(events):
-    scores = tensorboard(the_file(events / "run-b" / "accuracy_hans"))
-    assert {(score.run.name, score.name) for score in scores} == {
-        ((events / "run-b").resolve().as_posix(), "hans/accuracy")
-    }
-
-
-def test_folders_of_the_trainer_are_starts_of_one_run(events, tmp_path):
-    folder = tmp_path / "out" / "runs" / "May04_22-14-54_host"
-    shutil.copytree(events / "run-a", folder)
-    path = next(folder.glob("*.1.0"))
-    assert {score.run.name for score in tensorboard(path)} == {folder.resolve().as_posix()}  # PyTorch's own default
-    (tmp_path / "out" / "checkpoint-100").mkdir()
-    assert {score.run.name for score in tensorboard(path)} == {(tmp_path / "out").resolve().as_posix()}
-
-
-def test_folders_of_keras_and_estimators_are_stages(events, tmp_path):
-    (tmp_path / "train").mkdir()
-    folder = tmp_path / "eval_hans"
-    shutil.copytree(events / "run-b" / "accuracy_hans", folder)
-    assert {(score.run.name, score.name) for score in tensorboard(the_file(folder))} == {
-        (tmp_path.resolve().as_posix(), "eval_hans/accuracy")
-    }
-
-
-def test_a_truncated_event_file_is_read_as_far_as_it_goes(events, tmp_path):
-    content = next((events / "run-a").glob("*.1.0")).read_bytes()
-    path, notes = tmp_path / "events.out.tfevents.1", []
-    path.write_bytes(content[:-5])
-    scores = tensorboard(path, notes)
-    assert len(scores) == 12  # the last record is the text
-    assert notes == [f"{path}: ends inside a record; what comes after is not read"]
-    path.write_bytes(content[:60])
-    with pytest.raises(InputError, match="ends inside a record, before any scalar; the file is damaged"):
-        tensorboard(path)
 
 
 def mlflow(path, notes=None):

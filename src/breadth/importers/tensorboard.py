@@ -7,16 +7,29 @@ An event file is a sequence of TFRecords (length, checksum of the length, conten
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from breadth.errors import InputError
+from breadth.importers.reading import LogFile
+from breadth.importers.score_files import CHECKPOINT, Reading, Run, Score, real
 
 #: What the first event of a file says, and where it ends at the latest.
 SIGNATURE, WITHIN = b"brain.Event:", 64
 
 #: Longer records are images, audio or graphs, never scalars.
 LONGEST = 1 << 20
+
+
+#: Where the Hugging Face trainer puts TensorBoard files in its output folder; PyTorch's own default is the same.
+_RUNS_FOLDER = re.compile(r"[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.*")
+
+#: Folders beside those of training in which TensorFlow and Keras write what they evaluate.
+_STAGE_FOLDER = re.compile(r"(?:train|validation|eval)(?:_.*)?")
 
 
 class Scalar(NamedTuple):
@@ -30,6 +43,45 @@ class Scalar(NamedTuple):
 
 class Damaged(Exception):  # noqa: N818
     """The file ends inside a record, or a record is not what its checksum says; what came before is sound."""
+
+
+def is_tensorboard(file: LogFile) -> bool:
+    """Whether this is an event file."""
+    return SIGNATURE in file.head[:WITHIN]
+
+
+def read_tensorboard(file: LogFile, reading: Reading) -> Iterator[Score]:
+    """Yield the scalars of a TensorBoard event file; the run is its folder, or one above where a tool splits runs."""
+    folder = file.path.resolve().parent
+    output = folder.parent.parent
+    if folder.parent.name == "runs" and _RUNS_FOLDER.fullmatch(folder.name) and _is_trainer_output(output):
+        folder = output
+    below = any(folder.parent.glob("*tfevents*")) or (folder.parent / "train").is_dir()
+    stage = below and _STAGE_FOLDER.fullmatch(folder.name) is not None
+    own, above, any_scalar = Run(folder.as_posix()), Run(folder.parent.as_posix()), False
+    try:
+        with file.path.open("rb") as stream:
+            for tag, step, value, time in scalars(stream):
+                any_scalar = True
+                run, name, main = own, tag, tag.replace("/", "_") + "_"
+                if stage:
+                    run, name = above, f"{folder.name}/{tag}"
+                elif below and folder.name.startswith(main):  # add_scalars("accuracy", {"hans": ...})
+                    run, name = above, f"{folder.name.removeprefix(main)}/{tag}"
+                if (score := real(value)) is not None:
+                    yield Score(run, step, name, score, real(time) or 0.0)
+    except Damaged as damage:
+        if not any_scalar:
+            raise InputError(f"{file.path}: {damage}, before any scalar; the file is damaged") from damage
+        reading.notes.append(f"{file.path}: {damage}; what comes after is not read")
+    except OSError as error:
+        raise InputError(f"{file.path}: cannot be read ({error.strerror})") from error
+
+
+def _is_trainer_output(folder: Path) -> bool:
+    """Whether the Hugging Face trainer wrote here; each of its folders below ``runs`` is then a start of one run."""
+    names = {path.name for path in folder.iterdir()}
+    return bool({"trainer_state.json", "training_args.bin"} & names) or any(map(CHECKPOINT.fullmatch, names))
 
 
 def scalars(file: BinaryIO) -> Iterator[Scalar]:
@@ -67,15 +119,12 @@ def _value(parts: dict[int, int | bytes]) -> float | None:
     if not isinstance(tensor, bytes):
         return None
     fields = dict(_fields(tensor))
-    layout, listed = {1: ("<f", 5), 2: ("<d", 6)}.get(_integer(fields.get(1)), ("", 0))
+    kind = fields.get(1)
+    layout, listed = {1: ("<f", 5), 2: ("<d", 6)}.get(kind if isinstance(kind, int) else 0, ("", 0))
     content = fields.get(4) or fields.get(listed)
     if layout and isinstance(content, bytes) and len(content) == struct.calcsize(layout):
         return float(struct.unpack(layout, content)[0])
     return None
-
-
-def _integer(value: int | bytes | None) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _path(message: bytes, *numbers: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Logs of experiment trackers: TensorBoard event files, MLflow's database and its ``mlruns/``, charts of W&B."""
+"""Logs of experiment trackers: MLflow's database and its ``mlruns/``, charts of W&B."""
 
 from __future__ import annotations
 
@@ -14,63 +14,13 @@ from typing import NamedTuple
 
 from breadth.errors import InputError, listed
 from breadth.importers.reading import LogFile
-from breadth.importers.score_files import CHECKPOINT, Reading, Run, Score, real
-from breadth.importers.tensorboard import SIGNATURE, WITHIN, Damaged, scalars
-
-#: Where the Hugging Face trainer puts TensorBoard files in its output folder; PyTorch's own default is the same.
-_RUNS_FOLDER = re.compile(r"[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.*")
-
-#: Folders beside those of training in which TensorFlow and Keras write what they evaluate.
-_STAGE_FOLDER = re.compile(r"(?:train|validation|eval)(?:_.*)?")
+from breadth.importers.score_files import Reading, Run, Score, real
 
 #: A line of a metric's file in ``mlruns/``: milliseconds, value, step.
 _MLRUNS_LINE = re.compile(rb"\d{9,17} \S{1,40}( -?\d{1,18}.*)?\r?\n")
 
 #: X axes of W&B charts that are training steps.
 _STEPS = frozenset(("Step", "_step", "global_step", "train/global_step", "trainer/global_step"))
-
-
-def is_tensorboard(file: LogFile) -> bool:
-    """Whether this is an event file."""
-    return SIGNATURE in file.head[:WITHIN]
-
-
-def read_tensorboard(file: LogFile, reading: Reading) -> Iterator[Score]:
-    """Yield the scalars of a TensorBoard event file; the run is its folder, or one above where a tool splits runs."""
-    folder = file.path.resolve().parent
-    output = folder.parent.parent
-    if folder.parent.name == "runs" and _RUNS_FOLDER.fullmatch(folder.name) and _is_trainer_output(output):
-        folder = output
-    below = _holds_events(folder.parent) or (folder.parent / "train").is_dir()
-    stage = below and _STAGE_FOLDER.fullmatch(folder.name) is not None
-    own, above, any_scalar = Run(folder.as_posix()), Run(folder.parent.as_posix()), False
-    try:
-        with file.path.open("rb") as stream:
-            for tag, step, value, time in scalars(stream):
-                any_scalar = True
-                run, name, main = own, tag, tag.replace("/", "_") + "_"
-                if stage:
-                    run, name = above, f"{folder.name}/{tag}"
-                elif below and folder.name.startswith(main):  # add_scalars("accuracy", {"hans": ...})
-                    run, name = above, f"{folder.name.removeprefix(main)}/{tag}"
-                if (score := real(value)) is not None:
-                    yield Score(run, step, name, score, real(time) or 0.0)
-    except Damaged as damage:
-        if not any_scalar:
-            raise InputError(f"{file.path}: {damage}, before any scalar; the file is damaged") from damage
-        reading.notes.append(f"{file.path}: {damage}; what comes after is not read")
-    except OSError as error:
-        raise InputError(f"{file.path}: cannot be read ({error.strerror})") from error
-
-
-def _is_trainer_output(folder: Path) -> bool:
-    """Whether the Hugging Face trainer wrote here; each of its folders below ``runs`` is then a start of one run."""
-    names = {path.name for path in folder.iterdir()}
-    return bool({"trainer_state.json", "training_args.bin"} & names) or any(map(CHECKPOINT.fullmatch, names))
-
-
-def _holds_events(folder: Path) -> bool:
-    return any(folder.glob("*tfevents*"))
 
 
 def is_mlflow(file: LogFile) -> bool:

@@ -24,17 +24,15 @@ from breadth.importers.score_files import (
     read_trainer_state,
     settled_items,
 )
-from breadth.importers.score_names import LOWER_IS_BETTER, rank
-from breadth.importers.score_values import Series, Testset, TestsetMetric, Values
+from breadth.importers.score_values import LOWER_IS_BETTER, Series, Testset, TestsetMetric, Values, rank
 from breadth.importers.subjects import short_names
+from breadth.importers.tensorboard import is_tensorboard, read_tensorboard
 from breadth.importers.trackers import (
     is_mlflow,
     is_mlruns,
-    is_tensorboard,
     is_wandb,
     read_mlflow,
     read_mlruns,
-    read_tensorboard,
     read_wandb,
 )
 from breadth.records.schemas import NO_SCORES
