@@ -1,9 +1,11 @@
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth.importers.score_files import Run, Score, ScoreFormat
-from breadth.importers.score_values import LOSSES, SCORES, Kind, Values, kind_of, parse_name, rank
+from breadth.importers.score_values import LOSSES, SCORES, Kind, Values, kind_of, parse_name, rank, settled_items
 from breadth.importers.score_values import Testset as Set  # pytest would take "Testset" for a class of tests
 from breadth.importers.score_values import TestsetMetric as Metric
 
@@ -202,3 +204,9 @@ def test_order_of_defaults():
     assert {kind_of(name) for name in SCORES} == {Kind.SCORE}
     assert {kind_of(name) for name in LOSSES} == {Kind.LOSS}
     assert kind_of("pct_stereotype") is Kind.UNKNOWN
+
+
+def test_items_differ_a_little_by_rounding():
+    assert settled_items(Counter({9815: 7, 9814: 1, 9816: 1})) == 9815
+    assert settled_items(Counter({100: 1, 1319: 1})) is None
+    assert settled_items(Counter()) is None

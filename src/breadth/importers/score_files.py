@@ -1,18 +1,19 @@
-"""Files that list the scores of checkpoints: states of the Hugging Face trainer, results of lm-evaluation-harness.
+"""Files that list scores of checkpoints: states of the Hugging Face trainer, results of lm-eval, charts of W&B.
 
 A format is a function that says whether a file is of it, and one that yields its :class:`Score`s.
 """
 
 from __future__ import annotations
 
-import math
+import csv
+import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from breadth.errors import InputError
+from breadth.errors import InputError, listed
 from breadth.importers.reading import LogFile, Object, entries, mapping, words
 from breadth.importers.subjects import Step, step_in
 
@@ -25,6 +26,9 @@ MOST_ITEMS = 1e12
 #: Arguments of a model, and entries of a file of results, that change what the model answers.
 _TELLING_ARGUMENTS = ("subfolder", "delta", "dtype", "load_in_8bit", "load_in_4bit", "quantization", "gguf_file")
 _TELLING_ENTRIES = ("chat_template_sha", "system_instruction_sha")
+
+#: X axes of W&B charts that are training steps.
+_STEPS = frozenset(("Step", "_step", "global_step", "train/global_step", "trainer/global_step"))
 
 #: What lm-evaluation-harness lists among the metrics of a task.
 _NO_METRICS = frozenset(("alias", "name", "sample_len", "samples", "sample_count"))
@@ -80,6 +84,14 @@ def real(value: object) -> float | None:
     """A finite number that is not a truth value, or None. MLflow writes infinities as numbers of the order 1e308."""
     finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
     return float(value) if finite else None  # type: ignore[arg-type]
+
+
+def decimal(text: str) -> float | None:
+    """A finite number that is written as text, or None."""
+    try:
+        return real(float(text))
+    except ValueError:
+        return None
 
 
 def is_trainer_state(file: LogFile) -> bool:
@@ -231,10 +243,74 @@ def _arguments(given: object) -> Object:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def settled_items(counts: Counter[int]) -> int | None:
-    """The number of items of a test set: speeds are rounded in logs, so counts may differ a little; else None."""
-    if not counts:
-        return None
-    usual = max(counts, key=lambda count: (counts[count], count))
-    near = all(math.isclose(count, usual, rel_tol=1e-3, abs_tol=1) for count in counts)
-    return usual if near else None
+def is_wandb(file: LogFile) -> bool:
+    """Whether this is a table that W&B exported from a chart."""
+    if b"\0" in file.head or file.keys:
+        return False
+    header, _, rest = file.head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
+    first, comma, others = header.partition(b",")
+    if not comma or b" - " in first or b" - " not in others:
+        return False
+    if b"__MIN" in others:
+        return True
+    # W&B quotes every field; a program that saved the file again may not have.
+    table = header.startswith(b'"') or decimal(rest.partition(b",")[0].decode(errors="replace")) is not None
+    return table and all(b" - " in name for name in others.split(b","))
+
+
+class _Column(NamedTuple):
+    place: int
+    run: Run
+    metric: str
+
+
+def read_wandb(file: LogFile, reading: Reading) -> Iterator[Score]:
+    """Yield the table of a W&B chart: a column for the x axis, then ``RUN - METRIC`` with its minimum and maximum."""
+    try:
+        rows = list(csv.reader(io.StringIO(file.read().decode("utf-8-sig"), newline="")))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{file.path}: cannot be read as CSV ({error}); export the chart again") from error
+    header = rows[0]
+    places = {name: k for k, name in enumerate(header)}
+    extremes = {
+        k: places[name[:-5]] for k, name in enumerate(header) if name[-5:] in ("__MIN", "__MAX") and name[:-5] in places
+    }
+    columns = list(_columns(header, extremes.keys()))
+    spread = [(k, place) for k, place in extremes.items() if " - _" not in header[k]]  # not those of _step, _runtime
+    times = Counter((column.run.name, column.metric) for column in columns)
+    if repeated := [f"{run!r}" for (run, _), count in times.items() if count > 1]:
+        reading.notes.append(f"{file.path}: several runs are called {listed(repeated, 3)}; they are numbered")
+    if header[0] not in _STEPS:
+        reading.notes.append(f"{file.path}: 'step' is the x axis of the chart, {header[0]!r}")
+    binned = False
+    for line, row in enumerate(rows[1:], 2):
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise InputError(f"{file.path}, line {line}: has {len(row)} of {len(header)} fields; the file is damaged")
+        step = decimal(row[0])
+        if step is None:
+            raise InputError(
+                f"{file.path}, line {line}: {row[0][:40]!r} in column {header[0]!r} is not a number; export the chart "
+                "with a step as its x axis"
+            )
+        for k, run, metric in columns:
+            if (value := decimal(row[k])) is not None:
+                yield Score(run, step, metric, value)
+        binned = binned or any(row[k] and row[k] != row[place] for k, place in spread)
+    if binned:
+        reading.notes.append(
+            f"{file.path}: minima and maxima differ from the values, so these are means over steps or over grouped "
+            "runs; W&B thins out long series. scan_history() of its API gives every step of every run"
+        )
+
+
+def _columns(header: list[str], but: Collection[int]) -> Iterator[_Column]:
+    """The columns of runs; those of one name, which W&B does not forbid, are numbered."""
+    seen: Counter[str] = Counter()
+    for k, name in enumerate(header):
+        title, dash, metric = name.rpartition(" - ")  # names of runs may hold " - ", those of metrics do not
+        if not k or k in but or not dash:
+            continue
+        seen[name] += 1
+        yield _Column(k, Run(title, (f"({seen[name]})",) if seen[name] > 1 else ()), metric)

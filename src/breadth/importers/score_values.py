@@ -176,6 +176,15 @@ class Series:
         return {run for run, _ in self.cells}
 
 
+def settled_items(counts: Counter[int]) -> int | None:
+    """The number of items of a test set: speeds are rounded in logs, so counts may differ a little; else None."""
+    if not counts:
+        return None
+    usual = max(counts, key=lambda count: (counts[count], count))
+    near = all(math.isclose(count, usual, rel_tol=1e-3, abs_tol=1) for count in counts)
+    return usual if near else None
+
+
 class Values:
     """Collects the values of all files, without those that are no scores."""
 

@@ -1,32 +1,27 @@
-"""Logs of experiment trackers: MLflow's database and its ``mlruns/``, charts of W&B."""
+"""Logs of experiment trackers: MLflow's database and its ``mlruns/``, and TensorBoard event files.
+
+TensorBoard is not needed. An event file is a sequence of TFRecords (length, checksum of the length, content, checksum
+of the content), each an ``Event`` protocol buffer. Only its fields for scalars are decoded, from TensorFlow's
+``event.proto``, ``summary.proto`` and ``tensor.proto``.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import sqlite3
-from collections import Counter
-from collections.abc import Collection, Iterator
+import struct
+from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from breadth.errors import InputError, listed
+from breadth.errors import InputError
 from breadth.importers.reading import LogFile
-from breadth.importers.score_files import Reading, Run, Score, real
+from breadth.importers.score_files import CHECKPOINT, Reading, Run, Score, decimal, real
 
 #: A line of a metric's file in ``mlruns/``: milliseconds, value, step.
 _MLRUNS_LINE = re.compile(rb"\d{9,17} \S{1,40}( -?\d{1,18}.*)?\r?\n")
-
-#: X axes of W&B charts that are training steps.
-_STEPS = frozenset(("Step", "_step", "global_step", "train/global_step", "trainer/global_step"))
-
-
-def is_mlflow(file: LogFile) -> bool:
-    """Whether this is an SQLite database."""
-    return file.head.startswith(b"SQLite format 3\0")
-
 
 _MLFLOW_RUNS = """
 SELECT run_uuid,
@@ -37,6 +32,24 @@ SELECT run_uuid,
 FROM runs
 """
 _MLFLOW_METRICS = "SELECT run_uuid, key, step, value, timestamp FROM metrics WHERE is_nan = 0"
+
+#: What the first event of a file says, and where it ends at the latest.
+SIGNATURE, WITHIN = b"brain.Event:", 64
+
+#: Longer records are images, audio or graphs, never scalars.
+LONGEST = 1 << 20
+
+
+#: Where the Hugging Face trainer puts TensorBoard files in its output folder; PyTorch's own default is the same.
+_RUNS_FOLDER = re.compile(r"[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.*")
+
+#: Folders beside those of training in which TensorFlow and Keras write what they evaluate.
+_STAGE_FOLDER = re.compile(r"(?:train|validation|eval)(?:_.*)?")
+
+
+def is_mlflow(file: LogFile) -> bool:
+    """Whether this is an SQLite database."""
+    return file.head.startswith(b"SQLite format 3\0")
 
 
 def read_mlflow(file: LogFile, reading: Reading) -> Iterator[Score]:
@@ -89,10 +102,10 @@ def read_mlruns(file: LogFile, _: Reading) -> Iterator[Score]:
     key = file.path.resolve().relative_to(folder / "metrics").as_posix()
     for line, text in enumerate(file.read().decode(errors="replace").splitlines(), 1):
         fields = text.split(" ")
-        time, step = _decimal(fields[0]), _decimal(fields[2]) if len(fields) > 2 else 0.0
+        time, step = decimal(fields[0]), decimal(fields[2]) if len(fields) > 2 else 0.0
         if time is None or step is None or len(fields) < 2:
             raise InputError(f"{file.path}, line {line}: is not 'time value step'; the file is damaged")
-        if (value := _decimal(fields[1])) is not None:
+        if (value := decimal(fields[1])) is not None:
             yield Score(run, step, key, value, time)
 
 
@@ -114,81 +127,181 @@ def _plain_yaml(path: Path) -> dict[str, str]:
     return {key: value.strip().strip("'\"") for key, _, value in pairs}
 
 
-def is_wandb(file: LogFile) -> bool:
-    """Whether this is a table that W&B exported from a chart."""
-    if b"\0" in file.head or file.keys:
-        return False
-    header, _, rest = file.head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
-    first, comma, others = header.partition(b",")
-    if not comma or b" - " in first or b" - " not in others:
-        return False
-    if b"__MIN" in others:
-        return True
-    # W&B quotes every field; a program that saved the file again may not have.
-    table = header.startswith(b'"') or _decimal(rest.partition(b",")[0].decode(errors="replace")) is not None
-    return table and all(b" - " in name for name in others.split(b","))
+class Scalar(NamedTuple):
+    """One value, and when it was written."""
+
+    tag: str
+    step: int
+    value: float
+    time: float
 
 
-class _Column(NamedTuple):
-    place: int
-    run: Run
-    metric: str
+class Damaged(Exception):  # noqa: N818
+    """The file ends inside a record, or a record is not what its checksum says; what came before is sound."""
 
 
-def read_wandb(file: LogFile, reading: Reading) -> Iterator[Score]:
-    """Yield the table of a W&B chart: a column for the x axis, then ``RUN - METRIC`` with its minimum and maximum."""
+def is_tensorboard(file: LogFile) -> bool:
+    """Whether this is an event file."""
+    return SIGNATURE in file.head[:WITHIN]
+
+
+def read_tensorboard(file: LogFile, reading: Reading) -> Iterator[Score]:
+    """Yield the scalars of a TensorBoard event file; the run is its folder, or one above where a tool splits runs."""
+    folder = file.path.resolve().parent
+    output = folder.parent.parent
+    if folder.parent.name == "runs" and _RUNS_FOLDER.fullmatch(folder.name) and _is_trainer_output(output):
+        folder = output
+    below = any(folder.parent.glob("*tfevents*")) or (folder.parent / "train").is_dir()
+    stage = below and _STAGE_FOLDER.fullmatch(folder.name) is not None
+    own, above, any_scalar = Run(folder.as_posix()), Run(folder.parent.as_posix()), False
     try:
-        rows = list(csv.reader(io.StringIO(file.read().decode("utf-8-sig"), newline="")))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file.path}: cannot be read as CSV ({error}); export the chart again") from error
-    header = rows[0]
-    places = {name: k for k, name in enumerate(header)}
-    extremes = {
-        k: places[name[:-5]] for k, name in enumerate(header) if name[-5:] in ("__MIN", "__MAX") and name[:-5] in places
-    }
-    columns = list(_columns(header, extremes.keys()))
-    spread = [(k, place) for k, place in extremes.items() if " - _" not in header[k]]  # not those of _step, _runtime
-    times = Counter((column.run.name, column.metric) for column in columns)
-    if repeated := [f"{run!r}" for (run, _), count in times.items() if count > 1]:
-        reading.notes.append(f"{file.path}: several runs are called {listed(repeated, 3)}; they are numbered")
-    if header[0] not in _STEPS:
-        reading.notes.append(f"{file.path}: 'step' is the x axis of the chart, {header[0]!r}")
-    binned = False
-    for line, row in enumerate(rows[1:], 2):
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise InputError(f"{file.path}, line {line}: has {len(row)} of {len(header)} fields; the file is damaged")
-        step = _decimal(row[0])
-        if step is None:
-            raise InputError(
-                f"{file.path}, line {line}: {row[0][:40]!r} in column {header[0]!r} is not a number; export the chart "
-                "with a step as its x axis"
-            )
-        for k, run, metric in columns:
-            if (value := _decimal(row[k])) is not None:
-                yield Score(run, step, metric, value)
-        binned = binned or any(row[k] and row[k] != row[place] for k, place in spread)
-    if binned:
-        reading.notes.append(
-            f"{file.path}: minima and maxima differ from the values, so these are means over steps or over grouped "
-            "runs; W&B thins out long series. scan_history() of its API gives every step of every run"
-        )
+        with file.path.open("rb") as stream:
+            for tag, step, value, time in scalars(stream):
+                any_scalar = True
+                run, name, main = own, tag, tag.replace("/", "_") + "_"
+                if stage:
+                    run, name = above, f"{folder.name}/{tag}"
+                elif below and folder.name.startswith(main):  # add_scalars("accuracy", {"hans": ...})
+                    run, name = above, f"{folder.name.removeprefix(main)}/{tag}"
+                if (score := real(value)) is not None:
+                    yield Score(run, step, name, score, real(time) or 0.0)
+    except Damaged as damage:
+        if not any_scalar:
+            raise InputError(f"{file.path}: {damage}, before any scalar; the file is damaged") from damage
+        reading.notes.append(f"{file.path}: {damage}; what comes after is not read")
+    except OSError as error:
+        raise InputError(f"{file.path}: cannot be read ({error.strerror})") from error
 
 
-def _columns(header: list[str], but: Collection[int]) -> Iterator[_Column]:
-    """The columns of runs; those of one name, which W&B does not forbid, are numbered."""
-    seen: Counter[str] = Counter()
-    for k, name in enumerate(header):
-        title, dash, metric = name.rpartition(" - ")  # names of runs may hold " - ", those of metrics do not
-        if not k or k in but or not dash:
-            continue
-        seen[name] += 1
-        yield _Column(k, Run(title, (f"({seen[name]})",) if seen[name] > 1 else ()), metric)
+def _is_trainer_output(folder: Path) -> bool:
+    """Whether the Hugging Face trainer wrote here; each of its folders below ``runs`` is then a start of one run."""
+    names = {path.name for path in folder.iterdir()}
+    return bool({"trainer_state.json", "training_args.bin"} & names) or any(map(CHECKPOINT.fullmatch, names))
 
 
-def _decimal(text: str) -> float | None:
+def scalars(file: BinaryIO) -> Iterator[Scalar]:
+    """Yield the scalars of an event file in the order in which they were written."""
+    plugins: dict[bytes, bytes] = {}
     try:
-        return real(float(text))
-    except ValueError:
+        for record in _records(file):
+            fields = dict(_fields(record))  # a field that occurs several times counts as its last, as the format says
+            time, step, summary = fields.get(1), fields.get(2, 0), fields.get(5)
+            if not isinstance(summary, bytes) or not isinstance(step, int):
+                continue
+            seconds = struct.unpack("<d", time)[0] if isinstance(time, bytes) and len(time) == 8 else 0.0
+            for number, value in _fields(summary):
+                if number != 1 or not isinstance(value, bytes):
+                    continue
+                parts = dict(_fields(value))
+                tag, metadata = parts.get(1), parts.get(9)
+                if not isinstance(tag, bytes):
+                    continue
+                if isinstance(metadata, bytes):  # written once per tag, or every time
+                    plugins[tag] = _path(metadata, 1, 1)
+                if plugins.get(tag, b"scalars") in (b"scalars", b"") and (scalar := _value(parts)) is not None:
+                    yield Scalar(
+                        tag.decode(errors="replace"), step if step < 1 << 63 else step - (1 << 64), scalar, seconds
+                    )
+    except (struct.error, IndexError) as error:
+        raise Damaged("holds a record that cannot be decoded") from error
+
+
+def _value(parts: dict[int, int | bytes]) -> float | None:
+    """A number, as ``simple_value`` or as a tensor with one element of type float or double."""
+    simple, tensor = parts.get(2), parts.get(8)
+    if isinstance(simple, bytes) and len(simple) == 4:
+        return float(struct.unpack("<f", simple)[0])
+    if not isinstance(tensor, bytes):
         return None
+    fields = dict(_fields(tensor))
+    kind = fields.get(1)
+    layout, listed = {1: ("<f", 5), 2: ("<d", 6)}.get(kind if isinstance(kind, int) else 0, ("", 0))
+    content = fields.get(4) or fields.get(listed)
+    if layout and isinstance(content, bytes) and len(content) == struct.calcsize(layout):
+        return float(struct.unpack(layout, content)[0])
+    return None
+
+
+def _path(message: bytes, *numbers: int) -> bytes:
+    for number in numbers:
+        inner = dict(_fields(message)).get(number, b"")
+        message = inner if isinstance(inner, bytes) else b""
+    return message
+
+
+def _records(file: BinaryIO) -> Iterator[bytes]:
+    while header := file.read(12):
+        if len(header) < 12:
+            raise Damaged("ends inside a record")
+        length, checksum = struct.unpack("<QI", header)
+        if _masked(header[:8]) != checksum:
+            raise Damaged(f"holds a damaged record at byte {file.tell() - 12:,}")
+        if length > LONGEST:
+            file.seek(length + 4, 1)
+            continue
+        content, footer = file.read(length), file.read(4)
+        if len(content) < length or len(footer) < 4:
+            raise Damaged("ends inside a record")
+        if _masked(content) != struct.unpack("<I", footer)[0]:
+            raise Damaged(f"holds a damaged record at byte {file.tell() - length - 16:,}")
+        yield content
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Fields of a protocol buffer: number, and the integer or the bytes."""
+    place = 0
+    while place < len(message):
+        key, place = _varint(message, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(message, place)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            size, place = _varint(message, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise struct.error("unknown kind of field")
+        if place + size > len(message):
+            raise struct.error("field is cut off")
+        yield key >> 3, message[place : place + size]
+        place += size
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = message[place]
+        place += 1
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return number, place
+        if shift > 63:
+            raise struct.error("number is too long")
+
+
+def _masked(content: bytes) -> int:
+    """TFRecord's masked CRC-32C, two bytes at a time."""
+    single, double = _tables()
+    crc = 0xFFFFFFFF
+    if len(content) % 2:
+        crc, content = single[crc & 255 ^ content[0]] ^ crc >> 8, content[1:]
+    for pair in struct.unpack(f"<{len(content) // 2}H", content):
+        crc = double[crc & 65535 ^ pair] ^ crc >> 16
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@cache
+def _tables() -> tuple[list[int], list[int]]:
+    """What a byte and what two bytes make of the checksum."""
+    single = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        single.append(crc)
+    after_one = [single[pair & 255] ^ pair >> 8 for pair in range(1 << 16)]
+    return single, [single[crc & 255] ^ crc >> 8 for crc in after_one]

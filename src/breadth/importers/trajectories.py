@@ -20,21 +20,14 @@ from breadth.importers.score_files import (
     ScoreFormat,
     is_harness_results,
     is_trainer_state,
+    is_wandb,
     read_harness_results,
     read_trainer_state,
-    settled_items,
-)
-from breadth.importers.score_values import LOWER_IS_BETTER, Series, Testset, TestsetMetric, Values, rank
-from breadth.importers.subjects import short_names
-from breadth.importers.tensorboard import is_tensorboard, read_tensorboard
-from breadth.importers.trackers import (
-    is_mlflow,
-    is_mlruns,
-    is_wandb,
-    read_mlflow,
-    read_mlruns,
     read_wandb,
 )
+from breadth.importers.score_values import LOWER_IS_BETTER, Series, Testset, TestsetMetric, Values, rank, settled_items
+from breadth.importers.subjects import short_names
+from breadth.importers.trackers import is_mlflow, is_mlruns, is_tensorboard, read_mlflow, read_mlruns, read_tensorboard
 from breadth.records.schemas import NO_SCORES
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
