@@ -332,28 +332,25 @@ def _tables(entries: Sequence[Entry], items: _Items) -> Imported:
     for k, place in enumerate(answered):
         renumbered[place] = k
     responses = responses.with_columns(item=pl.Series(renumbered, dtype=pl.UInt32)[responses["item"]])
+    return Imported(pl.DataFrame(logs, schema=LOGS), _item_table(items, answered), responses)
+
+
+def _item_table(items: _Items, answered: Sequence[int]) -> pl.DataFrame:
+    """The items at some places, with their texts."""
     keys = list(items.places)
+    table = {
+        "testset": pl.Series([keys[k][0] for k in answered], dtype=pl.String),
+        "item": pl.Series([keys[k][1] for k in answered], dtype=pl.String),
+    }
     sources = [items.sources[place] for place in answered]
     distinct = {id(columns): columns for columns, _ in sources}
-    names = dict.fromkeys(name for columns in distinct.values() for name in columns)
-    described = {name: [columns[name][k] if name in columns else None for columns, k in sources] for name in names}
-    frame = pl.DataFrame(
-        {
-            "testset": pl.Series([keys[k][0] for k in answered], dtype=pl.String),
-            "item": pl.Series([keys[k][1] for k in answered], dtype=pl.String),
-            **{
-                name: _list_series(values) if name in LISTS else _text_series(values)
-                for name, values in described.items()
-                if any(value is not None for value in values)
-            },
-        }
-    )
-    return Imported(pl.DataFrame(logs, schema=LOGS), frame, responses)
-
-
-def _text_series(values: Sequence[Any]) -> pl.Series:
-    """A column of texts."""
-    return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+    for name in dict.fromkeys(name for columns in distinct.values() for name in columns):
+        values = [columns[name][k] if name in columns else None for columns, k in sources]
+        if name in LISTS and any(value is not None for value in values):
+            table[name] = _list_series(values)
+        elif any(value is not None for value in values):
+            table[name] = pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+    return pl.DataFrame(table)
 
 
 def _list_series(values: Sequence[Sequence[Any] | None]) -> pl.Series:

@@ -58,6 +58,7 @@ TRAJECTORIES = "`breadth import trajectories` reads such files"
 TABLE = "put them into a table for `breadth correlate`"
 NO_LOG = "not a log of a known format; tables of answers or scores need no import (`breadth report FILE`)"
 
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[int, int], None]
 
 
@@ -144,6 +145,14 @@ def _unknown(file: LogFile) -> str:
     if {*file.path.suffixes} & {".csv", ".tsv", ".parquet"}:
         return NO_LOG
     return "compressed; unpack it" if file.head.startswith(COMPRESSED) else "not a log of a known format"
+
+
+def path_list(paths: Paths, what: str) -> list[Path]:
+    """One or several paths as a list, which must not be empty; ``what`` is looked for there."""
+    given = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    if not given:
+        raise InputError(f"name files or directories {what}")
+    return given
 
 
 def log_files(paths: Sequence[Path], but: Path | None) -> Iterator[Path]:

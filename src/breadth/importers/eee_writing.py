@@ -111,7 +111,9 @@ def _write(path: Path, content: bytes) -> None:
 def _records(study: Study) -> Iterator[Record]:
     logs = read_imported(study.folder).logs if study.folder is not None and is_imported(study.folder) else None
     known = {(row["subject"], row["testset"]): row for row in logs.iter_rows(named=True)} if logs is not None else {}
-    library = ("breadth", _version()) if study.runs else ("unknown", "unknown")
+    import breadth
+
+    library = ("breadth", breadth.__version__) if study.runs else ("unknown", "unknown")
     _, counts = study.scores
     for row, subject in enumerate(study.subjects.iter_rows(named=True)):
         for column, testset in enumerate(study.testsets):
@@ -119,12 +121,6 @@ def _records(study: Study) -> Iterator[Record]:
                 log = known.get((subject["subject"], testset), {})
                 named = (str(log["tool"]), str(log["version"] or "unknown")) if log else library
                 yield Record(subject, testset, log, named)
-
-
-def _version() -> str:
-    import breadth
-
-    return breadth.__version__
 
 
 def _aggregate(record: Record, part: pl.DataFrame, samples: bytes) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -60,7 +59,7 @@ class Requests:
     """What a run asked and got. ``asked`` are ids of all instances of the split."""
 
     instances: dict[str, Instance] = field(default_factory=dict)
-    replies: dict[Key, str | None] = field(default_factory=dict)
+    replies: dict[str, dict[int, str | None]] = field(default_factory=dict)
     likelihoods: dict[Key, dict[int, float]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     stamp: str = ""
@@ -68,15 +67,8 @@ class Requests:
 
     def answer(self, item: str, trial: int | None) -> str | None:
         """What the model replied; None where its trials differ."""
-        replies = {reply for k, reply in self._by_item.get(item, {}).items() if trial in (None, k)}
+        replies = {reply for k, reply in self.replies.get(item, {}).items() if trial in (None, k)}
         return replies.pop() if len(replies) == 1 else None
-
-    @cached_property
-    def _by_item(self) -> dict[str, dict[int, str | None]]:
-        grouped: dict[str, dict[int, str | None]] = {}
-        for (item, trial), reply in self.replies.items():
-            grouped.setdefault(item, {})[trial] = reply
-        return grouped
 
     def margins(self, scores: Mapping[Key, float]) -> dict[Key, float]:
         """Log-odds of the right options; none at all unless the likeliest one is right exactly where scores are 1."""
@@ -174,7 +166,8 @@ def _take(requests: Requests, request: Object, wanted: Collection[str], splits: 
     else:
         reply = completion.get("text")
         reply = reply.strip() if isinstance(reply, str) else None
-        requests.replies[key] = reply if reply is not None and len(reply) <= ANSWER else None
+        kept = reply if reply is not None and len(reply) <= ANSWER else None
+        requests.replies.setdefault(item, {})[key[1]] = kept
         if likelihoods := _alternatives(tokens, labels):
             requests.likelihoods[key] = likelihoods
     requests.stamp = max(requests.stamp, _stamp(result.get("request_datetime")))

@@ -14,7 +14,16 @@ import numpy as np
 
 from breadth.errors import InputError, NothingFoundError, listed
 from breadth.importers.assembly import Assembly, Keep, assemble
-from breadth.importers.collecting import Collected, Known, Progress, collect, nothing_found, step_pattern
+from breadth.importers.collecting import (
+    Collected,
+    Known,
+    Paths,
+    Progress,
+    collect,
+    nothing_found,
+    path_list,
+    step_pattern,
+)
 from breadth.importers.logs import Epochs, Log, Metric, Options
 from breadth.importers.reading import garbage_kept
 from breadth.importers.subjects import Entry, make_entry, shared_folder, stage_notes
@@ -33,8 +42,6 @@ from breadth.records import (
 
 if TYPE_CHECKING:
     from breadth.importers.summary import Import
-
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 @garbage_kept()
@@ -183,9 +190,7 @@ def _assembled(
     """Collect and assemble, together with what a directory holds already."""
     if keep not in (None, "newest", "all"):
         raise InputError(f"--keep is {keep!r}; choose newest or all")
-    given = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
-    if not given:
-        raise InputError("name files or directories of logs")
+    given = path_list(paths, "of logs")
     names = {str(Path(path)): name for name, path in (subject or {}).items()}
     pattern = step_pattern(step_from)
     before = read_imported(folder) if folder is not None and is_imported(folder) else None

@@ -166,6 +166,8 @@ class OpenAIEvals(Importer):
         config = mapping(spec.get("run_config"))
         notes = [] if report is not None else ["the run did not finish: it has no final report"]
         notes += [f"{errors:,} samples ended in an error: missing"] if errors else []
+        means = {Metric(name): number((report or {}).get(name)) for name in names}
+        stated = {metric: mean for metric, mean in means.items() if mean is not None}
         for epoch in range(repeats) if options.epochs == "each" and repeats > 1 else [None]:
             yield Log(
                 path=str(file.path),
@@ -182,7 +184,7 @@ class OpenAIEvals(Importer):
                 subject={} if epoch is None else {"epoch": epoch + 1},
                 settings={"seed": plain(config.get("seed")), "grader": _model(spec, 1)},
                 stamp=words(spec.get("created_at")) or "",
-                stated=_reported(report, names) if epoch is None else {},
+                stated=stated if epoch is None else {},
                 notes=notes,
             )
 
@@ -232,8 +234,3 @@ def _model(spec: Object, place: int = 0) -> str | None:
     if place == 0 and not functions:
         return words(spec.get("model_name"))
     return words(functions[place]) if place < len(functions) else None
-
-
-def _reported(report: Object | None, names: Sequence[str]) -> dict[Metric, float]:
-    means = {name: number((report or {}).get(name)) for name in names}
-    return {Metric(name): mean for name, mean in means.items() if mean is not None}

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
@@ -117,14 +118,12 @@ def _rows(details: Any, where: str) -> list[tuple[str, Object]]:
         ]
     else:
         raise InputError(f"{where}, details: expected an object or a list; the file is damaged")
-    rows = [(words(mapping(row).get("example_abbr")) or str(k), mapping(row)) for k, row in sorted(named, key=_place)]
+    rows = [
+        (words(mapping(row).get("example_abbr")) or str(k), mapping(row)) for k, row in sorted(named, key=itemgetter(0))
+    ]
     if not rows:
         raise LeftOut("its details are empty")
     return rows
-
-
-def _place(entry: tuple[int, Any]) -> int:
-    return entry[0]
 
 
 def _correct(row: Object, keys: Sequence[str]) -> float | None:

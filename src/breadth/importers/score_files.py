@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from breadth.errors import InputError, listed
 from breadth.importers.reading import LogFile, Object, entries, mapping, words
-from breadth.importers.subjects import Step, step_in
+from breadth.importers.subjects import MOST_DIGITS, Step, step_in, without_match
 
 #: Folder of a checkpoint in the output of the Hugging Face trainer.
 CHECKPOINT = re.compile(r"checkpoint-\d+")
@@ -221,9 +221,9 @@ def _step(text: str, pattern: re.Pattern[str] | None, model: str) -> Step:
     if pattern is None:
         return step_in(text, model)
     match = pattern.search(text)
-    if match is None or not match[1] or not match[1].isdecimal() or len(match[1]) > 15:
+    if match is None or not match[1] or not match[1].isdecimal() or len(match[1]) > MOST_DIGITS:
         return Step(None, text)
-    return Step(int(match[1]), (text[: match.start()].rstrip("/-_.@") + text[match.end() :]).strip("/"))
+    return Step(int(match[1]), without_match(text, match))
 
 
 def _trainer_step(model: str) -> float | None:

@@ -63,8 +63,12 @@ def step_in(name: str, model: str = "") -> Step:
     if not matches:
         return Step(None, name)
     last = matches[-1]
-    rest = (name[: last.start()].rstrip("/-_.@") + name[last.end() :]).strip("/")
-    return Step(int(last[1]) * UNITS[last[2].lower()], rest)
+    return Step(int(last[1]) * UNITS[last[2].lower()], without_match(name, last))
+
+
+def without_match(name: str, match: re.Match[str] | None) -> str:
+    """A name without its step, where a pattern found one."""
+    return name if match is None else (name[: match.start()].rstrip("/-_.@") + name[match.end() :]).strip("/")
 
 
 def _called_step(model: str) -> str:
@@ -178,7 +182,7 @@ def make_entry(
         matches = (pattern.search(text) for text in (revision, log.model, log.path))
         match = next((match for match in matches if match and (match[1] or "").isdecimal()), None)
         if match is not None and len(match[1]) <= MOST_DIGITS:
-            step, without = int(match[1]), [_without_match(text, pattern) for text in (model, revision)]
+            step, without = int(match[1]), [without_match(text, pattern.search(text)) for text in (model, revision)]
             model = without[0] or model
             attributes |= {"revision": without[1]} if "revision" in attributes else {}
     if step is None:
@@ -189,12 +193,6 @@ def make_entry(
         if "revision" in attributes:
             attributes["revision"] = _without(str(attributes["revision"]), step)
     return Entry(log, checksum, model, step, {key: value for key, value in attributes.items() if value != ""})
-
-
-def _without_match(name: str, pattern: re.Pattern[str]) -> str:
-    """A name without what the user's pattern finds in it."""
-    match = pattern.search(name)
-    return name if match is None else (name[: match.start()].rstrip("/-_.@") + name[match.end() :]).strip("/")
 
 
 def _without(name: str, step: int, model: str = "") -> str:

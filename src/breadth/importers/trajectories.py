@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
-from breadth.importers.collecting import log_files, step_pattern
+from breadth.importers.collecting import Paths, log_files, path_list, step_pattern
 from breadth.importers.reading import LogFile
 from breadth.importers.score_files import (
     Reading,
@@ -29,8 +28,7 @@ from breadth.importers.score_values import LOWER_IS_BETTER, Series, Testset, Tes
 from breadth.importers.subjects import short_names
 from breadth.importers.trackers import is_mlflow, is_mlruns, is_tensorboard, read_mlflow, read_mlruns, read_tensorboard
 from breadth.records.schemas import NO_SCORES
-
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+from breadth.results.words import count
 
 #: Names that a line of the summary lists.
 SHOWN = 12
@@ -64,10 +62,10 @@ class TrajectoryImport:
     def summary(self) -> str:
         """How many runs, checkpoints and test sets there are, how they are scored, and what was left out."""
         runs, formats = self.frame["run"].n_unique(), self.sources["format"].unique(maintain_order=True)
-        steps = _count(self.frame.height, "checkpoint") if "step" in self.frame.columns else "no training steps"
+        steps = count(self.frame.height, "checkpoint") if "step" in self.frame.columns else "no training steps"
         lines = [
-            f"{_count(runs, 'run')}, {steps}, {_count(self.testsets.height, 'column')} of scores, from "
-            f"{_count(self.sources.height, 'file')} ({listed(formats)})."
+            f"{count(runs, 'run')}, {steps}, {count(self.testsets.height, 'column')} of scores, from "
+            f"{count(self.sources.height, 'file')} ({listed(formats)})."
         ]
         for (metric, reason), group in self.testsets.group_by("metric", "reason", maintain_order=True):
             lines.append(f"{listed(group['testset'], SHOWN)}: {metric} ({reason}).")
@@ -123,9 +121,7 @@ def import_trajectories(
 
     The options are those of :func:`breadth.read_trajectories`.
     """
-    given = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
-    if not given:
-        raise InputError("name files or directories with scores of checkpoints")
+    given = path_list(paths, "with scores of checkpoints")
     reading = Reading([], step_pattern(step_from))
     values = Values(metric, losses)
     problems: list[str] = []
@@ -145,12 +141,12 @@ def import_trajectories(
         raise InputError("\n".join(problems))
     where = listed(map(str, given), 3)
     if not values.sources:
-        shown = f" {_count(len(others), 'other file')}, such as {others[0].name}." if others else ""
+        shown = f" {count(len(others), 'other file')}, such as {others[0].name}." if others else ""
         names = ", ".join(known.name for known in SCORE_FORMATS)
         raise NothingFoundError(f"{where}: no scores of checkpoints.{shown} Looked for {names}")
     if others:
         names = listed(sorted({path.name for path in others}), 3)
-        values.left_out[_count(len(others), "other file")] = f"without scores of checkpoints: {names}"
+        values.left_out[count(len(others), "other file")] = f"without scores of checkpoints: {names}"
     return _tabulate(values, reading.notes, where)
 
 
@@ -211,10 +207,6 @@ def _column_names(columns: Sequence[_Column]) -> list[str]:
     return list(names)
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'s' * (number != 1)}"
-
-
 def _run_names(runs: Iterable[Run]) -> dict[Run, str]:
     """The shortest name for every run that no other has."""
     alike: dict[str, list[Run]] = {}
@@ -260,9 +252,11 @@ def _tabulate(values: Values, notes: list[str], where: str) -> TrajectoryImport:
         table.append(steps.cast(pl.Int64) if whole else steps)
     for name, one in series.items():
         table.append(pl.Series(name, [value and value.value for value in map(one.cells.get, rows)], dtype=pl.Float64))
-    for run, count in values.replaced.items():
+    for run, number in values.replaced.items():
         if run in used:
-            notes.append(f"{labels[run]}: {count:,} values were logged again with another result; the later one counts")
+            notes.append(
+                f"{labels[run]}: {number:,} values were logged again with another result; the later one counts"
+            )
     return TrajectoryImport(
         pl.DataFrame(table),
         _described(dict(named), series),
