@@ -20,14 +20,13 @@ instances is left out unless the predictions beside it say which instances there
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part, Plain
-from breadth.importers.reading import LogFile, Object, entries, mapping, number, parse, words
+from breadth.importers.reading import LogFile, Object, entries, mapping, mean_of, number, parse, words
 
 PASSED = Metric("pass@1")
 RESOLVED = Metric("resolved")
@@ -109,7 +108,11 @@ class EvalPlus(Importer):
                         testset=testset,
                         model=model,
                         items=list(outcomes),
-                        values={PASSED: [_share(column, epoch) for column in columns]},
+                        values={
+                            PASSED: [
+                                mean_of(column if epoch is None else column[epoch : epoch + 1]) for column in columns
+                            ]
+                        },
                         subject={} if epoch is None else {"epoch": epoch + 1},
                         settings=settings,
                         stamp=words(content.get("date")) or "",
@@ -148,14 +151,6 @@ def _passed(sample: tuple[bool | None, bool | None], kind: str) -> bool | None:
     if kind == "base" or plus is None:
         return base if kind == "base" else None
     return None if base is None else base and plus
-
-
-def _share(column: Sequence[bool | None], epoch: int | None) -> float | None:
-    """The share of samples that pass, or whether one does."""
-    if epoch is not None:
-        column = column[epoch : epoch + 1]
-    tested = [float(one) for one in column if one is not None]
-    return fmean(tested) if tested else None
 
 
 def _path_model(path: Path) -> tuple[str, dict[str, float], str | None]:

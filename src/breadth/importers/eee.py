@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 from breadth.errors import InputError
@@ -31,9 +30,11 @@ from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
 from breadth.importers.reading import (
     LogFile,
     Object,
+    agreed,
     beside,
     entries,
     mapping,
+    mean_of,
     number,
     numbered,
     option_letters,
@@ -193,7 +194,7 @@ def _logs(record: Record, model: str, testset: str, group: Samples, options: Opt
                 for metric in group.metrics
                 if any(metric in sample.margins for sample in samples)
             },
-            answers=[_agreed(samples[k].answers, epoch) for k in chosen],
+            answers=[agreed(samples[k].answers, epoch) for k in chosen],
             texts={name: column for name, column in columns.items() if any(column)},
             subject=subject if epoch is None else {**subject, "epoch": epoch},
             settings=group.settings,
@@ -368,14 +369,7 @@ def _identify(group: Samples) -> list[str]:
 
 def _mean_over(epochs: Mapping[int, Sequence[float]], epoch: int | None) -> float | None:
     """The mean over all epochs, or over one."""
-    scores = [one for k, some in epochs.items() if epoch in (None, k) for one in some]
-    return fmean(scores) if scores else None
-
-
-def _agreed(answers: Mapping[int, str | None], epoch: int | None) -> str | None:
-    """The answer of all epochs, or of one; None where they differ."""
-    distinct = {answer for k, answer in answers.items() if epoch in (None, k)}
-    return distinct.pop() if len(distinct) == 1 else None
+    return mean_of(one for k, some in epochs.items() if epoch in (None, k) for one in some)
 
 
 def _whole(value: Any) -> int | None:

@@ -21,13 +21,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from typing import ClassVar
 
 from breadth.errors import InputError, listed
 from breadth.importers.helm_requests import Requests, is_perturbed, read_requests
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, Object, entries, mapping, number, parse, plain, words
+from breadth.importers.reading import LogFile, Object, agreed, entries, mapping, mean_of, number, parse, plain, words
 
 STATS, DISPLAY, SPEC, AGGREGATE = "per_instance_stats.json", "display_predictions.json", "run_spec.json", "stats.json"
 
@@ -124,7 +123,7 @@ class Helm(Importer):
                     for metric, scores in values.items()
                     if (odds := requests.margins(scores))
                 },
-                answers=[requests.answer(item, trial) for item in items],
+                answers=[agreed(requests.replies.get(item, {}), trial) for item in items],
                 texts=requests.columns(items) if options.texts else {},
                 subject=run.subject if trial is None else {**run.subject, "epoch": trial},
                 settings=run.settings,
@@ -266,8 +265,7 @@ def _means(
     scores: Mapping[Key, float], items: Sequence[str], trials: Sequence[int], trial: int | None
 ) -> list[float | None]:
     """A number per item: of one train trial, or the mean over all."""
-    columns = ([scores[item, k] for k in trials if trial in (None, k) and (item, k) in scores] for item in items)
-    return [fmean(numbers) if numbers else None for numbers in columns]
+    return [mean_of(scores.get((item, k)) for k in trials if trial in (None, k)) for item in items]
 
 
 def _stated(path: Path, split_name: str, split: Split) -> dict[Metric, float]:

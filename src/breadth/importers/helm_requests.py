@@ -27,6 +27,7 @@ from breadth.importers.reading import (
     number,
     option_letters,
     parse,
+    short_answer,
     words,
 )
 
@@ -34,9 +35,6 @@ STATE, INSTANCES = "scenario_state.json", "instances.json"
 
 #: Bytes up to which a file of requests is parsed as a whole.
 SMALL = 1 << 26
-
-#: Longest completion that is kept as an answer; longer ones are reasoning.
-ANSWER = 200
 
 #: What HELM publishes in place of texts that must not be published. Numbers differ between runs.
 _ENCRYPTED = re.compile(r"\[encrypted_text_\d+\]")
@@ -64,11 +62,6 @@ class Requests:
     asked: set[str] = field(default_factory=set)
     stamp: str = ""
     notes: list[str] = field(default_factory=list)
-
-    def answer(self, item: str, trial: int | None) -> str | None:
-        """What the model replied; None where its trials differ."""
-        replies = {reply for k, reply in self.replies.get(item, {}).items() if trial in (None, k)}
-        return replies.pop() if len(replies) == 1 else None
 
     def margins(self, scores: Mapping[Key, float]) -> dict[Key, float]:
         """Log-odds of the right options; none at all unless the likeliest one is right exactly where scores are 1."""
@@ -165,9 +158,8 @@ def _take(requests: Requests, request: Object, wanted: Collection[str], splits: 
             requests.likelihoods.setdefault(key, {})[reference] = likelihood
     else:
         reply = completion.get("text")
-        reply = reply.strip() if isinstance(reply, str) else None
-        kept = reply if reply is not None and len(reply) <= ANSWER else None
-        requests.replies.setdefault(item, {})[key[1]] = kept
+        reply = short_answer(reply.strip() if isinstance(reply, str) else None)
+        requests.replies.setdefault(item, {})[key[1]] = reply
         if likelihoods := _alternatives(tokens, labels):
             requests.likelihoods[key] = likelihoods
     requests.stamp = max(requests.stamp, _stamp(result.get("request_datetime")))

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 from breadth.errors import InputError
@@ -28,10 +27,12 @@ from breadth.importers.reading import (
     Object,
     entries,
     mapping,
+    mean_of,
     number,
     numbered,
     parse,
     plain,
+    short_answer,
     text_item,
     words,
 )
@@ -40,9 +41,6 @@ WIN_RATE = Metric("win_rate")
 
 #: How OpenAI Evals calls the share of ``match`` events that are correct.
 ACCURACY = "accuracy"
-
-#: Longest text that is kept as an answer.
-ANSWER = 200
 
 
 class AlpacaEval(Importer):
@@ -175,7 +173,10 @@ class OpenAIEvals(Importer):
                 testset=task,
                 model=model,
                 items=list(samples),
-                values={Metric(name): [_score(scores, epoch) for scores in column] for name, column in columns.items()},
+                values={
+                    Metric(name): [mean_of(scores if epoch is None else scores[epoch : epoch + 1]) for scores in column]
+                    for name, column in columns.items()
+                },
                 prefer=[ACCURACY, "score"],
                 answers=[next(iter(sample.picked)) if len(sample.picked) == 1 else None for sample in samples.values()]
                 if epoch is None
@@ -196,7 +197,7 @@ def _take(sample: _Sample, event: Object) -> None:
         correct, picked = number(data.get("correct")), data.get("picked", data.get("sampled"))
         if correct is not None:
             sample.scores.setdefault(ACCURACY, []).append(correct)
-        sample.picked.add(picked if isinstance(picked, str) and len(picked) <= ANSWER else None)
+        sample.picked.add(short_answer(picked))
         expected = data.get("expected")
         expected = [one for one in entries(expected) or [expected] if isinstance(one, str)]
         sample.target = " | ".join(expected) or sample.target
@@ -220,12 +221,6 @@ def _prompt(prompt: Any) -> str | None:
 def _questions(samples: Sequence[_Sample]) -> dict[str, list[str | None]]:
     columns = {"text": [sample.text for sample in samples], "target": [sample.target for sample in samples]}
     return {name: column for name, column in columns.items() if any(column)}
-
-
-def _score(scores: Sequence[float], epoch: int | None) -> float | None:
-    if epoch is not None:
-        return scores[epoch] if epoch < len(scores) else None
-    return fmean(scores) if scores else None
 
 
 def _model(spec: Object, place: int = 0) -> str | None:

@@ -37,6 +37,7 @@ from breadth.importers.reading import (
     numbered,
     option_letters,
     plain,
+    short_answer,
     text_item,
     words,
 )
@@ -65,9 +66,6 @@ LENGTHS: tuple[Callable[[str], int], ...] = (len, lambda choice: len(choice.remo
 
 #: Bytes up to which a file is read at once, and rows that are read at a time of a larger one.
 SMALL, ROWS = 1 << 26, 2000
-
-#: Longest output that is kept as an answer; longer ones are reasoning.
-ANSWER = 200
 
 _NAME = re.compile(r"details_(.+)_(\d{4}-\d\d-\d\dT\d\d[-:_]\d\d[-:_]\d\d(?:\.\d+)?)\.parquet")
 _RESULTS = re.compile(r"results_(.+)\.json")
@@ -272,7 +270,7 @@ def _new(row: Object, where: str) -> Question:
         choices,
         _indices(row.get("gold_index"), len(choices)),
         logprobs if len(logprobs) == len(choices) else (),
-        texts[0].strip() if texts and len(texts[0].strip()) <= ANSWER else None,
+        short_answer(texts[0].strip() if texts else None),
         _metrics(row.get("metric")),
         words(row.get("task_name")),
     )
@@ -296,7 +294,7 @@ def _old(row: Object, where: str) -> Question:
         choices,
         indices,
         next((numbers for numbers in chosen if len(numbers) == len(choices)), ()),
-        replies[0].strip() if replies and len(replies[0].strip()) <= ANSWER else None,
+        short_answer(replies[0].strip() if replies else None),
         _metrics(_literal(metrics)),
         None,
     )

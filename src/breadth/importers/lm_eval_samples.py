@@ -20,7 +20,7 @@ import orjson
 
 from breadth.errors import InputError
 from breadth.importers.lm_eval_rows import cut_row, endings, last_part, prompted, weighed, whole_row
-from breadth.importers.reading import LogFile, entries, mapping, number, text_item, words
+from breadth.importers.reading import LogFile, entries, mapping, number, short_answer, text_item, words
 
 #: Keys of a row that are not metrics.
 FIELDS = frozenset(
@@ -30,8 +30,8 @@ FIELDS = frozenset(
     )
 )
 
-#: Most characters of a prompt that are shown as a question, where there is no document, and of a text as an answer.
-LONGEST_PROMPT, LONGEST_ANSWER = 2000, 200
+#: Most characters of a prompt that are shown as a question, where there is no document.
+LONGEST_PROMPT = 2000
 
 #: Most cells of a table of options by row; a damaged file could ask for any number.
 MOST_CELLS = 5_000_000
@@ -109,7 +109,7 @@ def _score_row(sample: Sample, row: dict[str, Any], file: LogFile, line: int) ->
             "holds several runs, split it"
         )
     first = responses[0] if type(responses) is list and responses else responses
-    sample.responses[key] = first if type(first) is str and len(first) <= LONGEST_ANSWER else None
+    sample.responses[key] = short_answer(first)
     if repeats:
         attempts = {name: list(map(_score, entries(values))) for name, values in mapping(repeats).items()}
         sample.repeats[key] = {name: values for name, values in attempts.items() if values}
@@ -144,8 +144,8 @@ def read_written_out(file: LogFile, texts: bool) -> list[Sample]:
             for key, value in row.items()
             if key not in ("doc_id", "truth") and not _NUMBERED.fullmatch(key)
         }
-        if answers and isinstance(answers[0], str) and not logs and len(answers[0]) <= LONGEST_ANSWER:
-            sample.responses[0] = answers[0]
+        if answers and not logs and (answer := short_answer(answers[0])) is not None:
+            sample.responses[0] = answer
         samples.append(sample)
     count = Counter(sample.identity for sample in samples)
     for sample, identity in zip(samples, whole, strict=True):

@@ -22,12 +22,22 @@ import re
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 from breadth.errors import InputError
 from breadth.importers.logs import Importer, LeftOut, Log, Metric, Options, Part
-from breadth.importers.reading import LogFile, Object, beside, entries, mapping, number, numbered, text_item, words
+from breadth.importers.reading import (
+    LogFile,
+    Object,
+    beside,
+    entries,
+    mapping,
+    mean_of,
+    number,
+    numbered,
+    text_item,
+    words,
+)
 
 #: Keys that say whether an answer is right, in order of preference, and the metric that they make.
 CORRECT = ("correct", "is_correct", "cascade_correct")
@@ -130,9 +140,7 @@ def _correct(row: Object, keys: Sequence[str]) -> float | None:
     """Whether an answer is right; the mean over several answers to one question."""
     for key in keys:
         if row.get(key) is not None:
-            several = [number(one) for one in entries(row[key])] if isinstance(row[key], list) else [number(row[key])]
-            scored = [one for one in several if one is not None]
-            return fmean(scored) if scored else None
+            return mean_of(map(number, row[key] if isinstance(row[key], list) else [row[key]]))
     return None
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any, BinaryIO
 
 import orjson
@@ -35,6 +36,9 @@ MOST_BYTES = 1 << 29
 
 #: Most values in what is parsed at once: a few bytes of JSON may take a hundred as Python objects.
 MOST_VALUES = 20_000_000
+
+#: Characters of the longest text that is kept as an answer.
+LONGEST_ANSWER = 200
 
 #: What has fewer bytes than this is read without asking how much it was compressed or how many values it has.
 SMALL = 1 << 26
@@ -278,6 +282,23 @@ def entries(value: Any) -> Sequence[Any]:
 def plain(value: Any) -> str | float | bool | None:
     """A text, number or truth value as it describes a subject; None for everything else."""
     return value if isinstance(value, str | bool) else number(value)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean of the numbers that are there; None if there are none."""
+    numbers = [value for value in values if value is not None]
+    return fmean(numbers) if numbers else None
+
+
+def agreed(answers: Mapping[int, str | None], epoch: int | None) -> str | None:
+    """The answer of all epochs, or of one; None where they differ."""
+    distinct = {answer for k, answer in answers.items() if epoch in (None, k)}
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def short_answer(value: Any) -> str | None:
+    """A text that is short enough for an answer; longer ones are reasoning."""
+    return value if isinstance(value, str) and len(value) <= LONGEST_ANSWER else None
 
 
 def text_item(*texts: str) -> str:
