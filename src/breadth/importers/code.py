@@ -85,7 +85,7 @@ class EvalPlus(Importer):
         tasks = content.get("eval")
         if not isinstance(tasks, dict):
             raise InputError(f"{file.path}, eval: expected an object with an entry per task; the file is damaged")
-        families: dict[str, dict[str, list[tuple[bool | None, bool | None]]]] = {}
+        families: dict[str, dict[str, list[dict[str, bool | None]]]] = {}
         for task, samples in tasks.items():
             family = task.partition("/")[0].lower()
             families.setdefault(family, {})[task] = _outcomes(samples, f"{file.path}, eval, {task}")
@@ -96,7 +96,7 @@ class EvalPlus(Importer):
         for family, outcomes in families.items():
             name = big if family == "bigcodebench" and big else family
             for testset, kind in ((name, "base"), (f"{name}+", "plus")):
-                columns = [[_passed(sample, kind) for sample in samples] for samples in outcomes.values()]
+                columns = [[sample[kind] for sample in samples] for samples in outcomes.values()]
                 if all(one is None for column in columns for one in column):
                     continue  # only the original tests were run
                 repeats = max(map(len, columns))
@@ -121,21 +121,23 @@ class EvalPlus(Importer):
                     )
 
 
-def _outcomes(samples: Any, where: str) -> list[tuple[bool | None, bool | None]]:
-    """Whether each sample passed the original and the added tests; None where it was not tested."""
+def _outcomes(samples: Any, where: str) -> list[dict[str, bool | None]]:
+    """Whether each sample passed the original tests, and the added ones as well; None where it was not tested."""
     if isinstance(samples, dict) and isinstance(samples.get("base"), list):  # version 0.1
-        base = [_outcome(next(iter(entries(one)), None), where) for one in samples["base"]]
-        plus = [_outcome(next(iter(entries(one)), None), where) for one in entries(samples.get("plus"))]
-        return list(zip(base, [*plus, *[None] * len(base)][: len(base)], strict=True))
-    if not isinstance(samples, list):
+        original = [_outcome(next(iter(entries(one)), None), where) for one in samples["base"]]
+        added = [_outcome(next(iter(entries(one)), None), where) for one in entries(samples.get("plus"))]
+        pairs = list(zip(original, [*added, *[None] * len(original)], strict=False))
+    elif not isinstance(samples, list):
         raise InputError(f"{where}: expected a list of samples; the file is damaged")
-    rows = [mapping(sample) for sample in samples]
-    if not all({"base_status", "status"} & row.keys() for row in rows):
-        raise InputError(f"{where}: a sample has no status; the file is damaged")
-    return [
-        (_outcome(row.get("base_status", row.get("status")), where), _outcome(row.get("plus_status"), where))
-        for row in rows
-    ]
+    else:
+        rows = [mapping(sample) for sample in samples]
+        if not all({"base_status", "status"} & row.keys() for row in rows):
+            raise InputError(f"{where}: a sample has no status; the file is damaged")
+        pairs = [
+            (_outcome(row.get("base_status", row.get("status")), where), _outcome(row.get("plus_status"), where))
+            for row in rows
+        ]
+    return [{"base": base, "plus": None if base is None or plus is None else base and plus} for base, plus in pairs]
 
 
 def _outcome(status: Any, where: str) -> bool | None:
@@ -144,13 +146,6 @@ def _outcome(status: Any, where: str) -> bool | None:
     if not isinstance(status, str) or status not in OUTCOMES:
         raise InputError(f"{where}: status {str(status)[:60]!r} is not known; expected one of {', '.join(OUTCOMES)}")
     return OUTCOMES[status]
-
-
-def _passed(sample: tuple[bool | None, bool | None], kind: str) -> bool | None:
-    base, plus = sample
-    if kind == "base" or plus is None:
-        return base if kind == "base" else None
-    return None if base is None else base and plus
 
 
 def _path_model(path: Path) -> tuple[str, dict[str, float], str | None]:

@@ -67,6 +67,9 @@ DETAILS = re.compile(
 ABOUT = ("deployment_type", "model_availability")
 
 
+_HASH = re.compile(r"[0-9a-f]{16,64}")
+
+
 class EveryEvalEver(Importer):
     """Reads records of every_eval_ever."""
 
@@ -214,9 +217,6 @@ def _stamp(value: Any) -> str:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return str(value)
-
-
-_HASH = re.compile(r"[0-9a-f]{16,64}")
 
 
 @dataclass

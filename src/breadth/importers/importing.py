@@ -129,14 +129,14 @@ def import_logs(
     and not read again unless a metric, a split or epochs are asked for; new ones are added. ``dry_run`` reads and
     reports but writes nothing. An interrupted import leaves the directory as it was.
     """
+    from breadth.importers.summary import summarise  # loads rich, which takes as long as reading thousands of answers
+
     if into is None and not dry_run:
         raise InputError("name a directory for the answers with --into DIR (or try --dry-run)")
     folder = None if into is None else Path(into)
     _check_target(folder)
     options = _options(metric, filter, scorer, epochs, split, texts)
     arguments = (paths, format, options, subject, step_from, keep, folder, progress)
-    from breadth.importers.summary import summarise  # loads rich, which takes as long as reading thousands of answers
-
     if dry_run or folder is None:
         return summarise(*_assembled(*arguments), folder, changed=False)
     new = not folder.exists()

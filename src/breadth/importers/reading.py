@@ -269,7 +269,7 @@ def words(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: Any) -> Object:
     """An object of JSON; an empty one for everything else."""
     return value if isinstance(value, dict) else {}
 
