@@ -17,6 +17,8 @@ from import_inspect import DEFLATED, STORED, ZSTANDARD, write_archive
 
 METHODS = (STORED, DEFLATED, ZSTANDARD)
 MEMBERS = st.dictionaries(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1), st.binary())
+#: zipfile itself takes the signature of an archive's end in a comment for the end.
+COMMENTS = st.binary().filter(lambda comment: b"PK\5\6" not in comment)
 
 
 def zipped(members, method=zipfile.ZIP_DEFLATED, comment=b"", file=None):
@@ -117,7 +119,7 @@ class Unseekable(io.BytesIO):
 
 
 class TestLikeZipfile:
-    @given(MEMBERS, st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]), st.binary(), st.binary())
+    @given(MEMBERS, st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]), COMMENTS, st.binary())
     def test_what_it_writes_is_read(self, members, method, comment, before):
         content = zipped(members.items(), method, comment)
         with zipfile.ZipFile(io.BytesIO(before + content)) as archive:  # it may change names that look like paths
