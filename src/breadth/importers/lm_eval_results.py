@@ -21,6 +21,7 @@ import orjson
 from breadth.errors import InputError
 from breadth.importers.logs import Plain
 from breadth.importers.reading import LogFile, Object, entries, mapping, number, words
+from breadth.importers.score_files import is_harness_results
 
 STAMP = re.compile(r"(?:^|_)(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d{1,9})?)$")
 
@@ -101,10 +102,10 @@ class Run:
 
 def is_results(file: LogFile) -> bool:
     """Whether a file looks like results of any version. The head may end before most keys."""
-    if "results" not in file.keys or file.is_list or {"eval", "samples", "config_general"} & file.keys:
-        return False
-    return bool({"configs", "group_subtasks"} & file.keys or {"versions", "config"} <= file.keys) or (
-        b"_stderr," in file.head and len(file.keys) == 1
+    return is_harness_results(file) and (
+        bool({"configs", "group_subtasks"} & file.keys)
+        or {"versions", "config"} <= file.keys
+        or (b"_stderr," in file.head and len(file.keys) == 1)
     )
 
 
