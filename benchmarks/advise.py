@@ -16,8 +16,8 @@ import polars as pl
 from scipy import stats
 
 from breadth.advice import Predictor, paired_items, paired_power, read_scores, route, route_gain, vote, vote_gain
-from breadth.advice.combining import best_first, make_folds, routed
 from breadth.advice.short_form import Trial, fit_ridge, random_split, strong_split, try_short_form
+from breadth.advice.together import best_first, make_folds, routed
 from breadth.comparison import EXACT, exact_p
 from breadth.irt import cut_levels
 

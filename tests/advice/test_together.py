@@ -6,7 +6,7 @@ import pytest
 
 import breadth
 from breadth.advice import route, route_gain, vote, vote_gain
-from breadth.advice.combining import make_folds
+from breadth.advice.together import make_folds
 from breadth.errors import InputError
 
 

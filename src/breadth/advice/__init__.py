@@ -1,22 +1,52 @@
 """What to do next: how many items and seeds, which items, which test sets, which models together.
 
-The numeric cores (``power``, ``short_form``, ``prediction``, ``combining``), the five functions of ``breadth advise``
-with their results, words, terminal tables and figures. Imports ``comparison``, ``irt``, ``records`` and ``results``.
+The functions of ``breadth advise`` with their results, words and terminal tables, their numeric cores (those of short
+forms and of predictions are modules of their own), and figures. Imports ``comparison``, ``irt``, ``records`` and
+``results``.
 """
 
-from breadth.advice.combining import Gain, route, route_gain, vote, vote_gain
 from breadth.advice.figures import errors_figure, gains_figure, power_figure, seeds_figure, steps_figure
-from breadth.advice.item_words import errors_table, scores_table, scores_verdict, short_form_verdict
-from breadth.advice.items import ShortForm, ShortScores, advise_items, advise_score
-from breadth.advice.power import PowerAdvice, advise_power, paired_items, paired_power, unpaired_items
-from breadth.advice.power_words import plan_table, power_verdict, seeds_table, seeds_verdict
+from breadth.advice.items import (
+    ShortForm,
+    ShortScores,
+    advise_items,
+    advise_score,
+    errors_table,
+    scores_table,
+    scores_verdict,
+    short_form_verdict,
+)
+from breadth.advice.power import (
+    PowerAdvice,
+    advise_power,
+    paired_items,
+    paired_power,
+    plan_table,
+    power_verdict,
+    unpaired_items,
+)
 from breadth.advice.prediction import Predictor, choose_sets
-from breadth.advice.seeds import SeedAdvice, advise_seeds
+from breadth.advice.seeds import SeedAdvice, advise_seeds, seeds_table, seeds_verdict
 from breadth.advice.short_form import Scorer, plain_estimate, random_split, strong_split, try_short_form
-from breadth.advice.testset_words import prediction_verdict, predictions_table, steps_table
-from breadth.advice.testsets import PredictionAdvice, advise_testsets, read_scores
-from breadth.advice.together import TogetherAdvice, advise_together
-from breadth.advice.together_words import gains_table, together_verdict
+from breadth.advice.testsets import (
+    PredictionAdvice,
+    advise_testsets,
+    prediction_verdict,
+    predictions_table,
+    read_scores,
+    steps_table,
+)
+from breadth.advice.together import (
+    Gain,
+    TogetherAdvice,
+    advise_together,
+    gains_table,
+    route,
+    route_gain,
+    together_verdict,
+    vote,
+    vote_gain,
+)
 
 __all__ = [
     "Gain",

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from rich.table import Table
 from scipy import special
 
-from breadth.advice.seeds import CHECKPOINTS, PLANNED, SeedAdvice, advise_seeds, checkpoint_variance, open_runs
+from breadth.advice.figures import power_figure
+from breadth.advice.seeds import (
+    CHECKPOINTS,
+    PLANNED,
+    WRONG_SIGN,
+    SeedAdvice,
+    advise_seeds,
+    checkpoint_variance,
+    open_runs,
+    said_points,
+)
 from breadth.comparison import (
     EXACT,
     Group,
@@ -25,7 +37,9 @@ from breadth.comparison import (
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
 from breadth.records import Study, Trajectories
-from breadth.results import POWER, SEEN, Result, Verdict, as_chart
+from breadth.results import POWER, SEEN, Answer, Result, Verdict, as_chart
+from breadth.results.terminal import WIDTH, make_table
+from breadth.results.words import count
 
 if TYPE_CHECKING:
     import altair as alt
@@ -107,6 +121,12 @@ class Noise(NamedTuple):
     checkpoint: float
 
 
+def rounded(items: float) -> str:
+    """A number of items with two digits."""
+    digits = max(0, len(str(int(items))) - 2)
+    return f"{math.ceil(items / 10**digits) * 10**digits:,}"
+
+
 @dataclass(frozen=True)
 class PowerAdvice(Result):
     """What a difference takes.
@@ -132,22 +152,64 @@ class PowerAdvice(Result):
         return {"plan": self.plan, "noise": self.noise, "curve": self.curve}
 
     def verdict(self) -> Verdict:
-        """Is there enough to see the difference? See :func:`breadth.advice.power_verdict`."""
-        from breadth.advice.power_words import power_verdict
-
-        return power_verdict(self)
+        """Is there enough to see the difference? Yes: with a probability of at least 80 %."""
+        said = said_points(self.difference)
+        have = count(self.n_items, "item") + (f" and {self.n_runs} runs per model" if self.n_runs > 1 else "")
+        chance = f"{have} show a difference of {said} with a probability of {self.power:.0%}"
+        wrong = WRONG_SIGN.format(self.wrong_sign)
+        first = self.plan.drop_nulls("items_paired").head(1)
+        if self.power >= 0.8:
+            return Verdict(Answer.YES, f"{chance}.", wrong)
+        if not first.height:
+            return Verdict(
+                Answer.NO, f"{chance}.", wrong, "No number of items is enough: runs vary too much. Add seeds."
+            )
+        row = first.row(0, named=True)
+        seeds = f" with {count(row['seeds'], 'seed')} per model" if row["seeds"] > 1 else ""
+        needed = (
+            f"It takes {rounded(row['items_paired'])} items{seeds}, answered by both models; "
+            f"{rounded(row['items_unpaired'])} each if they answer different ones."
+        )
+        return Verdict(Answer.NO, f"{chance}.", wrong, needed)
 
     def details(self) -> str:
         """Where the numbers come from."""
-        from breadth.advice.power_words import power_details
-
-        return power_details(self)
+        noise = self.noise.row(0, named=True)
+        apart = 2 * noise["accuracy"] * (1 - noise["accuracy"])
+        parts = [
+            f"Models that are close disagree on {noise['disagreement']:.0%} of items (10% to 90% of pairs: "
+            f"{noise['low']:.0%} to {noise['high']:.0%})."
+        ]
+        if apart > 0:
+            parts.append(
+                f"Pairing needs {noise['disagreement'] / apart:.0%} of the items that different items would take."
+            )
+        if noise["design"] > 1:
+            parts.append(f"Clusters multiply the items needed by {noise['design']:.1f}.")
+        if noise["run"] is not None:
+            parts.append(f"Runs of a model differ by {100 * math.sqrt(noise['run']):.1f} points (sd).")
+        if noise["checkpoint"] is not None:
+            parts.append(f"Neighbouring checkpoints differ by {100 * math.sqrt(noise['checkpoint']):.1f} points (sd).")
+        parts.append("Power is 80% at 5% two-sided.")
+        return " ".join(parts)
 
     def figure(self) -> alt.TopLevelMixin:
         """Items against difference, paired and unpaired."""
-        from breadth.advice.figures import power_figure
-
         return as_chart(power_figure(self.difference), tables={"curve": self.curve})
+
+
+power_verdict = PowerAdvice.verdict
+
+
+def plan_table(plan: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Items by seeds and checkpoints; a dash where no number of items is enough."""
+    numbers = ["seeds", "checkpoints averaged", "paired", "unpaired"]
+    table = make_table("Items needed (-: no number is enough)", [], numbers, width)
+    for row in plan.iter_rows(named=True):
+        sizes = (row["items_paired"], row["items_unpaired"])
+        shown = ("-" if size is None else rounded(size) for size in sizes)
+        table.add_row(str(row["seeds"]), str(row["checkpoints"]), *shown)
+    return table
 
 
 def advise_power(

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from rich.table import Table
+from rich.text import Text
 from scipy import special
 
+from breadth.advice.figures import seeds_figure
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, Floats
 from breadth.records import Study, Trajectories, open_answers, open_any, read_table
-from breadth.results import Result, Verdict, as_chart
+from breadth.results import Answer, Result, Verdict, as_chart
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 
 if TYPE_CHECKING:
     import altair as alt
@@ -37,6 +41,8 @@ MODELS = ("model", "model_name", "train_set", "examples", "method", "strategy", 
 
 #: The row of the plan that is about the mean of all test sets.
 MEAN = "mean of test sets"
+
+WRONG_SIGN = "With a true difference of that size, the measured one has the wrong sign in {:.1%} of cases."
 
 
 def checkpoint_variance(courses: Sequence[Floats]) -> float:
@@ -79,6 +85,11 @@ def seeds_needed(sd: float, difference: float) -> int | None:
     return high
 
 
+def said_points(share: float) -> str:
+    """A difference in points, as a sentence names it."""
+    return "1 point" if share == 0.01 else f"{100 * share:g} points"
+
+
 @dataclass(frozen=True)
 class SeedAdvice(Result):
     """What a difference takes, judged by scores alone.
@@ -103,22 +114,67 @@ class SeedAdvice(Result):
         return {"plan": self.plan, "noise": self.noise}
 
     def verdict(self) -> Verdict:
-        """Are there enough runs to see the difference? See :func:`breadth.advice.seeds_verdict`."""
-        from breadth.advice.power_words import seeds_verdict
-
-        return seeds_verdict(self)
+        """Are there enough runs to see the difference? Yes: with a probability of at least 80 %, on the mean of all."""
+        said = said_points(self.difference)
+        whole = {row["checkpoints"]: row for row in self.plan.filter(testset=MEAN).iter_rows(named=True)}
+        if self.power is None or self.wrong_sign is None:
+            sd = self.noise.row(0, named=True)["checkpoint_sd"]
+            reason = "every model has one run, so how many seeds it takes is not known."
+            line = f"Neighbouring checkpoints of a run differ by {sd:.2f} points (sd), mean of test sets."
+            return Verdict(Answer.UNKNOWN, reason, line, "Add runs of one model, told apart by a column `seed`.")
+        chance = (
+            f"{self.n_runs} runs per model show a difference of {said} in the mean of all test sets with a probability"
+        )
+        wrong = WRONG_SIGN.format(self.wrong_sign)
+        if self.power >= PLANNED:
+            return Verdict(Answer.YES, f"{chance} of {self.power:.0%}.", wrong)
+        needed = "No number of seeds up to 1,000 is enough."
+        if whole[1]["seeds"] is not None:
+            needed = f"It takes {whole[1]['seeds']} seeds per model"
+            last = max(whole)
+            saved = whole[last]["seeds"] is not None and whole[last]["seeds"] < whole[1]["seeds"]
+            needed += f", or {whole[last]['seeds']} if the last {last} checkpoints are averaged." if saved else "."
+        return Verdict(Answer.NO, f"{chance} of {self.power:.0%}.", wrong, needed)
 
     def details(self) -> str:
         """Where the numbers come from, and what scores cannot tell."""
-        from breadth.advice.power_words import seeds_details
-
-        return seeds_details(self)
+        noise = self.noise.row(0, named=True)
+        parts = []
+        if noise["run_sd"] is not None:
+            parts.append(f"In the mean of all test sets, runs of a model differ by {noise['run_sd']:.2f} points (sd).")
+        if noise["checkpoint_sd"] is not None:
+            parts.append(f"Neighbouring checkpoints differ by {noise['checkpoint_sd']:.2f} points (sd).")
+        if self.n_models == 1:
+            parts.append("All runs are taken as repeats of one model, since no column tells models apart.")
+        parts.append(
+            "Power is 80% at 5% two-sided, for new runs on the same items. Scores do not show how many items are "
+            "needed; that takes answers to single items."
+        )
+        return " ".join(parts)
 
     def figure(self) -> alt.TopLevelMixin:
         """Spread of runs and noise of checkpoints by test set."""
-        from breadth.advice.figures import seeds_figure
-
         return as_chart(seeds_figure(self.noise), tables={"noise": self.noise})
+
+
+seeds_verdict = SeedAdvice.verdict
+
+
+def seeds_table(result: SeedAdvice, width: int = WIDTH) -> Table:
+    """Seeds per model by test set and checkpoints averaged; a dash where no number is enough.
+
+    Where no model has several runs, how far neighbouring checkpoints differ.
+    """
+    if result.power is None:
+        table = make_table("Neighbouring checkpoints of a run differ by", ["test set"], ["sd in points"], width)
+        for name, _, sd in result.noise.head(MOST_ROWS).iter_rows():
+            table.add_row(Text(name), "-" if sd is None else f"{sd:.2f}")
+        return table
+    numbers = ["checkpoints averaged", "sd in points", "seeds"]
+    table = make_table(f"Seeds per model to see {said_points(result.difference)}", ["test set"], numbers, width)
+    for row in result.plan.head(MOST_ROWS).iter_rows(named=True):
+        table.add_row(Text(row["testset"]), str(row["checkpoints"]), f"{row['sd']:.2f}", str(row["seeds"] or "-"))
+    return table
 
 
 class _Runs(NamedTuple):

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from rich.table import Table
+from rich.text import Text
 
-from breadth.advice.prediction import Predictor, Step, choose_sets
+from breadth.advice.figures import steps_figure
+from breadth.advice.prediction import Predictor, choose_sets
 from breadth.advice.references import FEWEST_MODELS, differ_beyond_chance
 from breadth.comparison import final_groups
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import Floats
 from breadth.records import Study, Trajectories, open_any, read_table
-from breadth.results import Result, Verdict, as_chart
+from breadth.results import Answer, Result, Verdict, as_chart
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+from breadth.results.words import count, joined
 
 if TYPE_CHECKING:
     import altair as alt
@@ -66,22 +71,69 @@ class PredictionAdvice(Result):
         return {"steps": self.steps, "predictions": self.predictions}
 
     def verdict(self) -> Verdict:
-        """Can test sets be dropped? See :func:`breadth.advice.prediction_verdict`."""
-        from breadth.advice.testset_words import prediction_verdict
-
-        return prediction_verdict(self)
+        """Can test sets be dropped? Yes: some are enough to predict the others within the error."""
+        last = self.steps.row(len(self.chosen) - 1, named=True)
+        sets = self.steps.height + 1
+        if self.reached:
+            verb = "predicts" if len(self.chosen) == 1 else "predict"
+            reason = f"{joined(self.chosen)} {verb} the other {sets - len(self.chosen)} of {sets} test sets within"
+            worst = f"Worst: {last['worst_testset']}, {last['worst']:.1f} points."
+            return Verdict(Answer.YES, f"{reason} {last['rmse']:.1f} points (root mean square).", worst)
+        best = self.steps.sort("rmse").row(0, named=True)
+        reason = (
+            f"no choice predicts the others within {self.error:g} points; the best, {count(best['n'], 'test set')}, "
+            f"errs by {best['rmse']:.1f}."
+        )
+        return Verdict(Answer.NO, reason, "", "Evaluate on all test sets, or accept a larger --error.")
 
     def details(self) -> str:
         """How errors were measured, and which models lie outside the range."""
-        from breadth.advice.testset_words import prediction_details
-
-        return prediction_details(self)
+        how = "later models predicted from earlier ones" if self.dated else "models that were held out, at random"
+        parts = [f"Errors are those of {how}, out of {count(self.n_models, 'model')} with all test sets."]
+        missing, out = self.predictions, self.predictions.filter(~pl.col("in_range"))
+        if missing.height:
+            inside = missing.height - out.height
+            parts.append(
+                f"Of {count(missing.height, 'missing score')}, {inside:,} {'is' if inside == 1 else 'are'} predicted."
+            )
+            if out.height:
+                parts.append(
+                    f"Those of {count(out['model'].n_unique(), 'model')} lie outside the range of the others and are "
+                    f"refused; evaluate {joined(self.evaluate, 10)} in full to get back inside."
+                )
+        return " ".join(parts)
 
     def figure(self) -> alt.TopLevelMixin:
         """Error of predicting the others by the number of test sets."""
-        from breadth.advice.figures import steps_figure
-
         return as_chart(steps_figure(self.steps, self.error), tables={"steps": self.steps})
+
+
+prediction_verdict = PredictionAdvice.verdict
+
+
+def steps_table(result: PredictionAdvice, width: int = WIDTH) -> Table:
+    """Test sets in the order in which they are added; those that are enough are marked."""
+    table = make_table(
+        "Error in points of predicting the others", ["add", "worst"], ["sets", "RMSE", "its RMSE"], width
+    )
+    for row in result.steps.iter_rows(named=True):
+        enough = result.reached and row["n"] <= len(result.chosen)
+        name = Text(row["testset"], style="bold" if enough else "")
+        table.add_row(name, Text(row["worst_testset"]), str(row["n"]), f"{row['rmse']:.1f}", f"{row['worst']:.1f}")
+    return table
+
+
+def predictions_table(predictions: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Predicted scores with their intervals; a dash where a model lies outside the range."""
+    title = "Predicted scores"
+    title += f": the first {MOST_ROWS} of {predictions.height}" if predictions.height > MOST_ROWS else ""
+    table = make_table(title, ["model", "test set"], ["score", "interval"], width)
+    shown = predictions.head(MOST_ROWS)
+    for row in shown.iter_rows(named=True):
+        score = "-" if row["score"] is None else f"{row['score']:.1f}"
+        span = "out of range" if row["score"] is None else f"{row['ci_low']:.1f} to {row['ci_high']:.1f}"
+        table.add_row(Text(row["model"]), Text(row["testset"]), score, span)
+    return table
 
 
 def advise_testsets(
@@ -142,10 +194,21 @@ def advise_testsets(
     number = enough or len(steps)
     chosen = tuple(table.testsets[step.added] for step in steps[:number])
     predictions, outside = _predictions(table, complete)
-    evaluate = _spread_out(table, outside)
+    # Models outside the range, spread evenly over their scores: evaluated in full, they bring the others inside.
+    order = sorted(outside, key=lambda k: float(np.nanmean(table.scores[k])))
+    at = np.unique(np.linspace(0, len(order) - 1, min(MOST_NAMED, len(order))).round().astype(int))
+    frame = pl.DataFrame(
+        {
+            "n": range(1, len(steps) + 1),
+            "testset": [table.testsets[step.added] for step in steps],
+            "rmse": [step.error for step in steps],
+            "worst": [float(np.nanmax(step.each)) for step in steps],
+            "worst_testset": [table.testsets[np.nanargmax(step.each)] for step in steps],
+        }
+    )
     return PredictionAdvice(
-        _steps_frame(steps, table.testsets), predictions, chosen, error, enough is not None, int(complete.sum()),
-        table.dated, evaluate, tuple(warnings),
+        frame, predictions, chosen, error, enough is not None, int(complete.sum()), table.dated,
+        tuple(table.models[order[k]] for k in at), tuple(warnings),
     )  # fmt: skip
 
 
@@ -227,14 +290,6 @@ def _at_chance(study: Study, rows: list[int], testset: int) -> bool:
     return len(cells) >= FEWEST_MODELS and not differ_beyond_chance(cells)
 
 
-def _steps_frame(steps: Sequence[Step], testsets: Sequence[str]) -> pl.DataFrame:
-    rows = [
-        (n, testsets[step.added], step.error, float(np.nanmax(step.each)), testsets[int(np.nanargmax(step.each))])
-        for n, step in enumerate(steps, start=1)
-    ]
-    return pl.DataFrame(rows, schema=["n", "testset", "rmse", "worst", "worst_testset"], orient="row")
-
-
 def _predictions(table: ScoreTable, complete: Any) -> tuple[pl.DataFrame, list[int]]:
     """Predictions for models that lack test sets, from all sets they have; and the models with any out of range."""
     rows: list[tuple[Any, ...]] = []
@@ -266,12 +321,3 @@ def _predicted_share(scores: Floats) -> list[float]:
         error = Predictor.of(np.delete(scores, j, axis=1), scores[:, [j]]).error[0]
         shares.append(1 - float(error**2 / scores[:, j].var()))
     return shares
-
-
-def _spread_out(table: ScoreTable, outside: Sequence[int]) -> tuple[str, ...]:
-    """Models outside the range, spread evenly over their scores: evaluated in full, they bring the others inside."""
-    order = sorted(outside, key=lambda k: float(np.nanmean(table.scores[k])))
-    at: Any = (
-        np.unique(np.linspace(0, len(order) - 1, min(MOST_NAMED, len(order))).round().astype(int)) if order else []
-    )
-    return tuple(table.models[order[k]] for k in at)

@@ -1,24 +1,49 @@
-"""``advise together``: would several models do better than the best one?"""
+"""``advise together``: would several models do better than the best one?
+
+Majority votes and routing, with the gain that new items would show. ``answers`` [models, items] are right (1) or wrong
+(0); models are in any order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+from rich.table import Table
+from rich.text import Text
 
-from breadth.advice.combining import MOST_CELLS, REPEATS, Gain, best_first, make_folds, route_gain, vote_gain
-from breadth.comparison import final_groups, item_clusters, item_levels
+from breadth.advice.figures import gains_figure
+from breadth.comparison import final_groups, item_clusters, item_levels, points
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
 from breadth.irt import cut_levels
 from breadth.records import Study, open_answers
-from breadth.results import Result, Verdict, as_chart
+from breadth.results import Answer, Result, Verdict, as_chart
+from breadth.results.terminal import WIDTH, make_table
+from breadth.results.words import count
 
 if TYPE_CHECKING:
     import altair as alt
+
+Indices = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+
+#: The best models, among which pairs and triples are searched.
+MOST_SEARCHED = 15
+
+#: Folds of the nested cross-validation over items.
+FOLDS = 10
+
+#: Standard errors by which a model must lead on a group of items before they are routed to it.
+SURE = 2.0
+
+#: Ways of cutting items into folds over which honest gains are averaged, and cells beyond which one must do.
+REPEATS, MOST_CELLS = 4, 2_000_000
 
 #: Sizes of the votes of the best models.
 TOP = (3, 5, 7)
@@ -28,6 +53,123 @@ LEVELS = 5
 
 #: Share of items that a model must have answered to be considered.
 LEAST_ANSWERED = 0.9
+
+#: An honest gain that is worth the cost of several models.
+WORTH = 0.01
+
+
+class Gain(NamedTuple):
+    """Gain over the best single model: as the data show it, as items that were held out show it, and its error."""
+
+    naive: float
+    honest: float
+    se: float
+    members: tuple[int, ...]
+
+
+def best_first(answers: Floats) -> Indices:
+    """Models from the best to the worst."""
+    return np.argsort(-answers.mean(axis=1), kind="stable")
+
+
+def vote(answers: Floats, members: Sequence[int]) -> Floats:
+    """Whether the majority of the members is right, item by item; a tie goes to the first, which is the best.
+
+    With more than two possible answers this is a lower bound: those who are wrong may disagree with each other.
+    """
+    cells = answers[list(members)]
+    right = cells.sum(axis=0)
+    half = len(members) / 2
+    return np.asarray(np.where(right == half, cells[0], right > half), dtype=np.float64)
+
+
+def route(answers: Floats, group: Indices) -> dict[int, int]:
+    """The model for every group of items: the best overall, unless another leads by more than two standard errors.
+
+    Leads are shrunk towards the lead on all items by how much groups differ beyond chance (empirical Bayes).
+    """
+    order = best_first(answers)[:MOST_SEARCHED]
+    base = int(order[0])
+    lead = answers[order] - answers[base]
+    chosen = {}
+    labels = np.unique(group)
+    inside = [group == label for label in labels]
+    mean = np.stack([lead[:, mask].mean(axis=1) for mask in inside], axis=1)
+    variance = np.stack([lead[:, mask].var(axis=1) / max(mask.sum() - 1, 1) for mask in inside], axis=1)
+    whole = lead.mean(axis=1)
+    between = np.maximum(((mean - whole[:, None]) ** 2 - variance).mean(axis=1), 0.0)
+    keep = between[:, None] / np.maximum(between[:, None] + variance, 1e-12)
+    shrunk, error = whole[:, None] + keep * (mean - whole[:, None]), np.sqrt(keep * variance)
+    for k, label in enumerate(labels):
+        best = int(np.argmax(shrunk[:, k]))
+        sure = shrunk[best, k] > SURE * error[best, k] and shrunk[best, k] > 0
+        chosen[int(label)] = int(order[best]) if sure else base
+    return chosen
+
+
+def routed(answers: Floats, group: Indices, chosen: dict[int, int], base: int) -> Floats:
+    """Right or wrong, item by item, if every group of items goes to its model; unknown groups go to ``base``."""
+    model = np.array([chosen.get(int(label), base) for label in group], dtype=np.intp)
+    return answers[model, np.arange(answers.shape[1])]
+
+
+def make_folds(items: int, cluster: Indices | None, repeats: int = 1, seed: int = 0) -> Indices:
+    """The fold of every item [repeats, items]; items of a cluster share it."""
+    groups = np.arange(items) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    number = int(groups.max(initial=0)) + 1
+    generator = np.random.default_rng(seed)
+    return np.stack([(generator.permutation(number) % min(FOLDS, number))[groups] for _ in range(repeats)])
+
+
+def honest_gain(answers: Floats, combined: Callable[[Bools, Bools], Floats], folds: Indices) -> tuple[float, float]:
+    """Gain over the best single model on items that neither was chosen on, and its standard error.
+
+    ``combined`` takes the items to choose a combination on, and others that it then answers. In every fold, both the
+    combination and the single model are chosen on the other folds (nested cross-validation).
+    """
+    gain = np.zeros(answers.shape[1])
+    for fold_of in folds:
+        for fold in np.unique(fold_of):
+            out = fold_of == fold
+            single = int(best_first(answers[:, ~out])[0])
+            gain[out] += (combined(~out, out) - answers[single, out]) / len(folds)
+    return float(gain.mean()), float(gain.std(ddof=1) / np.sqrt(len(gain)))
+
+
+def vote_gain(answers: Floats, folds: Indices, size: int, search: bool, margins: Floats | None = None) -> Gain:
+    """Gain of a vote of ``size`` models: the best group that is found by search, or simply the best models.
+
+    With ``margins``, a vote is right where the sum of the members' log-odds favours the right answer.
+    """
+    cells = answers if margins is None else margins
+
+    def right(group: tuple[int, ...], own: Floats) -> Floats:
+        return vote(own, group) if margins is None else np.asarray(own[list(group)].sum(axis=0) > 0, dtype=np.float64)
+
+    def members(on: Bools) -> tuple[int, ...]:
+        order = tuple(map(int, best_first(answers[:, on])))
+        if not search:
+            return order[:size]
+        own = cells[:, on]
+        return max(itertools.combinations(order[:MOST_SEARCHED], size), key=lambda group: right(group, own).mean())
+
+    group = members(np.ones(answers.shape[1], dtype=np.bool_))
+    naive = float(right(group, cells).mean() - answers.mean(axis=1).max())
+    honest = honest_gain(answers, lambda on, out: right(members(on), cells[:, out]), folds)
+    return Gain(naive, *honest, group)
+
+
+def route_gain(answers: Floats, folds: Indices, group: Indices) -> Gain:
+    """Gain of sending every group of items to the model that is best on it."""
+
+    def combined(on: Bools, out: Bools) -> Floats:
+        chosen, base = route(answers[:, on], group[on]), int(best_first(answers[:, on])[0])
+        return routed(answers[:, out], group[out], chosen, base)
+
+    naive = np.stack([answers[:, group == label].sum(axis=1) for label in np.unique(group)])
+    members = tuple(dict.fromkeys(route(answers, group).values()))
+    best = float(naive.max(axis=1).sum() / answers.shape[1] - answers.mean(axis=1).max())
+    return Gain(best, *honest_gain(answers, combined, folds), members)
 
 
 @dataclass(frozen=True)
@@ -51,22 +193,55 @@ class TogetherAdvice(Result):
         return {"gains": self.gains}
 
     def verdict(self) -> Verdict:
-        """Would several models do better? See :func:`breadth.advice.together_verdict`."""
-        from breadth.advice.together_words import together_verdict
+        """Would several models do better than the best one?
 
-        return together_verdict(self)
+        Yes: the interval of the largest honest gain lies above 0. No: that of none reaches one point. Not enough data:
+        otherwise.
+        """
+        known = self.gains.drop_nulls("honest").sort("honest", descending=True)
+        row = known.row(0, named=True)
+        single = f"{self.best} ({self.accuracy:.1%} on {count(self.n_items, 'item')})"
+        span = f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}".replace("-", "−")
+        said = (
+            f"{row['combination']} gains {points(row['honest'])} ({span}) over {single} on items it was not chosen on."
+        )
+        naive = f"Naively it looks like {points(row['naive'])}."
+        if row["ci_low"] > 0:
+            return Verdict(Answer.YES, said, naive)
+        if known["ci_high"].max() < WORTH:  # type: ignore[operator]
+            return Verdict(Answer.NO, f"no combination gains a point over {single}.", f"The largest: {said}")
+        return Verdict(Answer.UNKNOWN, said, naive, "More items would tell whether the gain is real.")
 
     def details(self) -> str:
         """What the gains are measured against, and how far the naive ones are off."""
-        from breadth.advice.together_words import together_details
-
-        return together_details(self)
+        known = self.gains.drop_nulls("honest")
+        off = float((known["naive"] - known["honest"]).mean() or 0)  # type: ignore[arg-type]
+        oracle = self.gains.filter(pl.col("combination") == "oracle")["naive"][0]
+        side = "higher" if off > 0 else "lower"
+        return (
+            f"{count(self.n_models, 'model')}. Honest gains come from nested cross-validation over items; naive ones "
+            f"are {abs(100 * off):.1f} points {side} on average. "
+            f"The oracle ({points(oracle)}) knows who is right; no rule can."
+        )
 
     def figure(self) -> alt.TopLevelMixin:
         """Naive and honest gains."""
-        from breadth.advice.figures import gains_figure
-
         return as_chart(gains_figure(self.gains), tables={"gains": self.gains})
+
+
+together_verdict = TogetherAdvice.verdict
+
+
+def gains_table(gains: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Gains over the best single model, in points."""
+    names, numbers = ["combination", "members"], ["naive", "honest", "interval"]
+    title = "Gain in points over the best model"
+    table = make_table(title, names, numbers, width, texts=["members"], least=["naive"])
+    for row in gains.iter_rows(named=True):
+        honest = "-" if row["honest"] is None else f"{100 * row['honest']:+.1f}"
+        span = "-" if row["ci_low"] is None else f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}"
+        table.add_row(row["combination"], Text(row["members"]), f"{100 * row['naive']:+.1f}", honest, span)
+    return table
 
 
 def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0) -> TogetherAdvice:
@@ -115,9 +290,10 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
     place = study.set_index[columns]
     if len(np.unique(place)) > 1:
         rows.append(("route by test set", route_gain(answers, folds, place)))
-    level = _levels(study, columns)
-    if level is not None:
-        rows.append(("route by level", route_gain(answers, folds, level)))
+    if "level" in study.items.columns:  # else none: what all models get right is not known before they answer
+        level = item_levels(study, None, [])[columns]
+        if not np.isnan(level).any() and len(np.unique(level)) > 1:
+            rows.append(("route by level", route_gain(answers, folds, cut_levels(level, LEVELS))))
     best = int(best_first(answers)[0])
     accuracy = float(answers[best].mean())
     oracle = float(answers.max(axis=0).mean()) - accuracy
@@ -160,11 +336,3 @@ def _models(study: Study) -> tuple[Floats, list[str], Any, Floats | None, list[s
     if answers.mean(axis=1).max() <= 0:
         raise InputError(f"{study.name}: no model gets any item right")
     return answers, names, columns, margins, warnings
-
-
-def _levels(study: Study, columns: Any) -> Any:
-    """Stored levels of the items; else none: what all models get right is not known before they answer."""
-    if "level" not in study.items.columns:
-        return None
-    level = item_levels(study, None, [])[columns]
-    return None if np.isnan(level).any() or len(np.unique(level)) < 2 else cut_levels(level, LEVELS)
