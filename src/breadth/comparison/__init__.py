@@ -1,11 +1,21 @@
 """Is one model really better than another, where, and does the win carry over to a new test set? Who leads among many?
 
-The numeric cores (``paired``, ``ranking``), who is compared (``groups``), the result classes, their words, terminal
-tables and figures. Imports ``correlation`` (random effects), ``irt`` (levels), ``records`` and ``results``.
+The numeric core (``paired``), who is compared (``groups``), the results with their words, terminal tables and figures.
+Imports ``correlation`` (random effects), ``irt`` (levels), ``records`` and ``results``.
 """
 
-from breadth.comparison.compare import By, CellFlag, Comparison, Within, compare
-from breadth.comparison.figure import differences_figure, ranking_figure
+from breadth.comparison.compare import compare
+from breadth.comparison.comparison import (
+    By,
+    CellFlag,
+    Comparison,
+    Within,
+    cells_table,
+    comparison_verdict,
+    differences_figure,
+    pairs_table,
+    points,
+)
 from breadth.comparison.groups import Group, final_groups, group_answers, item_clusters, item_levels, named_groups
 from breadth.comparison.paired import (
     EXACT,
@@ -16,12 +26,12 @@ from breadth.comparison.paired import (
     run_spread,
     score_interval,
 )
-from breadth.comparison.ranking import Ranking, Standing, rank, rank_intervals
-from breadth.comparison.words import (
-    cells_table,
-    comparison_verdict,
-    pairs_table,
-    points,
+from breadth.comparison.ranking import (
+    Ranking,
+    Standing,
+    rank,
+    rank_intervals,
+    ranking_figure,
     ranking_verdict,
     ranks_table,
 )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from rich.table import Table
+from rich.text import Text
 from scipy import special
 
 from breadth.comparison.groups import Group, final_groups, item_clusters, named_groups
@@ -16,8 +18,10 @@ from breadth.comparison.paired import Indices, run_spread
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, NORMAL, Floats, benjamini_hochberg
 from breadth.records import Study, open_answers
-from breadth.results import Result, Verdict, as_chart
-from breadth.results.words import FINDING
+from breadth.results import Answer, Figure, Result, Verdict, as_chart
+from breadth.results.figures import Spec, nominal, tooltip
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+from breadth.results.words import FINDING, count, joined
 from breadth.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -28,6 +32,9 @@ DRAWS, MOST_DRAWN = 1000, 400
 
 #: A model that answered less than this share of the items that the median model answered is left out of a ranking.
 LEAST_ANSWERED = 0.9
+
+#: Models that a figure of ranks shows: the best ones.
+MOST_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -49,22 +56,98 @@ class Ranking(Result):
         return {"ranks": self.ranks, "neighbours": self.neighbours}
 
     def verdict(self) -> Verdict:
-        """Is there a best model? See :func:`breadth.comparison.ranking_verdict`."""
-        from breadth.comparison.words import ranking_verdict
+        """Is there a best model? Yes: the interval of the first one's rank holds no other. It depends: otherwise.
 
-        return ranking_verdict(self)
+        Not enough data, where every model may be the best.
+        """
+        ranks = self.ranks
+        best = ranks.filter(pl.col("rank_low") == 1)
+        first = ranks.row(0, named=True)
+        width = ranks.select((pl.col("rank_high") - pl.col("rank_low") + 1).median()).item()
+        spread = f"The interval of a rank spans {width:g} ranks in the median." if ranks.height > 2 else ""
+        on = f"{first['accuracy']:.1%} on {count(self.n_items, 'item')}"
+        if best.height == 1:
+            return Verdict(Answer.YES, f"{first['model']} is the best of {ranks.height} models, {on}.", spread)
+        if best.height == ranks.height:
+            return Verdict(Answer.UNKNOWN, f"each of the {ranks.height} models may be the best.", spread)
+        return Verdict(
+            Answer.DEPENDS,
+            f"{best.height} of {ranks.height} models may be the best; {first['model']} leads with {on}.",
+            spread,
+        )
 
     def details(self) -> str:
-        """How far ranks are known, and which neighbours cannot be told apart."""
-        from breadth.comparison.words import ranking_details
-
-        return ranking_details(self)
+        """Which neighbours cannot be told apart."""
+        near = self.neighbours
+        tied = near.filter(~pl.col("apart"))
+        said = f"{tied.height} of {count(near.height, 'pair')} of neighbours cannot be told apart (q at least 0.05)"
+        names = joined([f"{row['model']} and {row['next']}" for row in tied.head(3).iter_rows(named=True)], 3)
+        return f"{said}{': ' + names if names else ''}{' and others' if tied.height > 3 else ''}."
 
     def figure(self) -> alt.TopLevelMixin:
         """Accuracy of every model with its interval, and the interval of its rank."""
-        from breadth.comparison.figure import ranking_figure
-
         return as_chart(ranking_figure(self.ranks), tables={"ranks": self.ranks})
+
+
+ranking_verdict = Ranking.verdict
+
+
+def ranks_table(ranking: Ranking, width: int = WIDTH) -> Table:
+    """A row per model, the best first; = marks a model that cannot be told apart from the next."""
+    ranks = ranking.ranks
+    title = "Ranks (=: cannot be told apart from the next)"
+    title += f": the first {MOST_ROWS} of {ranks.height}" if ranks.height > MOST_ROWS else ""
+    table = make_table(title, ["model"], ["rank", "95% ranks", "accuracy", "interval", "runs"], width)
+    apart = [*ranking.neighbours["apart"], True]
+    for row, alone in zip(ranks.head(MOST_ROWS).iter_rows(named=True), apart, strict=False):
+        ends = (
+            f"{row['rank_low']} to {row['rank_high']}" if row["rank_low"] < row["rank_high"] else f"{row['rank_low']}"
+        )
+        span = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
+        table.add_row(Text(row["model"]), f"{row['rank']}{' ' if alone else '='}", ends,
+                      f"{100 * row['accuracy']:.1f}", span, str(row["runs"]))  # fmt: skip
+    return table
+
+
+def ranking_figure(ranks: pl.DataFrame, table: str = "ranks") -> Figure:
+    """Accuracy with its interval, a row per model, the best first; the text is the interval of the rank."""
+    shown = ranks["model"].to_list()[:MOST_SHOWN]
+    tips = tooltip(
+        ("model", "model"), ("rank", "rank", "d"), ("rank_low", "rank from", "d"), ("rank_high", "to", "d"),
+        ("accuracy", "accuracy", ".1%"), ("ci_low", "from", ".1%"), ("ci_high", "to", ".1%"), ("runs", "runs", "d"),
+    )  # fmt: skip
+    x = {
+        "field": "accuracy",
+        "type": "quantitative",
+        "scale": {"zero": False},
+        "axis": {"title": "accuracy", "format": ".0%"},
+    }
+    text = "datum.rank_low == datum.rank_high ? '' + datum.rank_low : datum.rank_low + ' to ' + datum.rank_high"
+    spec: Spec = {
+        "data": {"name": table},
+        "transform": [{"filter": f"datum.rank <= {MOST_SHOWN}"}, {"calculate": text, "as": "ranks"}],
+        "usermeta": {"most": 620},
+        "width": "container",
+        "height": {"step": 18},
+        "encoding": {"y": nominal("model", shown, labelLimit=220)},
+        "layer": [
+            {
+                "mark": {"type": "rule", "color": "@muted", "strokeWidth": 1.5},
+                "encoding": {"x": {**x, "field": "ci_low"}, "x2": {"field": "ci_high"}, "tooltip": tips},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "opacity": 1, "size": 55, "color": "@ink"},
+                "encoding": {"x": x, "tooltip": tips},
+            },
+            {
+                "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 10, "color": "@muted"},
+                "encoding": {"x": {**x, "field": "ci_high"}, "text": {"field": "ranks"}},
+            },
+        ],
+    }
+    more = f" The best {MOST_SHOWN} of {ranks.height}." if ranks.height > MOST_SHOWN else ""
+    caption = f"Accuracy with 95% intervals; the number is the rank, or the ranks that it may have.{more}"
+    return Figure("ranking", "Ranking", caption, spec, table)
 
 
 class Standing(NamedTuple):
