@@ -1,14 +1,22 @@
 """Train on one level of difficulty, test on all: does it help, and how far away?
 
-The numeric core (``gains``), which answers are compared (``answers``), the result class, its words, terminal tables and
-figures. Imports ``irt``, ``records`` and ``results``.
+The numeric core (``gains``), which answers are compared (``answers``), the result with its words, terminal
+tables and figures. Imports ``irt``, ``records`` and ``results``.
 """
 
 from breadth.level_transfer.answers import By, trained_groups
-from breadth.level_transfer.figure import gain_by_distance, gain_matrix
 from breadth.level_transfer.gains import Contrast, Gains, contrast
-from breadth.level_transfer.transfer import CellFlag, Effect, Transfer, transfer
-from breadth.level_transfer.words import best_table, gains_table, transfer_verdict
+from breadth.level_transfer.result import (
+    CellFlag,
+    Effect,
+    Transfer,
+    best_table,
+    gain_by_distance,
+    gain_matrix,
+    gains_table,
+    transfer_verdict,
+)
+from breadth.level_transfer.transfer import transfer
 
 __all__ = [
     "By",

@@ -240,7 +240,9 @@ def pair_by_item(compared: Compared, by: By, level: Floats, score: Score = "accu
     for key, row in zip(groups, answers, strict=True):
         by_condition.setdefault(key[0], []).append(row)
     baseline = np.stack(by_condition.pop(None)).mean(axis=0)
-    names = sorted((name for name in by_condition if name is not None), key=_by_number)
+    # Levels by their number, before strategies by their name.
+    conditions = [name for name in by_condition if name is not None]
+    names = sorted(conditions, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else name))
     trained = tuple(np.stack(by_condition[name]) for name in names)
     gains = Gains(trained, baseline, paired["level"].to_numpy().astype(np.intp), group)
     return Paired(gains, names, _pairing_warnings(items.filter("some"), gains))
@@ -321,7 +323,3 @@ def _refuse_few_items(items: pl.DataFrame, name: str) -> None:
     levels = sizes["level"].to_list()
     if levels != list(range(len(levels))):
         raise InputError(f"{name}: levels of test items must run from 0 without gaps, not {listed(map(str, levels))}")
-
-
-def _by_number(condition: str) -> tuple[bool, int | str]:
-    return (not condition.isdigit(), int(condition) if condition.isdigit() else condition)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,6 @@ from breadth.inference import Floats, benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration
 from breadth.level_transfer.answers import CONDITIONS, By, Compared, compared_models, item_levels, pair_by_item
 from breadth.level_transfer.gains import (
-    Contrast,
     Gains,
     breaking_point,
     cell_weights,
@@ -24,83 +22,9 @@ from breadth.level_transfer.gains import (
     distance_weights,
     pairing_ratio,
 )
+from breadth.level_transfer.result import CellFlag, Effect, Transfer
 from breadth.records import SCORES, Score, open_answers
-from breadth.results import Result, Verdict, as_chart
 from breadth.results.words import FINDING
-
-if TYPE_CHECKING:
-    import altair as alt
-
-
-class Effect(StrEnum):
-    """Values of the column ``effect``."""
-
-    FADING = "gain per level of distance"
-    ASYMMETRY = "easy-to-hard minus hard-to-easy"
-
-
-class CellFlag(StrEnum):
-    """Why the interval of a cell is missing, or too narrow."""
-
-    NO_VARIATION = "no_variation"
-    ONE_SEED = "one_seed"
-
-
-@dataclass(frozen=True)
-class Transfer(Result):
-    """Gains of every training condition (a level or a strategy) on every test level.
-
-    ``cells``: ``train_level`` (or ``strategy``), ``test_level, n_items, n_seeds, accuracy, baseline, gain, se,
-    ci_low, ci_high, p, q, flag``; ``flag`` is ``no_variation`` where all items gain the same, so that there is no
-    interval, and ``one_seed`` where the interval does not include variation between training runs. ``effects``: fading
-    with distance and asymmetry (training by level only). ``breaks``: the level at which accuracy drops. ``best``: the
-    best condition per test level and overall, and whether its lead is decided (q < 0.05). ``q`` is over the rows of a
-    frame. ``pairing``: standard error of a gain relative to one that is not paired by item, median over cells.
-    ``score``: what is compared; the column ``accuracy`` has its name. ``strategies``: the same for strategies, where
-    there are both kinds and ``by`` was not given.
-    """
-
-    cells: pl.DataFrame
-    effects: pl.DataFrame
-    breaks: pl.DataFrame
-    best: pl.DataFrame
-    warnings: tuple[str, ...] = ()
-    pairing: float | None = None
-    strategies: Transfer | None = None
-    score: Score = "accuracy"
-
-    @property
-    def by(self) -> str:
-        """Name of the column with the training condition."""
-        return self.cells.columns[0]
-
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The frames by name, with those of ``strategies`` as ``strategy_cells`` and so on."""
-        tables = {"cells": self.cells, "effects": self.effects, "breaks": self.breaks, "best": self.best}
-        if self.strategies is not None:
-            tables |= {f"strategy_{name}": table for name, table in self.strategies.tables().items()}
-        return tables
-
-    def figure(self) -> alt.TopLevelMixin:
-        """Heatmap of gains and, for training by level, gain against distance."""
-        from breadth.level_transfer.figure import gain_by_distance, gain_matrix
-
-        figures = [gain_matrix(self.cells)]
-        if self.cells[self.by].dtype.is_integer():
-            figures.append(gain_by_distance(self.cells))
-        return as_chart(*figures, tables={"cells": self.cells})
-
-    def verdict(self) -> Verdict:
-        """Does training on one level help on the others? See :func:`breadth.level_transfer.transfer_verdict`."""
-        from breadth.level_transfer.words import transfer_verdict
-
-        return transfer_verdict(self)
-
-    def details(self) -> str:
-        """What the study shows, in plain language; "undecided" where a result is not a finding."""
-        from breadth.level_transfer.words import transfer_details
-
-        return transfer_details(self)
 
 
 def transfer(
@@ -179,10 +103,14 @@ def transfer(
 def _transfer(compared: Compared, by: By, level: Floats, seed: int, score: Score) -> Transfer:
     gains, conditions, warnings = pair_by_item(compared, by, level, score)
     ratio = pairing_ratio(gains)
+    trained = zip(conditions, (array.mean(axis=0) for array in gains.trained), strict=True)
+    curves = [("before", gains.baseline), *trained] if gains.levels > 1 else []
+    breaks = [(name, *breaking_point(correct, gains.level, seed, group=gains.group)) for name, correct in curves]
+    schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
     return Transfer(
         _cells(gains, conditions, by, score),
         _effects(gains, conditions, by),
-        _breaks(gains, conditions, by, seed),
+        pl.DataFrame(breaks, schema=schema, orient="row"),
         _best(gains, conditions),
         (*compared.warnings, *warnings),
         None if np.isnan(ratio) else ratio,
@@ -199,8 +127,8 @@ def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.
             weights = cell_weights(len(conditions), gains.levels, k, j)
             gain, accuracy = contrast(gains, weights), contrast(alone, weights).estimate
             baseline = contrast(alone._replace(trained=before), weights[k : k + 1]).estimate
-            numbers = (int(inside.sum()), len(answers), accuracy, baseline, gain.estimate, gain.se, *_interval(gain))
-            rows.append((condition, j, *numbers))
+            numbers = (int(inside.sum()), len(answers), accuracy, baseline, gain.estimate, gain.se)
+            rows.append((condition, j, *numbers, gain.low, gain.high, gain.p))
     numeric = (score, "baseline", "gain", "se", "ci_low", "ci_high", "p")
     schema = {by: pl.String, **dict.fromkeys(("test_level", "n_items", "n_seeds"), pl.Int64)}
     frame = pl.DataFrame(rows, schema=schema | dict.fromkeys(numeric, pl.Float64), orient="row").fill_nan(None)
@@ -221,7 +149,9 @@ def _effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
     if by != "train_level" or list(conditions) != [str(j) for j in range(gains.levels)] or gains.levels < 3:
         return pl.DataFrame(schema=schema | {"q": pl.Float64})
     effects = [contrast(gains, weights) for weights in distance_weights(gains.levels)]
-    rows = [(name.value, one.estimate, one.se, *_interval(one)) for name, one in zip(Effect, effects, strict=True)]
+    rows = [
+        (name.value, one.estimate, one.se, one.low, one.high, one.p) for name, one in zip(Effect, effects, strict=True)
+    ]
     frame = pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
     return frame.with_columns(_q(frame))
 
@@ -230,14 +160,6 @@ def _q(frame: pl.DataFrame) -> pl.Series:
     """False discovery rates over the rows of a frame."""
     q = benjamini_hochberg(frame["p"].cast(pl.Float64).fill_null(float("nan")).to_numpy())
     return pl.Series("q", q, dtype=pl.Float64, nan_to_null=True)
-
-
-def _breaks(gains: Gains, conditions: Sequence[str], by: By, seed: int) -> pl.DataFrame:
-    trained = zip(conditions, (array.mean(axis=0) for array in gains.trained), strict=True)
-    curves = [("before", gains.baseline), *trained] if gains.levels > 1 else []
-    rows = [(name, *breaking_point(correct, gains.level, seed, group=gains.group)) for name, correct in curves]
-    schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _best(gains: Gains, conditions: Sequence[str]) -> pl.DataFrame:
@@ -250,18 +172,14 @@ def _best(gains: Gains, conditions: Sequence[str]) -> pl.DataFrame:
         each = [contrast(gains, np.outer(row, target)).estimate for row in unit]
         order = np.argsort(each)[::-1]
         first, second = int(order[0]), int(order[1]) if len(conditions) > 1 else None
-        lead, low, high, p = None, None, None, None
+        lead = low = high = p = None
         if second is not None:
             ahead = contrast(gains, np.outer(unit[first] - unit[second], target))
-            lead, (low, high, p) = ahead.estimate, _interval(ahead)
+            lead, low, high, p = ahead.estimate, ahead.low, ahead.high, ahead.p
         other = None if second is None else conditions[second]
         rows.append((j, conditions[first], each[first], other, lead, low, high, p))
     numbers = dict.fromkeys(("lead", "ci_low", "ci_high", "p"), pl.Float64)
     schema = {"test_level": pl.Int64, "best": pl.String, "gain": pl.Float64, "second": pl.String, **numbers}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame = pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
     decided = pl.when(pl.col("q") < FINDING).then(pl.lit("decided")).otherwise(pl.lit("undecided"))
     return frame.with_columns(_q(frame)).with_columns(verdict=decided)
-
-
-def _interval(of: Contrast) -> tuple[float | None, float | None, float | None]:
-    return tuple(None if np.isnan(value) else value for value in (of.low, of.high, of.p))  # type: ignore[return-value]

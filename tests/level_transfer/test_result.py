@@ -1,9 +1,9 @@
 import polars as pl
+import pytest
 from rich.console import Console
 
-from breadth.level_transfer import Transfer, best_table, gains_table
-from breadth.level_transfer.words import transfer_details, transfer_verdict
-from breadth.results import Answer
+from breadth.level_transfer import Transfer, best_table, gain_by_distance, gain_matrix, gains_table, transfer_verdict
+from breadth.results import Answer, as_chart, write_figure
 
 CELLS = pl.DataFrame(
     {
@@ -39,7 +39,7 @@ def printed(table):
 
 
 def test_details():
-    text = transfer_details(result(pairing=0.81))
+    text = Transfer.details(result(pairing=0.81))
     assert text.startswith(
         "Of all 4 cells (training level x test level), 1 gained over the model before training, 1 lost"
     )
@@ -52,14 +52,14 @@ def test_details():
 
 
 def test_details_of_effects_without_an_interval():
-    text = transfer_details(result(fading=(0.02, 0.01, 0.03, 0.04), asymmetry=(0.0, None, None, None)))
+    text = Transfer.details(result(fading=(0.02, 0.01, 0.03, 0.04), asymmetry=(0.0, None, None, None)))
     assert "gains grow with distance" in text
     assert "Easy-to-hard minus hard-to-easy gain: +0.0 points, undecided." in text
 
 
 def test_an_interval_that_excludes_0_is_not_enough():
     cells = CELLS.with_columns(q=pl.lit(0.06))
-    text = transfer_details(result(cells, fading=(-0.03, -0.05, -0.01, 0.07)))
+    text = Transfer.details(result(cells, fading=(-0.03, -0.05, -0.01, 0.07)))
     assert ", 0 gained over the model before training, 0 lost and 4 are undecided" in text
     assert "undecided whether gains fade" in text
     assert "*" not in printed(gains_table(cells, "train_level")).split("q < 0.05)")[1]
@@ -110,3 +110,65 @@ def test_tables_fit_the_terminal():
     best = printed(best_table(BEST))
     assert best.splitlines()[4].split()[:4] == ["all", "0", "1", "undecided"]
     assert all(len(line) <= 100 for line in (gains + best).splitlines())
+
+
+GAINS = pl.DataFrame(
+    {
+        "train_level": [k for k in range(3) for _ in range(3)], "test_level": [*range(3)] * 3, "n_items": 40,
+        "n_seeds": 2, "accuracy": 0.6, "baseline": 0.5, "gain": [0.3, 0.1, 0.0, 0.1, 0.2, 0.1, -0.05, 0.1, 0.2],
+        "ci_low": 0.01, "ci_high": 0.2, "p": 0.01, "q": 0.04,
+    }
+)  # fmt: skip
+
+
+def two_models(cells):
+    return pl.concat([cells.select(pl.lit(m).alias("model"), pl.lit("t").alias("train_set"), pl.all()) for m in "ab"])
+
+
+@pytest.mark.parametrize("cells", [GAINS, two_models(GAINS)], ids=["one result", "two models"])
+def test_figures_can_be_written(cells, tmp_path):
+    figures = [gain_matrix(cells, "gains"), gain_by_distance(cells, "gains", ["a", "b"])]
+    chart = as_chart(*figures, tables={"gains": cells})
+    assert write_figure(chart, tmp_path / "gains.png", "gains").stat().st_size > 5000
+    assert len(chart.to_dict()["datasets"]["gains"]) == cells.height
+
+
+def test_strategies_keep_their_order():
+    names = ["easy", "full", "hard"]
+    cells = GAINS.with_columns(strategy=pl.Series(names).gather(GAINS["train_level"])).drop("train_level")
+    figure = gain_matrix(cells)
+    assert (figure.key, figure.title) == ("strategy", "Strategy by test level")
+    assert figure.spec["encoding"]["y"]["sort"] == names
+
+
+def test_a_panel_per_model_and_training_set():
+    cells = two_models(GAINS)
+    one = gain_matrix(cells, "gains")
+    assert one.spec["facet"]["field"] == "panel"
+    assert one.spec["usermeta"]["panels"] == 2
+    assert one.spec["transform"][0]["calculate"] == "datum.model"
+    several = gain_matrix(pl.concat([cells, cells.with_columns(train_set=pl.lit("u"))]), "gains")
+    assert several.spec["usermeta"]["panels"] == 4
+    assert "train_set" in several.spec["transform"][0]["calculate"]
+    sizes = gain_by_distance(pl.concat([cells.with_columns(examples=pl.lit(n)) for n in (8, 16)]), "gains", ["a", "b"])
+    assert sizes.spec["usermeta"]["panels"] == 4
+    assert sizes.spec["transform"][0]["calculate"] == "datum.model + ' · ' + datum.examples + ' examples'"
+    assert one.drill == {"level": "test_level", "model": "model"}
+
+
+def test_hue_is_left_to_models():
+    alone = str(gain_by_distance(GAINS).spec)
+    assert "@model" not in alone
+    assert "@ink" in alone
+    assert "@model1" in str(gain_by_distance(two_models(GAINS), models=["a", "b"]).spec)
+    assert all(token in str(gain_matrix(GAINS).spec) for token in ("@low", "@high"))
+    assert "@model" not in str(gain_matrix(two_models(GAINS)).spec)
+
+
+def test_only_findings_are_strong_and_bold(tmp_path):
+    cells = GAINS.with_columns(q=pl.Series([0.04] * 4 + [0.06] * 5))
+    chart = as_chart(gain_matrix(cells), tables={"cells": cells})
+    picture = write_figure(chart, tmp_path / "f.svg", "gains").read_text()
+    assert picture.count('opacity="0.35"') == 5
+    labels = [part for part in picture.split("<text ") if 'aria-roledescription="text mark"' in part]
+    assert sum('font-weight="bold"' in label for label in labels) == 4
