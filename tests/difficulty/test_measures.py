@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 import breadth
-from breadth.difficulty import MeasureFlag, rank_correlation, text_measures
+from breadth.difficulty import MeasureFlag, measures_table, rank_correlation, text_measures
 from breadth.errors import InputError
 
 
@@ -101,3 +101,10 @@ def test_measures_without_a_correlation_are_flagged():
 def test_bad_items(change, measures, message):
     with pytest.raises(InputError, match=message):
         breadth.difficulty_vs(CALIBRATION, change(ITEMS), measures=measures)
+
+
+def test_measures_show_their_note(printed):
+    row = {"measure": "grade", "note": "constant over the items", "n": 40}
+    numbers = dict.fromkeys(("rho", "ci_low", "ci_high", "q"), None)
+    line = printed(measures_table(pl.DataFrame([row | numbers]))).splitlines()[4]
+    assert line.split() == ["grade", "constant", "over", "the", "items", "40", "-", "-", "-"]

@@ -7,7 +7,7 @@ from scipy import stats
 
 import breadth
 from breadth.datasets import simulate_answers
-from breadth.difficulty import Profile
+from breadth.difficulty import Profile, differences_table, profile_table
 from breadth.errors import InputError
 from breadth.records import Study, open_study
 from breadth.results import Answer
@@ -179,3 +179,31 @@ def test_later_minus_earlier(study):
     assert (first["subject_1"], first["subject_2"]) == ("opt-1-home-8-0/32", "opt-1-home-8-0/0")
     with pytest.raises(InputError, match=r"no run, model or checkpoint matches 'opt-3'\. Did you mean"):
         breadth.profile(study, None, "opt-3")
+
+
+@pytest.mark.parametrize(("levels", "lines_per_subject"), [(5, 1), (10, 2)])
+def test_profile_always_shows_intervals(levels, lines_per_subject, printed):
+    cells = [
+        {"subject": subject, "level": k, "n": 50, "accuracy": 0.5, "ci_low": 0.37, "ci_high": 0.63}
+        for subject in ("owner/model-with-a-name", "b")
+        for k in range(levels)
+    ]
+    text = printed(profile_table(pl.DataFrame(cells)))
+    assert text.count("±13") == 2 * levels
+    assert "owner/model-with-a-name" in text
+    lines = [line for line in text.splitlines() if "50" in line or "±13" in line]
+    assert len(lines) == 2 * lines_per_subject
+    assert all(len(line) <= 100 for line in lines)
+
+
+def test_profile_without_answers_at_a_level(printed):
+    gap = {"subject": "a", "level": 0, "n": 0, "accuracy": None, "ci_low": None, "ci_high": None}
+    row = {"subject": "a", "level": 1, "n": 4, "accuracy": 1.0, "ci_low": 0.5, "ci_high": 1.0}
+    assert printed(profile_table(pl.DataFrame([row, gap]))).splitlines()[-2].split() == ["a", "-", "100", "±25"]
+
+
+def test_differences_by_level(printed):
+    row = {"subject_1": "a", "subject_2": "b", "level": None, "n": 9, "difference": 0.1, "ci_low": 0.0, "ci_high": 0.2}
+    text = printed(differences_table(pl.DataFrame([row | {"q": 0.0004, "share": 1.0}])))
+    assert text.startswith("a minus b")
+    assert text.splitlines()[4].split() == ["all", "9", "+0.10", "+0.00", "+0.20", "<.001", "100%"]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import breadth
-from breadth.difficulty import STRATEGIES, DifficultySampler, sample_items
+from breadth.difficulty import STRATEGIES, DifficultySampler, histogram_table, sample_items
 from breadth.errors import InputError
 
 NAMES = list(STRATEGIES)
@@ -162,3 +162,12 @@ def test_a_sample_shows_itself():
     assert list(drawn.tables()) == ["items", "histogram"]
     assert drawn.summary().startswith("5 of 60 items drawn by strategy hard: difficulty 4")
     assert "drawn by strategy hard" in str(drawn)
+
+
+def test_histogram_shows_shares(printed):
+    histogram = pl.DataFrame(
+        {"level": [0, 1], "from": [-2.0, 0.1], "to": [0.0, 2.0], "before": [30, 10], "after": [2, 2]}
+    )
+    lines = printed(histogram_table(histogram)).splitlines()
+    assert lines[4].split() == ["0", "-2.00", "+0.00", "30", "2", "█" * 16, "|", "█" * 16]
+    assert lines[5].split() == ["1", "+0.10", "+2.00", "10", "2", "█" * 10, "|", "█" * 16]

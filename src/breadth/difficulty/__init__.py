@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any
 from breadth.difficulty.strategies import STRATEGIES, Order, Strategy
 
 if TYPE_CHECKING:
-    from breadth.difficulty.measures import MeasureFlag, RankCorrelation, difficulty_vs, rank_correlation, text_measures
-    from breadth.difficulty.profiles import Profile, profile
-    from breadth.difficulty.sampling import DifficultySampler, Sample, sample, sample_items
-    from breadth.difficulty.tables import differences_table, histogram_table, measures_table, profile_table
+    from breadth.difficulty.measures import (
+        MeasureFlag,
+        RankCorrelation,
+        difficulty_vs,
+        measures_table,
+        rank_correlation,
+        text_measures,
+    )
+    from breadth.difficulty.profiles import Profile, differences_table, profile, profile_table
+    from breadth.difficulty.sampling import DifficultySampler, Sample, histogram_table, sample, sample_items
 
 __all__ = [
     "STRATEGIES",
@@ -41,6 +47,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        modules = (import_module(f"{__name__}.{module}") for module in ("sampling", "profiles", "measures", "tables"))
+        modules = (import_module(f"{__name__}.{module}") for module in ("sampling", "profiles", "measures"))
         return next(getattr(module, name) for module in modules if hasattr(module, name))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

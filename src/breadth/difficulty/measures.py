@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from rich.table import Table
+from rich.text import Text
 
 from breadth.correlation import independent_interval
 from breadth.difficulty.sampling import item_column, with_difficulty
@@ -18,6 +20,7 @@ from breadth.errors import unknown_column
 from breadth.inference import Floats, benjamini_hochberg
 from breadth.irt import Calibration, numbers
 from breadth.records import read_table
+from breadth.results.terminal import WIDTH, interval_text, make_table, probability_text, signed_text
 
 QUESTIONS = ("question", "problem", "prompt", "text", "premise", "input")
 ANSWERS = ("answer", "solution", "target", "output")
@@ -77,20 +80,16 @@ def text_measures(items: pl.DataFrame) -> pl.DataFrame:
         columns["question_length"] = question.str.len_chars()
         columns["sentences"] = pl.Series(sentences, dtype=pl.Float64)
         columns["digits"] = question.str.count_matches(r"\d")
-        columns["rare_words"] = pl.Series(_rarity(texts), dtype=pl.Float64)
+        words = [set(WORD.findall(text.lower())) if text else set() for text in texts]
+        uses = Counter(word for some in words for word in some)
+        rare = [[-np.log(uses[word] / len(texts)) for word in some] for some in words]
+        columns["rare_words"] = pl.Series([float(np.mean(some)) if some else None for some in rare], dtype=pl.Float64)
     if answer is not None:
         columns["answer_length"] = answer.str.len_chars()
         marked = answer.str.count_matches("<<", literal=True)
         lines = answer.str.strip_chars().str.count_matches("\n", literal=True) + 1
         columns["steps"] = marked if int(marked.sum() or 0) else lines
     return pl.DataFrame({name: series.cast(pl.Float64) for name, series in columns.items()})
-
-
-def _rarity(texts: Sequence[str | None]) -> list[float | None]:
-    words = [set(WORD.findall(text.lower())) if text else set() for text in texts]
-    uses = Counter(word for some in words for word in some)
-    total = max(len(texts), 1)
-    return [float(np.mean([-np.log(uses[word] / total) for word in some])) if some else None for some in words]
 
 
 def rank_correlation(measure: Floats, difficulty: Floats) -> RankCorrelation:
@@ -147,15 +146,21 @@ def difficulty_vs(
     taken = (item_column(table), "difficulty")
     own = [name for name, dtype in table.frame.schema.items() if dtype.is_numeric() and name not in taken]
     available = [*own, *(name for name in computed.columns if name not in own)]
-    chosen = available if measures is None else [_measure(name, available, table.name) for name in _split(measures)]
+    chosen = available
+    if measures is not None:
+        entries = [measures] if isinstance(measures, str) else measures
+        names = [part.strip() for entry in entries for part in entry.split(",") if part.strip()]
+        chosen = [name if name in available else ALIASES.get(name, name) for name in names]
+        if unknown := [name for name, full in zip(names, chosen, strict=True) if full not in available]:
+            raise unknown_column(unknown[0], available, table.name, "measure")
     values = [table.numbers(name) if name in own else computed[name] for name in chosen]
     rows = [rank_correlation(one.fill_null(float("nan")).to_numpy(), difficulty) for one in values]
     flags = [
         None if not np.isnan(row.rho) else MeasureFlag.FEW_ITEMS if row.n < LEAST_ITEMS else MeasureFlag.CONSTANT
         for row in rows
     ]
-    names = ("n", "rho", "ci_low", "ci_high", "p")
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Float64) | {"n": pl.Int64}, orient="row")
+    schema = {"n": pl.Int64, **dict.fromkeys(("rho", "ci_low", "ci_high", "p"), pl.Float64)}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
     return frame.select(
         pl.Series("measure", chosen, dtype=pl.String),
         pl.all().fill_nan(None),
@@ -165,13 +170,19 @@ def difficulty_vs(
     )
 
 
-def _split(names: str | Sequence[str]) -> list[str]:
-    entries = [names] if isinstance(names, str) else names
-    return [part.strip() for entry in entries for part in entry.split(",") if part.strip()]
-
-
-def _measure(name: str, available: Sequence[str], where: str) -> str:
-    full = name if name in available else ALIASES.get(name, name)
-    if full not in available:
-        raise unknown_column(name, available, where, "measure")
-    return full
+def measures_table(measures: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Spearman's rho of every measure with difficulty."""
+    numbers = ["n", "rho", "95% interval", "q"]
+    table = make_table(
+        "Difficulty against other measures", ["measure", "note"], numbers, width, texts=["note"], least=["n"]
+    )
+    for row in measures.iter_rows(named=True):
+        table.add_row(
+            Text(row["measure"]),
+            Text(row["note"] or ""),
+            Text(str(row["n"])),
+            Text(signed_text(row["rho"])),
+            interval_text(row["ci_low"], row["ci_high"]),
+            Text(probability_text(row["q"])),
+        )
+    return table

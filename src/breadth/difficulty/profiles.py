@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import rich.table
+from rich.text import Text
 from scipy import special
 
 from breadth.errors import InputError, did_you_mean, listed
@@ -19,6 +21,14 @@ from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy_by_level_figure, evenly, numbers
 from breadth.records import Study, Table, open_study
 from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, about, as_chart, times_more
+from breadth.results.terminal import (
+    WIDTH,
+    interval_text,
+    make_table,
+    probability_text,
+    share_text,
+    signed_text,
+)
 from breadth.results.words import FINDING, count, interval, joined, points
 
 if TYPE_CHECKING:
@@ -303,3 +313,47 @@ def _differences(study: Study, level: Floats, subjects: Sequence[str]) -> pl.Dat
     frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(names, pl.Float64)})
     q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
     return frame.insert_column(frame.columns.index("share"), pl.Series("q", q, nan_to_null=True))
+
+
+def profile_table(levels: pl.DataFrame, width: int = WIDTH) -> rich.table.Table:
+    """A row per subject, a column per level: accuracy in per cent, and half the width of its 95 % interval.
+
+    With more levels than fit otherwise, the interval is below the accuracy.
+    """
+    names = [str(level) for level in levels["level"].unique().sort()]
+    one_line = len(names) <= 6 and 12 + 9 * len(names) <= width
+    title = "Accuracy by difficulty level (0 is the easiest), in per cent"
+    table = make_table(title, ["subject"], [], width, what="level")
+    table.columns[0].max_width = max(10, width - 2 - (9 if one_line else 6) * len(names))
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True, min_width=6 if one_line else 3)
+    for part in levels.partition_by("subject", maintain_order=True):
+        rows = {str(row["level"]): row for row in part.iter_rows(named=True)}
+        cells = (_accuracy(rows.get(name), " " if one_line else "\n") for name in names)
+        table.add_row(Text(part["subject"][0]), *cells)
+    return table
+
+
+def differences_table(differences: pl.DataFrame, width: int = WIDTH) -> rich.table.Table:
+    """Where two subjects differ: per level, the paired difference and its share of the whole."""
+    first, second = differences.select("subject_1", "subject_2").row(0)
+    numbers = ["level", "n", "difference", "95% interval", "q", "share of the whole"]
+    least = ["share of the whole", "n"]
+    table = make_table(f"{first} minus {second}", [], numbers, width, least=least)
+    for row in differences.iter_rows(named=True):
+        table.add_row(
+            "all" if row["level"] is None else str(row["level"]),
+            str(row["n"]),
+            signed_text(row["difference"]),
+            interval_text(row["ci_low"], row["ci_high"]),
+            probability_text(row["q"]),
+            share_text(row["share"]),
+        )
+    return table
+
+
+def _accuracy(row: dict[str, float] | None, between: str) -> Text:
+    if row is None or row["accuracy"] is None:
+        return Text("-")
+    half_width = f"±{50 * (row['ci_high'] - row['ci_low']):.0f}"
+    return Text.assemble(f"{100 * row['accuracy']:.0f}", between, (half_width, "dim"))

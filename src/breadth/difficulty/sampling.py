@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import rich.table
 from scipy import special
 
 from breadth.difficulty.strategies import STRATEGIES, Order, Selection, Strategy
@@ -21,6 +22,7 @@ from breadth.inference import Floats
 from breadth.irt import DEFAULT_LEVELS, Calibration, assign_levels, numbers
 from breadth.records import Table, read_table
 from breadth.results import Result
+from breadth.results.terminal import WIDTH, make_table, signed_text
 
 Indices = npt.NDArray[np.intp]
 
@@ -168,6 +170,20 @@ class Sample(Result):
         low, middle, high = (self.items["difficulty"].quantile(q, "linear") for q in (0, 0.5, 1))
         drawn = f"{self.items.height:,} of {int(self.histogram['before'].sum()):,} items drawn"
         return f"{drawn} by strategy {self.strategy}: difficulty {low:.2f} to {high:.2f}, median {middle:.2f}."
+
+
+def histogram_table(histogram: pl.DataFrame, width: int = WIDTH) -> rich.table.Table:
+    """Items per level of difficulty, before and after a draw, with bars for the shares."""
+    numbers, bars = ["level", "from", "to", "before", "after"], "share before | share after"
+    table = make_table("Difficulty before and after", [], numbers, width, least=[bars, "from", "to"], in_file=False)
+    table.add_column(bars, no_wrap=True)
+    totals = [max(1, int(histogram[name].sum())) for name in ("before", "after")]
+    for row in histogram.iter_rows(named=True):
+        shares = [row[name] / total for name, total in zip(("before", "after"), totals, strict=True)]
+        drawn = " | ".join(f"{'█' * round(share * 40):<16.16}" for share in shares)
+        ends = (signed_text(row[name]) for name in ("from", "to"))
+        table.add_row(str(row["level"]), *ends, f"{row['before']:,}", f"{row['after']:,}", drawn)
+    return table
 
 
 def sample(
