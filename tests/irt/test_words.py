@@ -1,9 +1,128 @@
+import io
+
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
-from breadth.irt import Dimension, ItemFlag, Patterns
-from breadth.irt.words import Rule, calibration_details, flagged, label_finding, scale_warning
+import breadth
+from breadth.datasets import simulate_answers
+from breadth.irt import (
+    Dimension,
+    ItemFlag,
+    Patterns,
+    calibration_verdict,
+    items_table,
+    levels_table,
+    stability_table,
+    subjects_table,
+)
+from breadth.irt.words import calibration_details, label_finding
+from breadth.results import Answer
+
+FIT = {
+    "model": "2pl", "subjects": 400, "items": 40, "reliability": 0.92, "converged": True, "score_correlation": 0.99,
+    "against_scale": 0.0, "main_correlation": None, "against_main": None,
+}  # fmt: skip
+ITEMS = pl.DataFrame({"item": ["a", "b", "c", "d"], "flag": pl.Series([None] * 4, dtype=pl.String)})
+ONE, TWO = (Dimension(0.03 * ratio, 0.03, ratio, np.empty(0)) for ratio in (0.9, 4.0))
+
+
+def verdict(items=ITEMS, dimension=ONE, **fit):
+    return calibration_verdict(items, pl.DataFrame([FIT | fit]), dimension)
+
+
+@pytest.mark.parametrize(
+    ("fit", "dimension", "answer", "words"),
+    [
+        ({}, ONE, Answer.YES, "one ability describes these answers; abilities are measured with reliability 0.92."),
+        ({}, None, Answer.YES, "one ability describes"),
+        (
+            {},
+            TWO,
+            Answer.DEPENDS,
+            "moves groups of items together (residual component 4.0 times what noise would show)",
+        ),
+        ({"reliability": 0.7}, ONE, Answer.DEPENDS, "reliability 0.70, too low to tell single subjects apart."),
+        ({"converged": False}, ONE, Answer.DEPENDS, "the fit did not converge"),
+        ({"reliability": 0.3}, ONE, Answer.UNKNOWN, "too alike to be told apart (reliability 0.30)."),
+        ({"against_scale": 0.3}, ONE, Answer.NO, "30% of the items run clearly against the scale"),
+        ({"score_correlation": 0.2}, TWO, Answer.NO, "the rank correlation of ability with score is 0.20"),
+    ],
+)
+def test_answers(fit, dimension, answer, words):
+    result = verdict(dimension=dimension, **fit)
+    assert result.answer is answer
+    assert words in result.reason
+
+
+def test_items_that_are_needed_follow_spearman_and_brown():
+    assert verdict().needed == ""
+    needed = verdict(reliability=0.75).needed
+    assert needed == (
+        "A reliability of 0.9 takes about 120 items like these (now 40), or subjects that differ more in ability."
+    )
+    times = 120 / 40
+    assert times * 0.75 / (1 + (times - 1) * 0.75) == pytest.approx(0.9)
+    for reliability in (0.0, 1e-50, 0.003):
+        assert verdict(reliability=reliability).needed.startswith("No number of items like these is enough")
+    assert "takes about 87,000 items" in verdict(reliability=0.0041).needed
+
+
+def test_doubted_and_extreme_items_are_counted():
+    flags = [ItemFlag.WRONG_KEY, ItemFlag.ALL_RIGHT, ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]
+    assert verdict(ITEMS.with_columns(flag=pl.Series(flags))).findings == (
+        "1 item may have a wrong label: a. Of 4 items, 2 were answered right by all and 1 was answered wrong by all: "
+        "they do not tell these subjects apart."
+    )
+    assert verdict(ITEMS.drop("flag")).findings == ""
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_nothing_is_said_where_every_answer_is_right(model):
+    result = breadth.calibrate(np.ones((12, 40), dtype=np.int8), model=model)
+    assert result.verdict().answer is Answer.UNKNOWN
+    assert result.verdict().needed.startswith("No number of items like these is enough")
+    assert result.items["difficulty"].is_null().all()
+    assert result.items["level"].is_null().all()
+    assert "no difficulty and no level" in result.details()
+    earlier = breadth.calibrate(simulate_answers(200, 38).matrix, model=model)
+    anchored = breadth.calibrate(np.ones((12, 40), dtype=np.int8), model=model, anchor=earlier)
+    assert anchored.items["difficulty"].is_not_null().any(), "an anchor keeps its difficulty"
+
+
+def test_a_table_of_difficulties_has_no_verdict():
+    assert calibration_verdict(ITEMS, pl.DataFrame()) is None
+
+
+def test_a_calibration_answers_first(tmp_path):
+    truth = simulate_answers(400, 60)
+    truth.matrix[:, 7] = 1 - truth.matrix[:, 7]
+    result = breadth.calibrate(truth.matrix, model="2pl")
+    lines = result.verdict().lines()
+    assert lines[0] == "Yes: one ability describes these answers; abilities are measured with reliability 0.91."
+    assert lines[1] == "1 item may have a wrong label: 7."
+    assert result.summary().startswith("\n".join(lines))
+    result.save(tmp_path / "c.parquet")
+    assert breadth.Calibration.load(tmp_path / "c.parquet").verdict().answer is Answer.YES
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_doubted_keys_survive_the_false_discovery_rate(model):
+    """Of 600 items without any slope, one in twenty runs clearly against the scale by chance; no label is doubted."""
+    generator = np.random.default_rng(2)
+    logit = 1.5 * (generator.standard_normal((150, 1)) - generator.standard_normal(700))
+    logit[:, 100:] = 0.0
+    turned = generator.random(logit.shape) < 1 / (1 + np.exp(-logit))
+    turned[:, :3] = ~turned[:, :3]
+    result = breadth.calibrate(turned.astype(np.int8), model=model)
+    assert result.scale_warning is None
+    wrong = result.items.filter(pl.col("flag") == ItemFlag.WRONG_KEY)["item"].to_list()
+    assert len({"0", "1", "2"} & set(wrong)) >= 2
+    assert len(wrong) <= 5
+    if model == "2pl":
+        clearly = result.items.filter(pl.col("discrimination") + 1.645 * pl.col("discrimination_se") < 0)
+        assert clearly.height > 10, "what a test of every item on its own would doubt"
 
 
 def test_findings_follow_the_checks(result):
@@ -61,43 +180,6 @@ def test_difficulties_that_are_not_known_are_out_of_the_summary(result):
     assert "1 item has no difficulty and no level." in calibration_details(none, result.subjects, result.fit)
 
 
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ({"against_scale": 0.16, "score_correlation": 0.95, "subjects": 300}, "16% of the items run clearly against"),
-        ({"against_scale": 0.02, "score_correlation": 0.65, "subjects": 300}, "with score is 0.65"),
-        ({"against_scale": 0.02, "score_correlation": -0.4, "subjects": 30}, "; or 30 subjects are too few for slopes"),
-        ({"against_scale": 0.02, "score_correlation": 0.7, "subjects": 20}, None),
-        ({"against_scale": 0.15, "score_correlation": 0.81, "subjects": 5000}, None),
-        ({"against_scale": None, "score_correlation": None, "subjects": 50}, None),
-        ({"against_scale": 0.4, "score_correlation": None, "subjects": 50}, "with score is unknown"),
-        ({"reliability": 0.3}, "too alike"),
-        ({}, None),
-    ],
-)
-def test_when_a_scale_is_doubted(row, says):
-    text = scale_warning({"model": "2pl", **row})
-    assert (text is None) if says is None else (says in text)
-
-
-def test_one_headline_that_says_what_to_do():
-    row = {"model": "2pl", "against_scale": 0.4, "score_correlation": 0.1, "subjects": 300, "reliability": 0.2}
-    assert scale_warning(row).startswith("the answers do not measure one ability here")
-    assert "too alike" not in scale_warning(row)
-    assert "whether the 1PL says the same" not in scale_warning(row)
-    assert "whether the 1PL says the same" in scale_warning(row | {"subjects": 40})
-
-
-def test_the_main_component_speaks_for_a_common_slope():
-    row = {"model": "1pl", "against_scale": 0.02, "score_correlation": 1.0, "subjects": 300}
-    assert scale_warning(row | {"main_correlation": 0.99, "against_main": 0.05}) is None
-    for doubted in ({"main_correlation": 0.2, "against_main": 0.05}, {"main_correlation": 0.99, "against_main": 0.4}):
-        text = scale_warning(row | doubted)
-        assert "what the subjects differ in most (first principal component)" in text
-        assert f"a rank correlation of {doubted['main_correlation']:.2f} with the score" in text
-        assert f"{doubted['against_main']:.0%} of the items run clearly against it" in text
-
-
 def test_nothing_is_said_about_difficulties_that_should_not_be_used(result):
     doubted = result.fit.with_columns(against_scale=pl.lit(0.4))
     for dimension in (Dimension(0.01, 0.03, 1.2, np.empty(0)), Dimension(0.1, 0.03, 3.0, np.empty(0))):
@@ -149,12 +231,16 @@ def test_flags_are_counted(result, flags, says):
     assert says in calibration_details(items, result.subjects, result.fit)
 
 
-def test_the_first_rule_that_applies_gives_flag_and_note():
-    frame = pl.DataFrame({"x": [1, 2, 3, None]})
-    rules = [
-        Rule(ItemFlag.WRONG_KEY, pl.col("x") > 2, pl.lit("large")),
-        Rule(ItemFlag.MISFIT, pl.col("x") > 1, pl.format("{} is more than 1", "x")),
-    ]
-    found = flagged(frame, rules)
-    assert found["flag"].to_list() == [None, "misfit", "wrong_key", None]
-    assert found["note"].to_list() == [None, "2 is more than 1", "large", None]
+def test_terminal_tables(result):
+    tables = {
+        items_table(result.items): ["Items: the easiest, the hardest and some with a note, of 40", "q00"],
+        subjects_table(result.subjects): ["Subjects: the 30 ablest of 400"],
+        levels_table(result.levels(4)): ["Difficulty levels, 0 is the easiest"],
+        stability_table(result.level_stability(4, repeats=1)): ["200"],
+    }
+    for table, words in tables.items():
+        console = Console(width=100, record=True, file=io.StringIO())
+        console.print(table)
+        text = console.export_text()
+        assert all(word in text for word in words)
+        assert max(len(line) for line in text.splitlines()) <= 100

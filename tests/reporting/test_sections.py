@@ -172,7 +172,7 @@ def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypa
     assert without.lines[0].startswith("Not enough data: the subjects are too alike to be told apart")
     assert without.figures == []
     assert any("the map of difficulty" in reason for reason in without.absent)
-    monkeypatch.setattr("breadth.irt.words.MOST_AGAINST", -1)
+    monkeypatch.setattr("breadth.irt.flags.MOST_AGAINST", -1)
     several = content(build_report(replace(study, items=study.items.drop("level"))), "difficulty")
     assert several.lines[0].startswith("No: the answers do not measure one ability here")
 

@@ -1,8 +1,8 @@
 """Item response theory: how hard each item is, how able each subject, and whether the model holds.
 
 ``models`` has the registry of models and the defaults. The numeric core takes and returns arrays; ``fitting`` and
-``calibration`` turn its results into tidy tables, ``verdict``, ``words``, ``tables`` and ``figure`` show them. Imports
-``records`` and ``results``.
+``calibration`` turn its results into tidy tables, ``flags`` says what is wrong with them, ``words`` and ``figure`` show
+them. Imports ``records`` and ``results``.
 """
 
 from breadth.irt.abilities import Abilities, score
@@ -25,14 +25,20 @@ from breadth.irt.difficulty_levels import (
     cut_levels,
     level_stability,
 )
-from breadth.irt.figure import accuracy_by_level, accuracy_by_level_figure, evenly, item_curves_figure
+from breadth.irt.figure import (
+    SCALE_MAP_FIGURE,
+    accuracy_by_level,
+    accuracy_by_level_figure,
+    evenly,
+    item_curves_figure,
+    scale_map,
+    scale_map_reason,
+)
 from breadth.irt.fitting import ability, calibrate, levels
-from breadth.irt.map_figure import SCALE_MAP_FIGURE, scale_map, scale_map_reason
+from breadth.irt.flags import ItemFlag, SubjectFlag
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
 from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
-from breadth.irt.tables import items_table, levels_table, stability_table, subjects_table
-from breadth.irt.verdict import calibration_verdict
-from breadth.irt.words import ItemFlag, SubjectFlag
+from breadth.irt.words import calibration_verdict, items_table, levels_table, stability_table, subjects_table
 
 __all__ = [
     "DEFAULT_LEVELS", "DEFAULT_MODEL", "MODELS", "SCALE_MAP_FIGURE", "Abilities", "Anchors", "Answers", "Calibration",

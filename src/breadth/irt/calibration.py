@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,21 @@ from breadth.irt.difficulty_levels import (
     level_stability,
     without_guesses,
 )
-from breadth.irt.figure import accuracy_by_level, calibration_figures, evenly, item_curves, places
-from breadth.irt.map_figure import scale_map_reason
+from breadth.irt.figure import (
+    SCALE_MAP_FIGURE,
+    accuracy_by_level,
+    accuracy_by_level_figure,
+    evenly,
+    item_curves,
+    item_curves_figure,
+    places,
+    scale_map,
+    scale_map_reason,
+)
+from breadth.irt.flags import SUBJECT_RULES, flagged, scale_warning
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
 from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
-from breadth.irt.verdict import calibration_verdict
-from breadth.irt.words import SUBJECT_RULES, calibration_details, flagged, scale_warning
+from breadth.irt.words import calibration_details, calibration_verdict
 from breadth.records import Study, Table, open_study, read_table, write_table
 from breadth.results import Result, Verdict, as_chart
 
@@ -197,12 +206,18 @@ class Calibration(Result):
         By default five items spread over difficulty and five subjects spread over ability.
         """
         lines, dots = self.curves(items)
-        profiles = pl.DataFrame()
+        curves = pl.concat([lines.with_columns(n=pl.lit(None, dtype=pl.Int64)), dots], how="diagonal")
+        profiles, doubt = pl.DataFrame(), scale_map_reason(self)
+        doubted = replace(SCALE_MAP_FIGURE, caption=f"Undecided: {doubt}. {SCALE_MAP_FIGURE.caption}")
+        figures = [doubted if doubt else SCALE_MAP_FIGURE]
+        if lines.height:
+            figures.append(item_curves_figure(curves))
         if self.responses is not None and self.items["level"].is_not_null().any():
             ranked = self.subjects.filter(pl.col("n") > 0).sort("ability")["subject"]
             count = int(self.items["level"].drop_nulls().n_unique()) or 1
             profiles = self.accuracy_by_level(evenly(ranked) if subjects is None else subjects, max(2, count))
-        figures, tables = calibration_figures(self.items, self.subjects, lines, dots, profiles, scale_map_reason(self))
+            figures += [accuracy_by_level_figure(profiles)] if profiles.height else []
+        tables = {"scale_map": scale_map(self.items, self.subjects), "curves": curves, "by_level": profiles}
         return as_chart(*figures, tables=tables)
 
     def verdict(self) -> Verdict | None:

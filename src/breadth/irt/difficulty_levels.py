@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import special
 
 from breadth.irt.answers import Bools, Floats
-from breadth.irt.one_ability import BEYOND_CHANCE
+from breadth.irt.one_scale import BEYOND_CHANCE
 from breadth.irt.parameters import HALF_RANGE, Estimates
 
 #: Largest standard error of a known difficulty, in sds of ability: beyond, its interval is wider than the whole scale.

@@ -15,13 +15,21 @@ from breadth.errors import InputError, listed
 from breadth.irt.abilities import score
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
-from breadth.irt.components import Component, are_separate, block_sizes, linked_components, stray_warning
 from breadth.irt.diagnostics import distinct_patterns, fit_statistics
+from breadth.irt.flags import AGAINST, ITEM_RULES, ItemFlag, flagged, scale_warning
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
-from breadth.irt.one_ability import above_chance, main_component, score_correlation
+from breadth.irt.one_scale import (
+    Component,
+    above_chance,
+    are_separate,
+    linked_components,
+    main_component,
+    score_correlation,
+    stray_warning,
+)
 from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
-from breadth.irt.words import AGAINST, ITEM_RULES, ItemFlag, flagged, scale_warning
 from breadth.records import Study, open_answers
+from breadth.results.words import joined
 
 #: Labels of a test set from which chance follows: so many different ones, each of so many items.
 FEWEST_LABELS, MOST_LABELS, LEAST_LABELLED = 2, 10, 5
@@ -145,7 +153,7 @@ def calibrate(
         "subjects_at_chance": None if above is None else int((~above.subjects).sum()),
         "items_at_chance": None if above is None else int((~above.items).sum()),
         "blocks": len(blocks) if separate else None,
-        "block_sizes": block_sizes(blocks) if separate else None,
+        "block_sizes": joined([str(block) for block in blocks], 5) if separate else None,
     }
     doubt = scale_warning(summary)
     rules = items.with_columns(pl.lit(min_responses).alias("least"), pl.lit(doubt is None).alias("trusted"))

@@ -1,36 +1,28 @@
-"""What a calibration says: flags of items and subjects, doubts about the scale, details in plain language."""
+"""What a calibration says: the verdict, details in plain language, and tables for the terminal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import Any, NamedTuple
 
 import polars as pl
-from scipy import special
+from rich.table import Table
+from rich.text import Text
 
-from breadth.inference import benjamini_hochberg
 from breadth.irt.diagnostics import Dimension, Patterns
+from breadth.irt.flags import LEAST_RELIABILITY, LINK, ItemFlag, not_one_ability, placed, scale_warning
 from breadth.irt.models import MODELS
-from breadth.irt.one_ability import BEYOND_CHANCE
-from breadth.results.words import FINDING, count
+from breadth.results import Answer, Verdict, about
+from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
+from breadth.results.words import count, joined
 
-#: Mean squares above these are worth a note: outfit for single wild answers, infit for a pattern of them.
-WORST_INFIT, WORST_OUTFIT = 1.3, 2.0
+#: Reliability from which single subjects are told apart well enough, and the one that a test should reach.
+ENOUGH_RELIABILITY, WANTED_RELIABILITY = 0.8, 0.9
+
+#: Items beyond which it is not said how many would reach it: nobody writes more.
+MOST_ITEMS = 100_000
 
 #: First residual component, as a multiple of what noise would show, above which one ability is not enough.
 TOO_MANY_DIMENSIONS = 1.5
-
-#: Reliability of abilities below which subjects cannot be told apart well enough to doubt a key.
-LEAST_RELIABILITY = 0.5
-
-#: Share of items that run clearly against the scale, and rank correlation of ability with score, beyond which the
-#: answers do not measure one ability. Chance alone puts at most 5 % of the items clearly below 0.
-MOST_AGAINST, LEAST_CORRELATION = 0.15, 0.8
-
-#: Subjects below which slopes may follow noise.
-FEW_SUBJECTS = 100
 
 #: Answers right beyond guessing below which items are hard for the subjects, and above which they are easy.
 HARD, EASY = 0.35, 0.65
@@ -38,194 +30,6 @@ HARD, EASY = 0.35, 0.65
 #: A label is named if it has this many items; labels differ if their shares of negative slopes differ by this much,
 #: and by this many standard errors.
 LEAST_LABELLED, LABELS_APART, LABELS_SURE = 5, 0.5, 3.3
-
-NOT_ONE_ABILITY = (
-    "the answers do not measure one ability here: {why}. {it} may show a preference for one answer, guessing, or "
-    "several abilities{few}. No label is doubted. Do not use these difficulties and levels; {remedy}"
-)
-REMEDY = "calibrate one test set or one kind of item at a time, or leave out subjects at chance level{}"
-BY_SLOPES = "{:.0%} of the items run clearly against the scale, and the rank correlation of ability with score is {}"
-BY_COMPONENT = (
-    "what the subjects differ in most (first principal component) has a rank correlation of {1} with the score, and "
-    "{0:.0%} of the items run clearly against it"
-)
-SEPARATE = (
-    "the answers fall into {blocks:,.0f} blocks that share no subject and no item ({sizes}): difficulties, levels and "
-    "abilities cannot be compared between blocks. {remedy}"
-)
-LINK = "Calibrate each block by itself, or add subjects that answered items of several blocks"
-UNRELIABLE = (
-    "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
-    "right answers, and no label is doubted; add subjects of other abilities"
-)
-
-
-class NotOneAbility(NamedTuple):
-    """Why answers do not measure one ability, what to do about it, and both in one sentence."""
-
-    why: str
-    remedy: str
-    warning: str
-
-
-def not_one_ability(fit: Mapping[str, Any]) -> NotOneAbility | None:
-    """Why the answers do not measure one ability, from the row of a fit; None where nothing speaks against it.
-
-    The rank correlation must be clearly below 0.8 (one-sided 5 %, variance of Bonett and Wright 2000): with few
-    subjects slopes are noisy, and ability then strays from the score by chance. Where items share a slope, ability
-    follows the score whatever the answers measure: the first principal component is judged instead.
-    """
-    component = fit.get("main_correlation") is not None
-    names = ("against_main", "main_correlation") if component else ("against_scale", "score_correlation")
-    against, rho, n = fit.get(names[0]) or 0.0, fit.get(names[1]), fit.get("subjects") or 0
-    strays = False
-    if rho is not None and n > 3 and abs(rho) < 1:
-        highest = math.atanh(rho) + BEYOND_CHANCE * math.sqrt((1 + rho**2 / 2) / (n - 3))
-        strays = highest < math.atanh(LEAST_CORRELATION)
-    if against <= MOST_AGAINST and not strays:
-        return None
-    few = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item" and n < FEW_SUBJECTS
-    why = (BY_COMPONENT if component else BY_SLOPES).format(against, "unknown" if rho is None else f"{rho:.2f}")
-    remedy = REMEDY.format(", or see whether the 1PL says the same" if few else "")
-    words = {
-        "it": "It" if component else "The scale",
-        "few": f"; or {n} subjects are too few for slopes" if few else "",
-    }
-    return NotOneAbility(why, remedy, NOT_ONE_ABILITY.format(why=why, remedy=remedy, **words))
-
-
-def scale_warning(fit: Mapping[str, Any]) -> str | None:
-    """Why the scale of a calibration cannot be trusted, from the row of its fit; None where it can."""
-    if fit.get("blocks"):
-        return SEPARATE.format(blocks=fit["blocks"], sizes=fit["block_sizes"], remedy=LINK)
-    doubt, reliable = not_one_ability(fit), fit.get("reliability")
-    if doubt is not None:
-        return doubt.warning
-    return UNRELIABLE.format(reliable) if reliable is not None and reliable < LEAST_RELIABILITY else None
-
-
-class ItemFlag(StrEnum):
-    """What is wrong with an item, the most serious first."""
-
-    NO_ANSWERS = "no_answers"
-    TOO_FEW_ANSWERS = "too_few_answers"
-    ALL_RIGHT = "all_right"
-    ALL_WRONG = "all_wrong"
-    WRONG_KEY = "wrong_key"
-    NO_DISCRIMINATION = "no_discrimination"
-    UNKNOWN_DIFFICULTY = "unknown_difficulty"
-    MISFIT = "misfit"
-
-
-class SubjectFlag(StrEnum):
-    """What is wrong with the measurement of a subject, the most serious first."""
-
-    NO_ANSWERS = "no_answers"
-    ALL_RIGHT = "all_right"
-    ALL_WRONG = "all_wrong"
-    AT_CHANCE = "at_chance"
-    MISFIT = "misfit"
-
-
-class Rule(NamedTuple):
-    """When a flag is raised, and its note: a sentence, or an expression that writes one."""
-
-    flag: StrEnum
-    when: pl.Expr
-    note: str | pl.Expr
-
-
-def flagged(frame: pl.DataFrame, rules: Sequence[Rule]) -> pl.DataFrame:
-    """Add ``flag`` and ``note`` of the first rule that applies; both are null where none does."""
-    return frame.with_columns(
-        pl.coalesce(pl.when(when).then(pl.lit(flag.value)) for flag, when, _ in rules).alias("flag"),
-        pl.coalesce(
-            pl.when(when).then(pl.lit(note) if isinstance(note, str) else note) for _, when, note in rules
-        ).alias("note"),
-    )
-
-
-MISFIT = (pl.col("infit") > WORST_INFIT) | (pl.col("outfit") > WORST_OUTFIT)
-
-#: Against the scale beyond chance (5 %, one-sided): by the item's own slope, else by its correlation with the rest.
-AGAINST = (
-    pl.when("own_slopes")
-    .then(pl.col("discrimination") + BEYOND_CHANCE * pl.col("discrimination_se") < 0)
-    .otherwise(pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
-)
-
-#: The same as a p-value of every item that can be judged, and over all of them as a false discovery rate.
-AGAINST_P = pl.when(pl.col("p_correct").is_between(0, 1, "none") & (pl.col("n") >= pl.col("least"))).then(
-    pl.when("own_slopes")
-    .then(pl.col("discrimination") / pl.col("discrimination_se"))
-    .otherwise(pl.col("point_biserial") * pl.col("n").sqrt())
-)
-AGAINST_Q = AGAINST_P.map_batches(
-    lambda z: pl.Series(benjamini_hochberg(special.ndtr(z.fill_null(float("nan")).to_numpy())), nan_to_null=True),
-    return_dtype=pl.Float64,
-)
-
-#: Not clearly with the scale: a slope that is not clearly above 0, or a correlation below 0.
-NOT_CLEAR = (
-    pl.when("own_slopes")
-    .then(~(pl.col("discrimination") > BEYOND_CHANCE * pl.col("discrimination_se")).fill_null(False))
-    .otherwise(pl.col("point_biserial") < 0)
-)
-
-#: Rules for items, on a frame that also has the ``least`` number of answers, whether items have ``own_slopes``, whether
-#: a difficulty is ``unknown``, and whether the scale is ``trusted``: others do not make a key doubtful.
-ITEM_RULES = [
-    Rule(ItemFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
-    Rule(
-        ItemFlag.TOO_FEW_ANSWERS,
-        pl.col("n") < pl.col("least"),
-        pl.format("{} answers; at least {} are required", "n", "least"),
-    ),
-    Rule(ItemFlag.ALL_RIGHT, pl.col("p_correct") == 1, "every answer is right: the difficulty comes from the prior"),
-    Rule(ItemFlag.ALL_WRONG, pl.col("p_correct") == 0, "every answer is wrong: the difficulty comes from the prior"),
-    Rule(
-        ItemFlag.WRONG_KEY,
-        (AGAINST_Q < FINDING) & pl.col("trusted"),
-        "able subjects get it wrong more often: the label may be wrong",
-    ),
-    Rule(
-        ItemFlag.NO_DISCRIMINATION,
-        NOT_CLEAR,
-        pl.when(~pl.col("own_slopes"))
-        .then(
-            pl.format(
-                "right answers do not go with the score (item-rest correlation {})", pl.col("point_biserial").round(2)
-            )
-        )
-        .when(AGAINST)
-        .then(pl.lit("the slope is below 0, so the item has no difficulty"))
-        .otherwise(pl.lit("the slope is not clearly above 0, so the item has no difficulty")),
-    ),
-    Rule(
-        ItemFlag.UNKNOWN_DIFFICULTY,
-        pl.col("unknown"),
-        "the difficulty lies outside the range of ability or is too uncertain to be used",
-    ),
-    Rule(
-        ItemFlag.MISFIT,
-        MISFIT,
-        pl.format("noisier than the model expects (mean square {})", pl.max_horizontal("infit", "outfit").round(1)),
-    ),
-]
-
-#: Rules for subjects, on a frame that also has the number of ``right`` answers and whether it is ``above_chance``.
-SUBJECT_RULES = [
-    Rule(SubjectFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
-    Rule(
-        SubjectFlag.ALL_RIGHT,
-        pl.col("right") == pl.col("n"),
-        "every answer is right: the ability may be higher than estimated",
-    ),
-    Rule(SubjectFlag.ALL_WRONG, pl.col("right") == 0, "every answer is wrong: the ability may be lower than estimated"),
-    Rule(SubjectFlag.AT_CHANCE, ~pl.col("above_chance"), "not clearly above chance: the ability says little"),
-    Rule(SubjectFlag.MISFIT, MISFIT, "answers do not follow the order of difficulty: check how it was evaluated"),
-]
-
 
 #: What the summary says about items, and the flags that it counts.
 BROKEN = {
@@ -236,6 +40,74 @@ BROKEN = {
     "were answered right by all or by none": (ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG),
     "have too few answers or none": (ItemFlag.TOO_FEW_ANSWERS, ItemFlag.NO_ANSWERS),
 }
+
+
+def calibration_verdict(items: pl.DataFrame, fit: pl.DataFrame, dimension: Dimension | None = None) -> Verdict | None:
+    """Do these answers measure one ability, and how precisely? None where the fit is not on record.
+
+    Not enough data: nothing links blocks of subjects and items (:func:`breadth.irt.one_scale.linked_components`), or
+    reliability is below 0.5. No: items run against the scale, or subjects differ most in something else than the score
+    counts (:func:`breadth.irt.flags.not_one_ability`). It depends: the first residual component is at least 1.5 times
+    what noise would show (``dimension``, None where that was not checked), reliability is below 0.8, or the fit did not
+    converge. Yes: otherwise. ``needed`` is the number of items for a reliability of 0.9 by the formula
+    of Spearman and Brown: with f times as many items like these, r becomes f r / (1 + (f - 1) r).
+    """
+    if not fit.height:
+        return None
+    row = fit.row(0, named=True)
+    reliable, doubt, lines = row["reliability"], not_one_ability(row), _doubted(items)
+    if row.get("blocks"):
+        reason = (
+            f"nothing links {row['blocks']:,.0f} blocks of answers, which share no subject and no item "
+            f"({row['block_sizes']})."
+        )
+        return Verdict(Answer.UNKNOWN, reason, lines, f"{LINK}.")
+    if doubt is not None:
+        reason = f"the answers do not measure one ability here: {doubt.why}."
+        return Verdict(Answer.NO, reason, lines, f"Do not use these difficulties and levels; {doubt.remedy}.")
+    needed = _needed_items(reliable, row["items"])
+    if reliable < LEAST_RELIABILITY:
+        reason = f"the subjects are too alike to be told apart (reliability {reliable:.2f})."
+        return Verdict(Answer.UNKNOWN, reason, lines, needed)
+    limits = [] if row["converged"] else ["the fit did not converge"]
+    if dimension is not None and dimension.ratio >= TOO_MANY_DIMENSIONS:
+        limits.append(
+            "something besides one ability moves groups of items together (residual component "
+            f"{dimension.ratio:.1f} times what noise would show)"
+        )
+    precise = f"abilities are measured with reliability {reliable:.2f}"
+    if reliable < ENOUGH_RELIABILITY:
+        limits.append(f"{precise}, too low to tell single subjects apart")
+    if limits:
+        rest = "" if reliable < ENOUGH_RELIABILITY else f"; {precise}"
+        return Verdict(Answer.DEPENDS, f"{joined(limits)}{rest}.", lines, needed)
+    return Verdict(Answer.YES, f"one ability describes these answers; {precise}.", lines, needed)
+
+
+def _needed_items(reliable: float, items: int) -> str:
+    """How many items reach the wanted reliability; nothing where it is reached."""
+    if reliable >= WANTED_RELIABILITY:
+        return ""
+    times = WANTED_RELIABILITY * (1 - reliable) / ((1 - WANTED_RELIABILITY) * reliable) if reliable > 0 else math.inf
+    if not times * items <= MOST_ITEMS:
+        return "No number of items like these is enough: add subjects of other abilities, or harder and easier items."
+    number = f"{about(times * items)} items like these (now {items:,})"
+    return f"A reliability of {WANTED_RELIABILITY} takes about {number}, or subjects that differ more in ability."
+
+
+def _doubted(items: pl.DataFrame) -> str:
+    """Items whose label is doubted, and items that all or none got right."""
+    if "flag" not in items.columns:
+        return ""
+    flagged = {flag: items.filter(pl.col("flag") == flag)["item"].to_list() for flag in ItemFlag}
+    wrong, parts = flagged[ItemFlag.WRONG_KEY], []
+    if wrong:
+        parts.append(f"{count(len(wrong), 'item')} may have a wrong label: {joined(wrong, 5)}.")
+    extreme = {"right": len(flagged[ItemFlag.ALL_RIGHT]), "wrong": len(flagged[ItemFlag.ALL_WRONG])}
+    said = [f"{n} {'was' if n == 1 else 'were'} answered {word} by all" for word, n in extreme.items() if n]
+    if said:
+        parts.append(f"Of {items.height:,} items, {joined(said)}: they do not tell these subjects apart.")
+    return " ".join(parts)
 
 
 def calibration_details(
@@ -271,9 +143,7 @@ def calibration_details(
             f"reliability {row['reliability']:.2f}{beside}."
         )
         parts += [fitted, *causes] if doubt is None else [*causes, fitted]
-    flag = pl.col("flag") if "flag" in items.columns else pl.lit(None, dtype=pl.String)
-    placed = flag.is_in([ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]).fill_null(False).not_()
-    difficulty = items.filter(placed & pl.col("difficulty").is_finite())["difficulty"]
+    difficulty = items.filter(placed(items))["difficulty"]
     if difficulty.len() and row and {"n", "p_correct"} <= {*items.columns}:
         low, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.95))
         right = items.select((pl.col("p_correct") * pl.col("n")).sum() / pl.col("n").sum()).item()
@@ -356,3 +226,72 @@ def label_finding(items: pl.DataFrame, own_slopes: bool) -> str | None:
         f"negative one, and {low:.0%} of the {low_n:,} labelled {low_label}. The scale shows which of these answers a "
         "subject prefers."
     )
+
+
+def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
+    """The easiest and hardest items and, between them, some with a note."""
+    known = items.drop_nulls("difficulty").sort("difficulty")
+    noted = items.filter(pl.col("note").is_not_null()).sort("outfit", descending=True, nulls_last=True).head(10)
+    shown, title = items, "Items"
+    if items.height > MOST_ROWS:
+        shown = pl.concat([known.head(5), noted, known.tail(5)]).unique("item", maintain_order=True)
+        title = f"Items: the easiest, the hardest and some with a note, of {items.height:,}"
+    numbers = ["n", "right", "difficulty", "se", "slope", "outfit", "level"]
+    least = ["n", "slope", "outfit", "se", "right"]
+    table = make_table(title, ["item", "note"], numbers, width, texts=["note"], least=least)
+    for row in shown.iter_rows(named=True):
+        cells = [row["item"], row["note"] or "", str(row["n"]), share_text(row["p_correct"])]
+        decimals = (number_text(row[name], 2) for name in ("difficulty_se", "discrimination", "outfit"))
+        low, level, high = row["level_low"], row["level"], row["level_high"]
+        levels = "-" if level is None else str(level) if low == high else f"{level} ({low}-{high})"
+        table.add_row(*map(Text, [*cells, signed_text(row["difficulty"]), *decimals, levels]))
+    return table
+
+
+def subjects_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Subjects from the ablest down, the first thirty."""
+    shown = subjects.sort("ability", descending=True, nulls_last=True).head(MOST_ROWS)
+    title = "Subjects" if subjects.height <= MOST_ROWS else f"Subjects: the {MOST_ROWS} ablest of {subjects.height:,}"
+    numbers = ["n", "ability", "se", "outfit"]
+    table = make_table(title, ["subject", "note"], numbers, width, texts=["note"], least=["n"])
+    for row in shown.iter_rows(named=True):
+        cells = [row["subject"], row["note"] or "", str(row["n"]), signed_text(row["ability"])]
+        table.add_row(*map(Text, [*cells, *(number_text(row[name], 2) for name in ("ability_se", "outfit"))]))
+    return table
+
+
+def levels_table(levels: pl.DataFrame, width: int = WIDTH) -> Table:
+    """Per level: how many items, which difficulties, and how sure their membership is."""
+    rows = (
+        levels.drop_nulls("level")
+        .group_by("level")
+        .agg(
+            pl.len().alias("items"),
+            pl.col("difficulty").min().alias("from"),
+            pl.col("difficulty").max().alias("to"),
+            pl.col("certainty").mean(),
+            (pl.col("level_low") == pl.col("level_high")).mean().alias("sure"),
+        )
+        .sort("level")
+    )
+    numbers = ["level", "items", "from", "to", "certainty", "in one level only"]
+    without = levels["level"].null_count()
+    title = "Difficulty levels, 0 is the easiest"
+    if without:
+        title += f"; {count(without, 'item')} {'has' if without == 1 else 'have'} none"
+    table = make_table(title, [], numbers, width, in_file=False)
+    for level, items, low, high, certainty, sure in rows.iter_rows():
+        table.add_row(
+            str(level), str(items), signed_text(low), signed_text(high), share_text(certainty), share_text(sure)
+        )
+    return table
+
+
+def stability_table(stability: pl.DataFrame, width: int = WIDTH) -> Table:
+    """How alike levels are between two samples of subjects, by sample size."""
+    numbers = ["subjects", "same level", "at most one apart", "rank correlation"]
+    table = make_table("Levels from two samples of different subjects", [], numbers, width, in_file=False)
+    for row in stability.iter_rows(named=True):
+        shares = (share_text(row[name]) for name in ("same_level", "within_one"))
+        table.add_row(f"{row['subjects']:,}", *shares, number_text(row["rank_correlation"], 3))
+    return table
