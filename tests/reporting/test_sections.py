@@ -12,7 +12,7 @@ import breadth
 from breadth.errors import InputError
 from breadth.records import StudyStore
 from breadth.reporting import build_report
-from breadth.reporting.about import MOST_MODELS
+from breadth.reporting.sources import MOST_MODELS
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_damaged_parts_are_named_on_the_page(simulated_study, tmp_path):
 def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypatch):
     keys = [figure.key for figure in content(data, "difficulty").figures]
     assert keys == ["map", "by_level"]
-    for module in ("words", "verdict"):
+    for module in ("flags", "words"):
         monkeypatch.setattr(f"breadth.irt.{module}.LEAST_RELIABILITY", 1.1)
     stored = content(build_report(simulated_study.folder), "difficulty")
     assert [figure.key for figure in stored.figures] == ["by_level"], "its items come with their levels"

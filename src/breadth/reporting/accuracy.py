@@ -1,27 +1,29 @@
-"""Accuracy, sensitivity and bias of every checkpoint, and before and after training by test set and by level.
+"""Scores of every checkpoint, and before and after training by test set and by level.
 
-Intervals of a checkpoint count items as a sample, those before and after training items and runs.
-
-All functions take a study whose subjects have a run, a model and a step (``ReportData.described``).
+From answers: accuracy, sensitivity and bias. Intervals of a checkpoint count items as a sample, those before and after
+training items and runs. Functions take a study whose subjects have a run, a model and a step
+(``ReportData.described``). From a table of scores (:func:`score_tables`): the same tables, with runs as the sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from scipy import special
 
 from breadth.errors import InputError
-from breadth.inference import benjamini_hochberg, wilson_interval
+from breadth.inference import LEVEL, benjamini_hochberg, wilson_interval
 from breadth.level_transfer import Gains, contrast
-from breadth.records import Measure, Score, Study, answers_of, item_values, score_intervals
-from breadth.results.words import FINDING, SCORE_WORDS, count, interval, joined, points, verdict
+from breadth.records import Measure, Score, Study, Trajectories, answers_of, item_values, score_intervals
+from breadth.reporting.sources import PLAIN_SCORE
+from breadth.results.words import FINDING, verdict
 
 _INTERVAL = dict.fromkeys(("se", "ci_low", "ci_high"), pl.Float64)
 _SIZES = dict.fromkeys(("runs", "n_items"), pl.Int64)
@@ -37,16 +39,17 @@ GAINS |= dict.fromkeys(("answer", "says_more", "flag", "follows", "auc_follows")
 TESTED = dict.fromkeys(("p_accuracy", "p_auc", "auc_behind", "auc_p_behind"), pl.Float64)
 BY_LEVEL = {"model": pl.String, "when": pl.String, "level": pl.Int64, **_SIZES, "accuracy": pl.Float64, **_INTERVAL}
 
-
-#: The range of an answer's share over checkpoints that is worth a sentence.
-SWING = 0.4
-
 #: Scores that lie within 0 and 1.
 BOUNDED = ("accuracy", "auc", "balanced")
 
 #: Columns of a checkpoint, before its scores.
 CHECKPOINT = ("run", "model", "train_set", "examples", "seed", "train_level", "step")
 
+#: Columns by which a group is a model, in the words that tables use.
+MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
+
+#: Runs that an interval over runs needs.
+LEAST_RUNS = 3
 
 #: Changes of a value of items [runs, items], and the group of every item (:class:`breadth.records.ItemValues`).
 Changes = tuple[npt.NDArray[Any], npt.NDArray[np.intp]]
@@ -64,18 +67,6 @@ class Follows(StrEnum):
     YES = "yes"
     PART = "in part"
     NO = "no"
-
-
-#: Verdicts in a sentence, for one test set and for several.
-FOLLOWS_WORDS = {
-    Follows.YES: ("follows", "follow"),
-    Follows.PART: ("follows in part", "follow in part"),
-    Follows.NO: ("does not follow", "do not follow"),
-    None: ("is undecided", "are undecided"),
-}
-
-#: Models that are named one by one.
-MOST_MODELS = 3
 
 
 def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame:
@@ -233,59 +224,6 @@ def behind(away: Changes, home: Changes) -> dict[str, Any]:
     return crossed_mean(np.concatenate([away[0], -home[0] / 2], axis=1), "gain", groups)
 
 
-def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> str:
-    """Which shifted test sets follow the in-domain one, model by model if there are few; empty if nothing is known."""
-    shifted = gains.filter(~pl.col("in_domain"))
-    if not shifted[column].is_not_null().any():
-        return ""
-    groups = shifted.group_by(["model", "train_set"], maintain_order=True)
-    parts = {f"in {model} trained on {train_set}": group for (model, train_set), group in groups}
-    if len(parts) > MOST_MODELS:
-        parts = {f"of {shifted.height} (model x test set)": shifted}
-    lines = []
-    for start, group in parts.items():
-        said = []
-        for value, (one, several) in FOLLOWS_WORDS.items():
-            names = group.filter(pl.col(column).eq_missing(value))["testset"].to_list()
-            who = f"{len(names)}" if group is shifted else joined(names, 12)
-            said += [f"{who} {one if len(names) == 1 else several}"] if names else []
-        lines.append(f"{start}, {'; '.join(said)}")
-    return (
-        f"Which test sets follow the in-domain set ({SCORE_WORDS[score]}, first to last checkpoint)? "
-        f"{'. '.join(line[0].upper() + line[1:] for line in lines)}. A set follows if it clearly gains, and does not "
-        f"if it clearly gains less than half as much as the in-domain set (q < {FINDING} over the test sets)."
-    )
-
-
-def swings(checkpoints: pl.DataFrame) -> pl.DataFrame:
-    """Models in which the share of an answer, averaged over test sets, swings widely over checkpoints: its range."""
-    shares = checkpoints.drop_nulls("share").group_by("run", "model", "answer", "step").agg(pl.col("share").mean())
-    ranges = shares.group_by("model", "answer").agg(low=pl.col("share").min(), high=pl.col("share").max())
-    return ranges.filter(pl.col("high") - pl.col("low") > SWING).sort("model", "answer")
-
-
-def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
-    """Where a change of accuracy is a change of bias, and where bias swings during training, in sentences."""
-    lines = []
-    for row in gains.filter(pl.col("flag") == GainFlag.BIAS).iter_rows(named=True):
-        changed = f"{'rose' if row['accuracy'] > 0 else 'fell'} by {count(abs(round(100 * row['accuracy'])), 'point')}"
-        within = interval({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
-        lines.append(
-            f"Accuracy of {row['model']} on {row['testset']} {changed}, but what it can tell apart did not clearly "
-            f"change (area under the ROC curve {points(row['auc'])}, {within}); it says {row['says_more']} more often."
-        )
-    wide = swings(checkpoints)
-    for answer in wide["answer"].unique(maintain_order=True):
-        own = wide.filter(pl.col("answer") == answer).select("model", "low", "high").iter_rows()
-        models = joined([f"{low:.0%} to {high:.0%} in {model}" for model, low, high in own])
-        lines.append(
-            f"The share of {answer} among the answers, averaged over test sets, swings during training: from {models}. "
-            "Such swings move the accuracies of all test sets together; --score auc compares what the model can tell "
-            "apart."
-        )
-    return lines
-
-
 def model_accuracy_by_level(study: Study, levels: pl.Series, models: Sequence[str]) -> pl.DataFrame:
     """Accuracy of ``models`` on the items of every level (one entry per item), before and after training."""
     level = levels.fill_null(-1).to_numpy()
@@ -307,3 +245,97 @@ def _checkpoints(ends: pl.DataFrame) -> dict[str, npt.NDArray[np.uint32]]:
     if not trained.height:
         return {"after": ends["last"].to_numpy()}
     return {"before": trained["first"].to_numpy(), "after": trained["last"].to_numpy()}
+
+
+class LongScores(NamedTuple):
+    """A row per run, checkpoint and test set; whether scores are shares; whether a column names the models."""
+
+    frame: pl.DataFrame
+    share: bool
+    named: bool
+
+
+def long_scores(scores: Trajectories) -> LongScores:
+    """Scores as rows ``run, model, step, testset, score``.
+
+    Percentages become shares. A group is a run; its model is the value of the column that names models. Without such a
+    column all runs count as repetitions of one recipe.
+    """
+    frame, columns = scores.frame, [*scores.controls, *scores.testsets]
+    names = [pl.col(name).cast(pl.String) for name in scores.by]
+    everything = pl.lit("all rows" if scores.order is None else "all runs" if scores.by else "run")
+    run = pl.concat_str(names, separator=" / ", ignore_nulls=True) if names else everything
+    named = [pl.col(name).cast(pl.String) for name in MODEL_COLUMNS if name in scores.by]
+    model = named[0] if named else everything
+    step = pl.col(scores.order) if scores.order else pl.lit(None, dtype=pl.Int64)
+    values = frame.select(columns).to_numpy().astype(np.float64)
+    low, high = np.nanmin(values), np.nanmax(values)
+    percent = bool(low >= 0 and 1.5 < high <= 100)
+    long = (
+        frame.select(run.alias("run"), model.alias("model"), step.alias("step"), *columns)
+        .unpivot(columns, index=["run", "model", "step"], variable_name="testset", value_name=PLAIN_SCORE)
+        .with_columns(pl.col(PLAIN_SCORE).cast(pl.Float64) / (100 if percent else 1))
+        .drop_nulls(PLAIN_SCORE)
+    )
+    return LongScores(long, percent or bool(low >= 0 and high <= 1), bool(named))
+
+
+def score_tables(scores: Trajectories) -> dict[str, pl.DataFrame]:
+    """``runs``, ``profile``, ``gains`` and, where checkpoints are ordered, ``trajectories`` of a table of scores.
+
+    Without an order every row is a subject that was evaluated once, so there are no gains. Intervals treat a model's
+    runs as the sample (t distribution) and need three of them. Where models have one run each, the models are the
+    sample of further gains, those of ``all models``.
+    """
+    long = long_scores(scores).frame
+    shifts = dict.fromkeys(scores.controls, "in-domain")
+    by_step = long.sort("step", nulls_last=True, maintain_order=True)
+    ends = by_step.group_by("run", "model", "testset", maintain_order=True).agg(
+        before=pl.col(PLAIN_SCORE).first(), after=pl.col(PLAIN_SCORE).last(), first_step=pl.col("step").first(),
+        last_step=pl.col("step").last(), checkpoints=pl.len(),
+    )  # fmt: skip
+    trained = scores.order is not None and bool((ends["checkpoints"] > 1).any())
+    profile, gains = [], []
+    for (model, testset), group in ends.group_by("model", "testset", maintain_order=True):
+        key = {"model": model, "testset": testset, "shift": shifts.get(str(testset))}
+        moments = ("before", "after") if trained else ("after",)
+        profile += [key | {"when": when} | _mean(group[when], PLAIN_SCORE) for when in moments]
+        if trained:
+            row = key | {"in_domain": testset in scores.controls} | _mean(group["after"] - group["before"], "gain")
+            gains.append(row)
+    if trained and ends["model"].n_unique() >= LEAST_RUNS and not any(row.get("p") for row in gains):
+        # One run per model: the models are the sample.
+        for (testset,), group in ends.group_by("testset", maintain_order=True):
+            key = {"model": "all models", "testset": testset, "in_domain": testset in scores.controls}
+            gains.append(key | _mean(group["after"] - group["before"], "gain"))
+    steps = ["first_step", "last_step", "checkpoints"]
+    runs = ends.group_by("run", "model", maintain_order=True).agg(
+        pl.col("first_step").min(), pl.col("last_step").max(), pl.col("checkpoints").max()
+    )
+    tables = {
+        "runs": runs.select("run", "model", *steps, planned=pl.lit(None, dtype=pl.Int64)),
+        "profile": _frame(profile, {PLAIN_SCORE if key == "accuracy" else key: kind for key, kind in PROFILE.items()}),
+        "gains": with_findings(_frame(gains, {**GAINS, **TESTED})),
+    }
+    if trained:
+        missing = [name for name in CHECKPOINT if name not in long.columns]
+        tables["trajectories"] = long.with_columns(
+            *(pl.lit(None, dtype=pl.Int64).alias(name) for name in missing)
+        ).select(*CHECKPOINT, "testset", PLAIN_SCORE)
+    return tables
+
+
+def _mean(values: pl.Series, name: str) -> dict[str, Any]:
+    """Mean over runs with its t interval and p-value; null where runs are too few or all alike."""
+    known = values.drop_nulls().to_numpy()
+    row: dict[str, Any] = {"runs": len(known), name: float(known.mean()) if len(known) else None}
+    if len(known) < LEAST_RUNS or known.std() == 0:
+        return row
+    se, df = float(known.std(ddof=1) / np.sqrt(len(known))), len(known) - 1
+    half = float(special.stdtrit(df, (1 + LEVEL) / 2)) * se
+    p = float(2 * special.stdtr(df, -abs(row[name]) / se))
+    return row | {"se": se, "ci_low": row[name] - half, "ci_high": row[name] + half, "p": p}
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)

@@ -15,8 +15,8 @@ from breadth.errors import InputError
 from breadth.irt import Calibration, calibrate
 from breadth.level_transfer import Transfer, trained_groups, transfer
 from breadth.records import Score, Study, Trajectories
-from breadth.reporting.about import About, about_calibration, about_scores, about_study, described
-from breadth.reporting.score_tables import long_scores, score_tables
+from breadth.reporting.accuracy import long_scores, score_tables
+from breadth.reporting.sources import About, about_calibration, about_scores, about_study, described
 from breadth.results import Figure, Verdict
 
 #: Subjects and items that estimating difficulty needs in a report.

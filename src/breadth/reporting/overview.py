@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from breadth.records import Study, Trajectories
-from breadth.reporting.accuracy import bias_words, checkpoint_scores, follow_words, score_profile
+from breadth.reporting.accuracy import checkpoint_scores, score_profile
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.figures import profile_figure, trajectory_figure
+from breadth.reporting.scoring import bias_words, follow_words
 from breadth.results import Answer, Verdict
 from breadth.results.words import FINDING, change, count, interval, joined
 
@@ -136,17 +137,17 @@ def overall_verdict(data: ReportData) -> Verdict:
     known = shifted.drop_nulls("p")
     if not known.height:
         return carried if len(data.about.shifts) > 1 else _one_testset(data)
-    signs = np.sign(known.filter(pl.col("q") < FINDING)["gain"].to_numpy())
+    found = known.filter(pl.col("q") < FINDING).sort("gain")
+    signs = np.sign(found["gain"].to_numpy())
     up, down, total = int((signs > 0).sum()), int((signs < 0).sum()), known.height
     cells = " (model x test set)" if known["model"].n_unique() > 1 else ""
     where = f"{total} gains on shifted test sets{cells}"
     counted = f"{up} of {where} {'is' if up == 1 else 'are'} above 0 and {down or 'none'} below"
-    several = len(data.facts["models"]) > 1
-    largest = [
-        f"Largest gain: {_gain_words(row, data.about.share, str(row['model']) if several else '')}."
-        for row in _extreme(known, up)
-    ]
-    line = " ".join([*largest, f"Does one test set speak for another? {carried.answer.value}."])
+    line = f"Does one test set speak for another? {carried.answer.value}."
+    if up:
+        row = found.row(-1, named=True)
+        model = str(row["model"]) if len(data.facts["models"]) > 1 else ""
+        line = f"Largest gain: {_gain_words(row, data.about.share, model)}. {line}"
     if up + down < FEW * total:
         return _hardly_any(known, counted, line, data.about.share)
     if down > up:
@@ -192,11 +193,6 @@ def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Ve
 def _behind(gains: pl.DataFrame) -> pl.DataFrame:
     """Gains that are clearly less than half the in-domain one."""
     return gains.filter((pl.col("q_behind") < FINDING) & (pl.col("behind") < 0))
-
-
-def _extreme(gains: pl.DataFrame, up: int) -> list[dict[str, Any]]:
-    """The largest gain that remains a finding, if there is one."""
-    return gains.filter(pl.col("q") < FINDING).sort("gain").tail(1).to_dicts() if up else []
 
 
 def _gain_words(row: Mapping[str, Any], share: bool, model: str = "") -> str:

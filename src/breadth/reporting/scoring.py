@@ -16,22 +16,28 @@ from scipy import special
 from breadth.errors import InputError
 from breadth.inference import NORMAL, benjamini_hochberg, with_wilson
 from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_answers
-from breadth.reporting.accuracy import (
-    CHECKPOINT,
-    GainFlag,
-    bias_words,
-    checkpoint_scores,
-    follow_words,
-    score_profile,
-    swings,
-)
-from breadth.reporting.data import ReportData
+from breadth.reporting.accuracy import CHECKPOINT, Follows, GainFlag, checkpoint_scores, score_profile
+from breadth.reporting.sources import described
 from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Result, Verdict
 from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, number_text
-from breadth.results.words import FINDING, count, interval, joined, points
+from breadth.results.words import FINDING, SCORE_WORDS, count, interval, joined, points
 
 #: What the table ``scores`` holds.
 MEASURES: tuple[Measure, ...] = (*SCORES, "criterion", "share")
+
+#: The range of an answer's share over checkpoints that is worth a sentence.
+SWING = 0.4
+
+#: Verdicts in a sentence, for one test set and for several.
+FOLLOWS_WORDS = {
+    Follows.YES: ("follows", "follow"),
+    Follows.PART: ("follows in part", "follow in part"),
+    Follows.NO: ("does not follow", "do not follow"),
+    None: ("is undecided", "are undecided"),
+}
+
+#: Models that are named one by one.
+MOST_MODELS = 3
 
 #: What accuracy shows, by the verdict.
 ANSWERS = {
@@ -149,6 +155,59 @@ def _share_of_bias(biased: int, total: int) -> Answer:
     return Answer.NO if biased >= ALMOST_ALL * total else Answer.DEPENDS
 
 
+def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> str:
+    """Which shifted test sets follow the in-domain one, model by model if there are few; empty if nothing is known."""
+    shifted = gains.filter(~pl.col("in_domain"))
+    if not shifted[column].is_not_null().any():
+        return ""
+    groups = shifted.group_by(["model", "train_set"], maintain_order=True)
+    parts = {f"in {model} trained on {train_set}": group for (model, train_set), group in groups}
+    if len(parts) > MOST_MODELS:
+        parts = {f"of {shifted.height} (model x test set)": shifted}
+    lines = []
+    for start, group in parts.items():
+        said = []
+        for value, (one, several) in FOLLOWS_WORDS.items():
+            names = group.filter(pl.col(column).eq_missing(value))["testset"].to_list()
+            who = f"{len(names)}" if group is shifted else joined(names, 12)
+            said += [f"{who} {one if len(names) == 1 else several}"] if names else []
+        lines.append(f"{start}, {'; '.join(said)}")
+    return (
+        f"Which test sets follow the in-domain set ({SCORE_WORDS[score]}, first to last checkpoint)? "
+        f"{'. '.join(line[0].upper() + line[1:] for line in lines)}. A set follows if it clearly gains, and does not "
+        f"if it clearly gains less than half as much as the in-domain set (q < {FINDING} over the test sets)."
+    )
+
+
+def swings(checkpoints: pl.DataFrame) -> pl.DataFrame:
+    """Models in which the share of an answer, averaged over test sets, swings widely over checkpoints: its range."""
+    shares = checkpoints.drop_nulls("share").group_by("run", "model", "answer", "step").agg(pl.col("share").mean())
+    ranges = shares.group_by("model", "answer").agg(low=pl.col("share").min(), high=pl.col("share").max())
+    return ranges.filter(pl.col("high") - pl.col("low") > SWING).sort("model", "answer")
+
+
+def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
+    """Where a change of accuracy is a change of bias, and where bias swings during training, in sentences."""
+    lines = []
+    for row in gains.filter(pl.col("flag") == GainFlag.BIAS).iter_rows(named=True):
+        changed = f"{'rose' if row['accuracy'] > 0 else 'fell'} by {count(abs(round(100 * row['accuracy'])), 'point')}"
+        within = interval({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
+        lines.append(
+            f"Accuracy of {row['model']} on {row['testset']} {changed}, but what it can tell apart did not clearly "
+            f"change (area under the ROC curve {points(row['auc'])}, {within}); it says {row['says_more']} more often."
+        )
+    wide = swings(checkpoints)
+    for answer in wide["answer"].unique(maintain_order=True):
+        own = wide.filter(pl.col("answer") == answer).select("model", "low", "high").iter_rows()
+        models = joined([f"{low:.0%} to {high:.0%} in {model}" for model, low, high in own])
+        lines.append(
+            f"The share of {answer} among the answers, averaged over test sets, swings during training: from {models}. "
+            "Such swings move the accuracies of all test sets together; --score auc compares what the model can tell "
+            "apart."
+        )
+    return lines
+
+
 def scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:
     """Scores of the last checkpoints per model and test set, as means over runs."""
     last = checkpoints.filter(pl.col("step") == pl.col("step").max().over("run"))
@@ -257,6 +316,5 @@ def scores(answers: Any) -> Scores:
     (0.57, 0.91, 0.93)
     """
     study = open_answers(answers)
-    described = ReportData(study).described
-    changes = score_profile(described)[1]
-    return Scores(checkpoint_scores(described, MEASURES), changes, answer_shares(described), study.warnings)
+    runs = described(study)
+    return Scores(checkpoint_scores(runs, MEASURES), score_profile(runs)[1], answer_shares(runs), study.warnings)

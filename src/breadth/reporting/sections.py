@@ -12,11 +12,10 @@ from breadth.reporting.analysis import Correlations, Difficulty
 from breadth.reporting.data import ReportData, Section
 from breadth.reporting.decisions import Advice, Ranking
 from breadth.reporting.items import Items
-from breadth.reporting.methods import Methods
+from breadth.reporting.methods import Methods, Truth
 from breadth.reporting.overview import Overview, Training
 from breadth.reporting.pages import render_html, render_json, render_markdown
 from breadth.reporting.sources import Names, read_source
-from breadth.reporting.truth import Truth
 
 Format = Literal["html", "md", "json"]
 RENDER = {"html": render_html, "md": render_markdown, "json": render_json}

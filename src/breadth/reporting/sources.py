@@ -1,17 +1,34 @@
-"""Whatever a person has, as something to report on: a study, logs, answers, scores, or a calibration."""
+"""What a report is made from: whatever a person has, opened as a study, scores or a calibration, and facts about it."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import polars as pl
 
 from breadth.errors import InputError, NothingFoundError
 from breadth.importers import import_trajectories, read_logs
 from breadth.irt import Calibration
-from breadth.records import Study, Trajectories, is_study, open_any, read_table, regular_file
-from breadth.results.words import count, joined
+from breadth.records import (
+    SUBJECTS,
+    Study,
+    StudyStore,
+    Trajectories,
+    is_study,
+    open_any,
+    read_table,
+    regular_file,
+    unsealed,
+)
+from breadth.results.words import SCORE_WORDS, count, joined
+from breadth.study.document import read_document
 
 Names = str | Sequence[str] | None
 
@@ -20,6 +37,12 @@ TABLES = (".csv", ".tsv", ".parquet", ".npz", ".feather", ".arrow", ".xlsx")
 
 #: Endings of weights.
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+
+#: Above this many models, figures show a selection, spread evenly over their scores.
+MOST_MODELS = 24
+
+#: A score table's own measure: whatever its columns hold.
+PLAIN_SCORE = "score"
 
 
 def read_source(
@@ -81,3 +104,173 @@ def _is_calibration(path: Path) -> bool:
         return False
     columns = set(read_table(path).frame.columns)
     return {"item", "difficulty"} <= columns and not columns & {"correct", "subject", "model"}
+
+
+@dataclass(frozen=True)
+class About:
+    """Facts about the source of a report.
+
+    ``models`` are in the order of their colours; beyond ``MOST_MODELS``, a selection spread evenly over their scores.
+    ``testsets`` have the in-domain ones first, then go by kind of shift. ``environments`` are the distinct ones that
+    runs recorded, each with the number of its runs.
+    """
+
+    name: str
+    models: list[str]
+    shifts: dict[str, str | None]
+    facts: dict[str, Any]
+    #: Whether subjects are checkpoints of runs.
+    has_runs: bool = False
+    #: What kind of score figures and sentences are about: its name, and whether it is a share (written in percent).
+    measure: str = "accuracy"
+    share: bool = True
+    description: str = ""
+    study_file: str = ""
+    environments: list[dict[str, Any]] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+    understood: tuple[str, ...] = ()
+
+    @property
+    def headings(self) -> tuple[str, str]:
+        """Name and description."""
+        return self.name, self.description
+
+    @property
+    def testsets(self) -> list[str]:
+        """Test sets: in-domain first, then by kind of shift."""
+        return list(self.shifts)
+
+    @property
+    def measure_words(self) -> str:
+        """The measure as a sentence names it."""
+        return SCORE_WORDS.get(self.measure, self.measure)
+
+    @property
+    def value_format(self) -> str:
+        """How figures write a score."""
+        return ".1%" if self.share else ".3~g"
+
+
+def selection(models: Sequence[str], scores: pl.DataFrame) -> list[str]:
+    """At most ``MOST_MODELS`` of ``models``, spread evenly over their mean ``score`` in a frame ``model, score``."""
+    if len(models) <= MOST_MODELS:
+        return list(models)
+    ranked = scores.group_by("model").mean().sort("score", "model")["model"]
+    chosen = set(ranked.gather(np.linspace(0, ranked.len() - 1, MOST_MODELS).round().astype(int)))
+    return [name for name in models if name in chosen]
+
+
+def described(study: Study) -> Study:
+    """The study with every column that describes subjects: in a table without runs, every subject is one.
+
+    A subject without a step beside checkpoints of its run, such as the final model of a repository, is a run of its
+    own: nothing says where in the training it belongs.
+    """
+    types: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
+    columns = [
+        (pl.col(name) if name in study.subjects.columns else pl.lit(None)).cast(dtype, strict=False).alias(name)
+        for name, dtype in types.items()
+    ]
+    filled = [pl.col("run").fill_null(pl.col("subject")), pl.col("model").fill_null(pl.col("subject"))]
+    apart = pl.col("step").is_null() & pl.col("step").is_not_null().any().over("run")
+    run = pl.when(apart).then(pl.col("run") + " (no step)").otherwise("run").alias("run")
+    subjects = study.subjects.select(columns).with_columns(filled).with_columns(run, pl.col("step").fill_null(0))
+    return replace(study, subjects=subjects)
+
+
+def about_study(study: Study, score: str) -> About:
+    """Facts about answers: those of a study's directory, an import, or a table."""
+    filled, items = described(study), study.items
+    subjects = filled.subjects
+    values = {
+        name: subjects[name].drop_nulls().unique(maintain_order=True).to_list()
+        for name in ("model", "train_set", "seed", "examples", "method")
+    }
+    means = pl.Series("score", np.nanmean(filled.scores[0], axis=1))
+    facts = {
+        "models": values["model"],
+        "train_sets": values["train_set"],
+        "testsets": list(study.shifts),
+        "shifts": study.shifts,
+        "runs": len(study.runs) or subjects["run"].n_unique(),
+        "checkpoints": subjects.height,
+        "items": items.height,
+        "responses": int(study.answered.sum()),
+        "seeds": sorted(values["seed"]),
+        "examples": sorted(values["examples"]),
+        "methods": sorted(values["method"]),
+    }
+    # The study file, the headings in it, and what runs recorded about their environment.
+    folder = study.folder
+    store = StudyStore(folder) if folder else None
+    text, known = "", dict[str, Any]()
+    with suppress(InputError):  # a damaged file is among the study's warnings
+        text = (store.read_study() if store else None) or ""
+        settings = read_document(text, "study.yaml").value
+        known = settings if isinstance(settings, dict) else {}
+    path = folder.resolve() if folder else Path(study.name)
+    counts: dict[str, int] = {}
+    for run in study.runs:
+        environment = unsealed(store.store.read(f"runs/{run}/environment.json")) if store else None
+        if environment is not None:
+            recorded = json.dumps(environment, sort_keys=True)
+            counts[recorded] = counts.get(recorded, 0) + 1
+    environments = ((json.loads(recorded), number) for recorded, number in counts.items())
+    return About(
+        name=str(known.get("name") or path.name),
+        description=str(known.get("description") or ""),
+        models=selection(values["model"], subjects.select("model", means)),
+        shifts=study.shifts,
+        facts=facts,
+        has_runs="run" in study.subjects.columns,
+        measure=score,
+        share=score not in ("dprime", "logscore"),
+        study_file=text,
+        environments=[{"runs": n} | (e if isinstance(e, dict) else {"environment": e}) for e, n in environments],
+        warnings=study.warnings,
+        understood=study.understood,
+    )
+
+
+def about_scores(scores: Trajectories, long: pl.DataFrame, share: bool, named: bool) -> About:
+    """Facts about a table of scores; ``long`` and the rest are those of ``accuracy.long_scores``."""
+    models = long["model"].unique(maintain_order=True).to_list()
+    shifts = dict.fromkeys(scores.controls, "in-domain") | dict.fromkeys(scores.testsets)
+    facts = {
+        "models": models if named else [],
+        "train_sets": [],
+        "testsets": list(shifts),
+        "shifts": shifts,
+        "runs": long["run"].n_unique(),
+        "checkpoints": scores.frame.height,
+        "items": None,
+        "responses": None,
+        **dict.fromkeys(("seeds", "examples", "methods"), ()),
+    }
+    return About(
+        name=Path(scores.name).name,
+        models=selection(models, long.select("model", score=PLAIN_SCORE)),
+        shifts=shifts,
+        facts=facts,
+        has_runs=scores.order is not None,
+        measure=PLAIN_SCORE,
+        share=share,
+        warnings=scores.warnings,
+        understood=scores.understood,
+    )
+
+
+def about_calibration(calibration: Calibration, name: str) -> About:
+    """Facts about a calibration that was saved: items and, if they were kept, subjects."""
+    items = calibration.items
+    testsets = items["testset"].unique(maintain_order=True).to_list() if "testset" in items.columns else []
+    facts = {
+        **dict.fromkeys(("models", "train_sets", "seeds", "examples", "methods"), ()),
+        "testsets": testsets,
+        "shifts": dict.fromkeys(testsets),
+        "runs": None,
+        "checkpoints": calibration.subjects.height or None,
+        "items": items.height,
+        "responses": None,
+    }
+    return About(Path(name).name, [], dict.fromkeys(testsets), facts, warnings=calibration.warnings)
