@@ -74,21 +74,18 @@ def seeds_figure(noise: pl.DataFrame, table: str = "noise") -> Figure:
     return Figure("seeds", "Noise of runs and checkpoints", caption, spec, table)
 
 
-def _bars(table: str, y: Spec, x: str, title: str, tips: list[Spec], height: int = 24) -> Spec:
-    axis = {"title": title, "format": "~%"}
-    return {
-        "data": {"name": table}, "width": "container", "height": {"step": height}, "usermeta": {"most": 560},
-        "mark": {"type": "bar", "color": "@muted", "height": height // 2},
-        "encoding": {"y": y, "x": {"field": x, "type": "quantitative", "axis": axis}, "tooltip": tips},
-    }  # fmt: skip
-
-
 def errors_figure(table: str = "errors") -> Figure:
     """Expected error on models like these and on stronger ones."""
     tips = tooltip(
         ("models", "models"), ("rmse", "RMSE", ".1%"), ("plain_rmse", "plain", ".1%"), ("coverage", "coverage", ".0%")
     )
-    spec = _bars(table, nominal("models", ["like these", "stronger"]), "rmse", "root mean squared error", tips)
+    axis = {"title": "root mean squared error", "format": "~%"}
+    x = {"field": "rmse", "type": "quantitative", "axis": axis}
+    spec: Spec = {
+        "data": {"name": table}, "width": "container", "height": {"step": 24}, "usermeta": {"most": 560},
+        "mark": {"type": "bar", "color": "@muted", "height": 12},
+        "encoding": {"y": nominal("models", ["like these", "stronger"]), "x": x, "tooltip": tips},
+    }  # fmt: skip
     caption = "Error of full scores estimated from the short form, on models that it was not made with."
     return Figure("short_form", "Expected error of the short form", caption, spec, table)
 

@@ -225,7 +225,7 @@ def _stored_levels(study: Study) -> Scale:
 
 def _calibrated(study: Study, calibration: str | os.PathLike[str] | Calibration, levels: int) -> Scale:
     """Levels and abilities on the scale of a calibration; items that it does not have are left out."""
-    known = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+    known = Calibration.of(calibration)
     abilities = known.score(study)
     place = {name: index for index, name in enumerate(known.items["item"])}
     column = np.array([place.get(name, -1) for name in study.item_names])

@@ -295,7 +295,7 @@ def item_column(table: Table) -> str:
 def with_difficulty(table: Table, calibration: str | os.PathLike[str] | Calibration) -> pl.DataFrame:
     """The items of a table (column ``item`` or ``id``) in their order, with the difficulty that a calibration gives."""
     key = item_column(table)
-    loaded = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+    loaded = Calibration.of(calibration)
     columns = pl.col("item").cast(pl.String), pl.col("difficulty").cast(pl.Float64)
     calibrated = loaded.items.select(columns).unique("item", keep="first", maintain_order=True)
     names = table.frame.select(pl.col(key).cast(pl.String).alias("item"))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from breadth.errors import InputError, listed
 from breadth.irt.acceleration import Solution, Step, fixed_point
@@ -86,10 +85,6 @@ class Problem:
         seen = items.for_population(*ability)
         difficulty = -float(seen.slope @ seen.intercept) / max(float(seen.slope @ seen.slope), 1e-300)
         return items, ability, Common(mean * ability.sd, sd * ability.sd, difficulty)
-
-    def groups(self) -> NDArray[np.int64] | None:
-        """The item that each of the first numbers of a point belongs to, where items can have several maxima."""
-        return np.concatenate([np.flatnonzero(self.free[row]) for row in (1, 0, 2, 3)]) if self.model.bounded else None
 
     def step(self, point: Floats) -> Step:
         """Take one EM step."""
@@ -291,7 +286,10 @@ def _fix(
 
 def maximise(problem: Problem) -> Solution:
     """Iterate EM steps to a maximum and, where items can have several, look for better ones."""
-    solution = fixed_point(problem.step, problem.start, MOST_ITERATIONS, problem.groups())
+    # The item that each of the first numbers of a point belongs to, where items can have several maxima.
+    own = [np.flatnonzero(problem.free[row]) for row in (1, 0, 2, 3)]
+    groups = np.concatenate(own) if problem.model.bounded else None
+    solution = fixed_point(problem.step, problem.start, MOST_ITERATIONS, groups)
     # What is common to all items moves with them, and so may the better of two maxima: each item moves only once.
     may = problem.free[1].copy()
     for _ in range(SEARCHES if problem.model.bounded and solution.converged else 0):
@@ -299,7 +297,7 @@ def maximise(problem: Problem) -> Solution:
         if not moved.any():
             break
         may &= ~moved
-        again = fixed_point(problem.step, point, SEARCH_ITERATIONS, problem.groups())
+        again = fixed_point(problem.step, point, SEARCH_ITERATIONS, groups)
         iterations = solution.iterations + again.iterations
         if not again.converged:
             return solution._replace(iterations=iterations)

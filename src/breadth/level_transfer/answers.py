@@ -200,7 +200,7 @@ def item_levels(study: Study, calibration: str | os.PathLike[str] | Calibration 
                 "--calibration"
             )
         return Table(study.items, study.name).numbers("level").to_numpy()
-    loaded = calibration if isinstance(calibration, Calibration) else Calibration.load(calibration)
+    loaded = Calibration.of(calibration)
     known: dict[str, int | None] = dict(loaded.levels(levels).select("item", "level").iter_rows())
     names = list(study.items.select("testset", "item").iter_rows())
     level = [known.get(f"{testset} / {item}", known.get(item)) for testset, item in names]

@@ -230,22 +230,21 @@ def differing_items(data: ReportData, compared: Comparison) -> Differing:
     linked = {first, second} <= set(data.models)
     sets = frame.group_by("testset", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
 
-    def part(name: str, rows: pl.DataFrame, filters: dict[str, str]) -> Part:
-        def side(who: str, cell: str) -> Side:
+    def part(name: str, rows: pl.DataFrame, filters: dict[str, str], parts: Sequence[Part] = ()) -> Part:
+        sides = []
+        for who, cell in ((first, "right-wrong"), (second, "wrong-right")):
             own = rows.filter(pl.col("right") == who)
             panel = {"panel": "items", "one": first, "two": second, "cell": cell, **filters}
-            return Side(own.height, own.head(MOST_LISTED).to_dicts(), panel if linked else None)
-
-        return Part(name, side(first, "right-wrong"), side(second, "wrong-right"))
+            sides.append(Side(own.height, own.head(MOST_LISTED).to_dicts(), panel if linked else None))
+        return Part(name, sides[0], sides[1], parts)
 
     parts = []
     for testset in sets["testset"].head(MOST_SETS):
         rows = frame.filter(testset=testset)
-        whole = part(testset, rows, {"testset": testset})
         levels = rows["level"].drop_nulls().unique().sort().head(MOST_LEVELS)
         inner = [
             part(f"level {level}", rows.filter(level=level), {"testset": testset, "level": str(level)})
             for level in (levels if levels.len() > 1 else ())
         ]
-        parts.append(Part(whole.name, whole.first, whole.second, inner))
+        parts.append(part(testset, rows, {"testset": testset}, inner))
     return Differing(first, second, parts, max(0, sets.height - MOST_SETS))

@@ -14,6 +14,7 @@ import polars as pl
 from scipy import special
 
 from breadth.inference import LEVEL
+from breadth.reporting.accuracy import LEAST_RUNS
 from breadth.reporting.data import ReportData
 from breadth.results.figures import MODEL_COLOURS, Control, Figure, Spec, model_colour, nominal, tooltip
 from breadth.results.words import count
@@ -26,9 +27,6 @@ MOST_PANELS = 12
 
 #: Above this many test sets a row of the profile has one short line, and there are half as many panels.
 MOST_TALL = 12
-
-#: Runs that an interval over runs needs.
-LEAST_RUNS = 3
 
 
 def profile_figure(data: ReportData) -> Figure:

@@ -109,6 +109,9 @@ class Progress:
         names = "\n".join(f"{run}/{name}" for run, known in self._runs.items() for name in known.parts.values())
         runs = [run.state for run in self._runs.values()]
         done, planned = sum(run["done"] for run in runs), sum(run["planned"] or run["done"] for run in runs)
+        paces = [run["seconds_per_checkpoint"] for run in runs if run["seconds_per_checkpoint"]]
+        left = sum(max(0, (run["planned"] or run["done"]) - run["done"]) for run in runs)
+        active = sum(run["state"] == "running" for run in runs)
         shown = runs if len(runs) <= MOST_RUNS else sorted(runs, key=lambda run: str(run["state"]) == "finished")
         return {
             "fingerprint": hashlib.sha256(names.encode()).hexdigest()[:16],
@@ -117,8 +120,9 @@ class Progress:
             "done": done,
             "planned": planned,
             "finished": done >= planned,
-            "active": any(run["state"] == "running" for run in runs),
-            "seconds_left": _seconds_left(runs),
+            "active": active > 0,
+            # Checkpoints left times the mean pace, shared among the running ones; None without a pace or a plan.
+            "seconds_left": left * sum(paces) / len(paces) / active if paces and active and left else None,
         }
 
     def _accuracy(self, run: RunStore, record: RunRecord, step: int, name: str) -> list[dict[str, Any]]:
@@ -190,14 +194,6 @@ def _cluster(store: StudyStore) -> dict[str, float] | None:
         return None
     values = {key: value for key, value in values.items() if math.isfinite(value)}
     return None if values.get("finished", 1.0) or time.time() - values.get("time", 0.0) > CLUSTER_QUIET else values
-
-
-def _seconds_left(runs: list[dict[str, Any]]) -> float | None:
-    """Checkpoints left times the mean pace, shared among the running ones; None without a pace or a plan."""
-    paces = [run["seconds_per_checkpoint"] for run in runs if run["seconds_per_checkpoint"]]
-    left = sum(max(0, (run["planned"] or run["done"]) - run["done"]) for run in runs)
-    active = sum(run["state"] == "running" for run in runs)
-    return left * sum(paces) / len(paces) / active if paces and active and left else None
 
 
 def _modified(path: Path, otherwise: float | None = None) -> float:
