@@ -36,7 +36,9 @@ def read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
     if counts[separator] > MOST_COLUMNS:
         raise InputError(f"{path}: has {counts[separator]:,} columns; at most {MOST_COLUMNS:,} are read")
     rows = [_split(line, separator) for line in head]
-    _refuse_title(path, rows)
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:2]]
+    if len(filled) == 2 and filled[0] == 1 and filled[1] > 2:  # it would be taken for the names of columns
+        raise InputError(f"{path}, line 1: is a title, not the names of columns; delete it")
     cells = [cell.strip() for row in rows[1:] for cell in row]
     comma = separator != "," and any(re.fullmatch(r"-?\d+,\d+%?", cell) for cell in cells)
     points = (cell for cell in cells if re.fullmatch(r"-?\d+\.\d+%?", cell))
@@ -60,13 +62,6 @@ def _without_thousands(frame: pl.DataFrame) -> pl.DataFrame:
     whole = [name for name in texts if frame[name].drop_nulls().str.strip_chars().str.contains(EUROPEAN).all()]
     number = pl.col(whole).str.strip_chars().str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
     return frame.with_columns(number.cast(pl.Float64)) if whole else frame
-
-
-def _refuse_title(path: Path, rows: list[list[str]]) -> None:
-    """A line above the names of the columns would be taken for them."""
-    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[:2]]
-    if len(filled) == 2 and filled[0] == 1 and filled[1] > 2:
-        raise InputError(f"{path}, line 1: is a title, not the names of columns; delete it")
 
 
 def _refuse_long_line(content: bytes, path: Path, separator: str, width: int) -> None:

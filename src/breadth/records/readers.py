@@ -1,4 +1,4 @@
-"""Ways in for answers: one class per format, in a registry. Whatever comes in becomes a :class:`Study`.
+"""Ways in for answers: one function per format. Whatever comes in becomes a :class:`Study`.
 
 Logs of other tools come in through ``breadth.importers``, which writes a directory that is read here.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -64,23 +65,31 @@ def _tables(folder: str | os.PathLike[str]) -> list[Path]:
         return sorted(path for path in Path(folder).iterdir() if path.suffix in (*HEADS, ".npz") and path.is_file())
 
 
-class Reader(ABC):
-    """Reads answers of one format, which is recognised by its Python type or the ending of its file."""
+class Format(Enum):
+    """What answers are in."""
 
-    #: What messages and lists call the format.
-    name: str
-    types: tuple[type, ...] = ()
-    endings: tuple[str, ...] = ()
+    STUDY = "directory that breadth run or breadth import made"
+    ARRAY = "numpy array of subjects x items"
+    NPZ = "NPZ file with one matrix"
+    MATRICES = "directory of matrices, NPZ or wide tables, one per test set"
+    TABLE = "long or wide table, in a file or a frame, or a directory of long ones"
 
-    def recognises(self, source: Any) -> bool:
-        """Whether ``source`` is of this format. Override it to look at first bytes or keys; read nothing large."""
-        if isinstance(source, self.types):
-            return True
-        return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in self.endings
 
-    @abstractmethod
-    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:
-        """Read the answers; ``keys`` are columns that tell subjects apart besides the usual ones."""
+def format_of(source: Any) -> Format:
+    """What a source is, by its Python type, the ending of its file or the columns of the tables in a directory."""
+    if is_study(source):
+        return Format.STUDY
+    if isinstance(source, np.ndarray):
+        return Format.ARRAY
+    if isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".npz":
+        return Format.NPZ
+    if isinstance(source, str | os.PathLike) and os.path.isdir(source):
+        with suppress(InputError), reading(source):
+            paths = _tables(source)
+            heads = [HEADS[path.suffix](path) for path in paths if path.suffix in HEADS]
+            if paths and not any(map(are_answers, heads)):  # long tables go before matrices
+                return Format.MATRICES
+    return Format.TABLE
 
 
 def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
@@ -94,137 +103,84 @@ def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
     """
     if isinstance(source, Study):
         return source
-    reader = reader_of(source)
-    study = reader.read(source, keys)
-    if isinstance(reader, StudyDirectory):
-        return study
-    _refuse_bad_values(study)
-    _refuse_repeated_names(study)
+    form = format_of(source)
+    study = _READERS[form](source, keys)
+    if form is not Format.STUDY:
+        _refuse_bad(study)
     return study
 
 
-class StudyDirectory(Reader):
-    """A directory that ``breadth run`` made."""
-
-    name = "study directory"
-    recognises = staticmethod(is_study)
-    read = staticmethod(read_study_directory)
-
-
-class Array(Reader):
-    """A numpy array of subjects x items."""
-
-    name = "array"
-    types = (np.ndarray,)
-
-    def read(self, source: npt.NDArray[Any], keys: Sequence[str] = ()) -> Study:  # noqa: D102
-        if source.ndim != 2:
-            raise InputError(f"answers: an array of answers is subjects x items, not {source.ndim}-dimensional")
-        if source.dtype.kind not in "biuf":
-            raise InputError(f"answers: an array of answers holds numbers, not {source.dtype}")
-        subjects, items = ([str(i) for i in range(size)] for size in source.shape)
-        return _matrix_study(UNNAMED, source, subjects, items)
+def _read_array(source: npt.NDArray[Any], _: Sequence[str]) -> Study:
+    if source.ndim != 2:
+        raise InputError(f"answers: an array of answers is subjects x items, not {source.ndim}-dimensional")
+    if source.dtype.kind not in "biuf":
+        raise InputError(f"answers: an array of answers holds numbers, not {source.dtype}")
+    subjects, items = ([str(i) for i in range(size)] for size in source.shape)
+    return _matrix_study(UNNAMED, source, subjects, items)
 
 
-class Npz(Reader):
-    """An NPZ file with one matrix of answers.
+def read_matrix(source: Any, _: Sequence[str] = ()) -> Study:
+    """An NPZ file with one matrix of answers, as they are.
 
     ``models`` and ``items`` name its axes, ``testset`` groups its items, and ``label`` holds their right answers.
     """
-
-    name = "npz"
-    endings = (".npz",)
-
-    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
-        path = Path(source)
-        arrays = read_arrays(path)
-        matrices = [name for name, array in arrays.items() if array.ndim == 2]
-        if len(matrices) != 1:
-            raise InputError(
-                f"{path}: expected one two-dimensional array of answers, found {len(matrices)} "
-                f"(arrays: {listed(arrays)})"
-            )
-        matrix = arrays[matrices[0]]
-        if matrix.dtype.kind not in "biuf":
-            raise InputError(f"{path}: array {matrices[0]!r} holds {matrix.dtype}, not numbers")
-        names = {name: [str(x) for x in array] for name, array in arrays.items() if array.ndim == 1}
-        subjects = next((names[key] for key in ("models", "subjects", "runs") if key in names), None)
-        items = names.get("items")
-        rows, columns = matrix.shape
-        warnings: tuple[str, ...] = ()
-        if subjects is not None and len(subjects) == columns != rows and (items is None or len(items) == rows):
-            matrix, (rows, columns) = matrix.T, (columns, rows)
-            warnings = (f"{path}: the matrix was transposed, because its columns are the subjects",)
-        for kind, given, size in (("subject", subjects, rows), ("item", items, columns)):
-            if given is not None and len(given) != size:
-                raise InputError(f"{path}: {len(given)} {kind} names for {size} {kind}s; write one name each")
-        described = {name: names[name] for name in ("testset", "label") if len(names.get(name, ())) == columns}
-        return _matrix_study(
-            str(path),
-            matrix,
-            subjects or [str(i) for i in range(rows)],
-            items or [str(j) for j in range(columns)],
-            described,
-            warnings,
+    path = Path(source)
+    arrays = read_arrays(path)
+    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+    if len(matrices) != 1:
+        raise InputError(
+            f"{path}: expected one two-dimensional array of answers, found {len(matrices)} (arrays: {listed(arrays)})"
         )
+    matrix = arrays[matrices[0]]
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"{path}: array {matrices[0]!r} holds {matrix.dtype}, not numbers")
+    names = {name: [str(x) for x in array] for name, array in arrays.items() if array.ndim == 1}
+    subjects = next((names[key] for key in ("models", "subjects", "runs") if key in names), None)
+    items = names.get("items")
+    rows, columns = matrix.shape
+    warnings: tuple[str, ...] = ()
+    if subjects is not None and len(subjects) == columns != rows and (items is None or len(items) == rows):
+        matrix, (rows, columns) = matrix.T, (columns, rows)
+        warnings = (f"{path}: the matrix was transposed, because its columns are the subjects",)
+    for kind, given, size in (("subject", subjects, rows), ("item", items, columns)):
+        if given is not None and len(given) != size:
+            raise InputError(f"{path}: {len(given)} {kind} names for {size} {kind}s; write one name each")
+    described = {name: names[name] for name in ("testset", "label") if len(names.get(name, ())) == columns}
+    subjects, items = subjects or [str(i) for i in range(rows)], items or [str(j) for j in range(columns)]
+    return _matrix_study(str(path), matrix, subjects, items, described, warnings)
 
 
-class Tables(Reader):
-    """A table of answers, long or wide, in a file or a frame; or a directory of long ones."""
-
-    name = "table"
-    types = (object,)
-
-    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
-        if isinstance(source, Understanding):
-            return _from_table(source, keys)
-        table = read_answers(source)
-        return _from_table(understand_answers(table), keys)
-
-
-class Matrices(Reader):
-    """A directory of matrices, NPZ or wide tables, one per test set; long tables go before them (:class:`Tables`).
-
-    The name of a file is the test set of its items, unless an NPZ file names test sets itself.
-    """
-
-    name = "directory of matrices"
-
-    def recognises(self, source: Any) -> bool:  # noqa: D102
-        if not (isinstance(source, str | os.PathLike) and os.path.isdir(source)):
-            return False
-        try:
-            with reading(source):
-                paths = _tables(source)
-                heads = [HEADS[path.suffix](path) for path in paths if path.suffix in HEADS]
-        except InputError:
-            return False
-        return bool(paths) and not any(map(are_answers, heads))
-
-    def read(self, source: Any, keys: Sequence[str] = ()) -> Study:  # noqa: D102
-        parts: dict[str, Study] = {}
-        for path in _tables(source):
-            if path.stem in parts:
-                raise InputError(f"{source}: two files hold the test set {path.stem!r}; keep one")
-            parts[path.stem] = Npz().read(path) if path.suffix == ".npz" else Tables().read(path)
-            _refuse_bad_values(parts[path.stem])
-            _refuse_repeated_names(parts[path.stem])
-        named = {
-            name: part
-            if part.testsets != [UNNAMED]
-            else replace(part, items=part.items.with_columns(testset=pl.lit(name)))
-            for name, part in parts.items()
-        }
-        return side_by_side(str(source), named)
+def _read_matrices(source: Any, _: Sequence[str]) -> Study:
+    """The name of a file is the test set of its items, unless an NPZ file names test sets itself."""
+    parts: dict[str, Study] = {}
+    for path in _tables(source):
+        if path.stem in parts:
+            raise InputError(f"{source}: two files hold the test set {path.stem!r}; keep one")
+        part = open_study(path)
+        if part.testsets == [UNNAMED]:
+            part = replace(part, items=part.items.with_columns(testset=pl.lit(path.stem)))
+        parts[path.stem] = part
+    return side_by_side(str(source), parts)
 
 
-#: Formats, in the order in which they are asked whether they recognise a source.
-READERS: list[Reader] = [StudyDirectory(), Array(), Npz(), Matrices(), Tables()]
+def _read_tables(source: Any, keys: Sequence[str]) -> Study:
+    understood = source if isinstance(source, Understanding) else understand_answers(read_answers(source))
+    table, lines = understood.table, understood.lines()
+    if {"item", "correct"} <= set(table.frame.columns):
+        return replace(_from_long(table, [understood.renamed.get(key, key) for key in keys]), understood=lines)
+    items = table.frame.columns[1:]
+    matrix = np.column_stack([table.numbers(name).to_numpy() for name in items]).astype(np.float64)
+    study = _matrix_study(table.name, matrix, table.frame["subject"].to_list(), items, warnings=table.warnings)
+    return replace(study, understood=lines)
 
 
-def reader_of(source: Any) -> Reader:
-    """The reader of the first format that recognises ``source``."""
-    return next(reader for reader in READERS if reader.recognises(source))
+_READERS: dict[Format, Callable[[Any, Sequence[str]], Study]] = {
+    Format.STUDY: read_study_directory,
+    Format.ARRAY: _read_array,
+    Format.NPZ: read_matrix,
+    Format.MATRICES: _read_matrices,
+    Format.TABLE: _read_tables,
+}
 
 
 def read_answers(source: Any) -> Table:
@@ -251,12 +207,17 @@ def _matrix_study(
     warnings: tuple[str, ...] = (),
 ) -> Study:
     columns = {"testset": [UNNAMED] * len(items), "item": list(items), **described}
+    # The items may have the names of models, and the subjects not.
+    share = [np.mean([bool(MODEL_NAME.search(one)) for one in names[:500]]) for names in (subjects, items)]
+    if share[1] > 0.5 and share[0] < 0.2:
+        named = f"{name}: the items look like models ({listed(items, 3)})"
+        warnings += (f"{named}; if rows and columns are swapped, transpose the matrix: a row is a subject",)
     return Study(
         name,
         pl.DataFrame({"subject": list(subjects)}, schema={"subject": pl.String}),
         pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)),
         compact(matrix),
-        warnings=(*warnings, *_direction_warnings(name, subjects, items)),
+        warnings=warnings,
     )
 
 
@@ -271,7 +232,11 @@ def _from_long(table: Table, keys: Sequence[str]) -> Study:
         raise InputError(f"{table.name}, row {row + 1}: subject, test set or item is empty")
     rows, subjects = _numbered(frame, identity)
     columns, items = _numbered(frame, ["testset", "item"])
-    names = _subject_names(subjects, identity)
+    if "subject" in identity and subjects["subject"].n_unique() == subjects.height:
+        names = subjects["subject"].cast(pl.String).to_list()
+    else:
+        parts = pl.concat_str([pl.col(name).cast(pl.String) for name in identity], separator=" / ", ignore_nulls=True)
+        names = subjects.select(parts).to_series().to_list()
     repeated = pl.DataFrame({"row": rows, "column": columns}).is_duplicated()
     if repeated.any():
         row = int(repeated.arg_max() or 0)
@@ -342,13 +307,6 @@ def _numbered(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[npt.NDArray[np.
     return numbered["__number"].to_numpy().astype(np.intp), distinct
 
 
-def _subject_names(subjects: pl.DataFrame, identity: Sequence[str]) -> list[str]:
-    if "subject" in identity and subjects["subject"].n_unique() == subjects.height:
-        return subjects["subject"].cast(pl.String).to_list()
-    parts = [pl.col(name).cast(pl.String) for name in identity]
-    return subjects.select(pl.concat_str(parts, separator=" / ", ignore_nulls=True)).to_series().to_list()
-
-
 def _constant_columns(
     frame: pl.DataFrame, group: npt.NDArray[np.intp], groups: int, left_out: set[str]
 ) -> dict[str, pl.Series]:
@@ -360,17 +318,8 @@ def _constant_columns(
     return {name: one for name, one in values.items() if one.gather(group).eq_missing(frame[name]).all()}
 
 
-def _from_table(understood: Understanding, keys: Sequence[str]) -> Study:
-    table, lines = understood.table, understood.lines()
-    if {"item", "correct"} <= set(table.frame.columns):
-        return replace(_from_long(table, [understood.renamed.get(key, key) for key in keys]), understood=lines)
-    items = table.frame.columns[1:]
-    matrix = np.column_stack([table.numbers(name).to_numpy() for name in items]).astype(np.float64)
-    study = _matrix_study(table.name, matrix, table.frame["subject"].to_list(), items, warnings=table.warnings)
-    return replace(study, understood=lines)
-
-
-def _refuse_bad_values(study: Study) -> None:
+def _refuse_bad(study: Study) -> None:
+    """Refuse values that are no answers, and names that occur twice."""
     matrix = study.matrix
     low = MISSING if matrix.dtype == np.int8 else 0
     with np.errstate(invalid="ignore"):
@@ -381,20 +330,8 @@ def _refuse_bad_values(study: Study) -> None:
             f"{study.name}: subject {study.subject_names[i]!r} (row {i + 1}), item {study.item_names[j]!r}: "
             f"{matrix[i, j]!s} {NO_ANSWER}"
         )
-
-
-def _refuse_repeated_names(study: Study) -> None:
     for kind, names in (("subject", study.subject_names), ("item", study.item_names)):
         if len(set(names)) < len(names):
             seen: set[str] = set()
             again = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
             raise InputError(f"{study.name}: {kind} {again!r} occurs more than once; give every {kind} its own name")
-
-
-def _direction_warnings(name: str, subjects: Sequence[str], items: Sequence[str]) -> list[str]:
-    """Warn when the items have the names of models and the subjects do not."""
-    share = [np.mean([bool(MODEL_NAME.search(one)) for one in names[:500]]) for names in (subjects, items)]
-    if share[1] > 0.5 and share[0] < 0.2:
-        named = f"{name}: the items look like models ({listed(items, 3)})"
-        return [f"{named}; if rows and columns are swapped, transpose the matrix: a row is a subject"]
-    return []

@@ -42,30 +42,27 @@ def score_columns(
     pool, frame = kinds.get(Role.SCORE, []), table.frame
     fractions = sum(frame[name].dtype.is_float() and tallest[name] <= 1 for name in pool) > 1
     staged = sum(bool(parse_score(name).stage) for name in pool) > 1
-    unknown = [name for name in pool if roles[name] is None and plain(name) not in IN_DOMAIN]
-    reasons = {name: _why_not(frame[name], tallest[name], fractions) or UNSTAGED * staged for name in unknown}
-    if not all(reasons.get(name) for name in pool):
-        pool = [name for name in pool if not reasons.get(name)]
-        ignored |= {name: reason for name, reason in reasons.items() if reason}
+    reasons: dict[str, str] = {}  # why columns of unknown names are no scores, judged by their values
+    for values in (frame[name] for name in pool if roles[name] is None and plain(name) not in IN_DOMAIN):
+        whole, high = values.dtype.is_integer(), tallest[values.name]
+        if values.dtype == pl.Boolean or (values.dtype == pl.String and not values.str.contains(r"\d").any()):
+            reasons[values.name] = FLAG
+        # Numbers of rows may be in any order, from 0 or from 1.
+        elif whole and len(values) >= 10 and values.n_unique() == len(values) == high + (values == 0).any():
+            reasons[values.name] = NUMBERED
+        elif high > 100 or (whole and fractions and values.n_unique() > 1):
+            reasons[values.name] = LARGE if high > 100 else WHOLE
+        elif staged:
+            reasons[values.name] = UNSTAGED
+    if len(reasons) < len(pool):
+        pool = [name for name in pool if name not in reasons]
+        ignored |= reasons
     if len(pool) > 2 and (overall := [name for name in pool if plain(name) in OVERALL]):
         pool = [name for name in pool if name not in overall]
         ignored |= dict.fromkeys(overall, str(Role.AVERAGE))
     for role in (Role.AVERAGE, Role.LOSS, Role.TRAINING):
         pool = pool or kinds.get(role, [])
     return pool
-
-
-def _why_not(values: pl.Series, tallest: float, fractions: bool) -> str:
-    """Why a column of an unknown name is no score, judged by its values beside others that are ``fractions``."""
-    whole = values.dtype.is_integer()
-    if values.dtype == pl.Boolean or (values.dtype == pl.String and not values.str.contains(r"\d").any()):
-        return FLAG
-    # Numbers of rows may be in any order, from 0 or from 1.
-    if whole and len(values) >= 10 and values.n_unique() == len(values) == tallest + (values == 0).any():
-        return NUMBERED
-    if tallest > 100:
-        return LARGE
-    return WHOLE if whole and fractions and values.n_unique() > 1 else ""
 
 
 def in_domain_column(pool: Sequence[str], frame: pl.DataFrame) -> tuple[str, ...]:

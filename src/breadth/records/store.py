@@ -27,7 +27,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 from breadth.records.files import SUM_DIGITS, LocalStore, checksum
-from breadth.records.imported import is_imported
+from breadth.records.imported import MANIFEST
 from breadth.records.runs import RunRecord
 from breadth.records.untrusted import reading
 
@@ -221,10 +221,9 @@ def is_study(source: object) -> bool:
         folder = Path(source)  # type: ignore[arg-type]
     except TypeError:
         return False
-    if is_imported(folder):
-        return True
     begun = [os.path.isdir(folder / name) for name in ("runs", "items")]
-    return all(begun) or (any(begun) and os.path.isfile(folder / "study.yaml"))
+    resolved, imported = (os.path.isfile(folder / name) for name in ("study.yaml", MANIFEST))
+    return imported or all(begun) or (any(begun) and resolved)
 
 
 def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,26 @@ def read_table(source: Any) -> Table:
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, str | os.PathLike):
-        table = _read_file(Path(source))
+        path = Path(source)
+        kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+        reader = _READERS.get(kind.lower())
+        try:
+            folder = stat.S_ISDIR(path.stat().st_mode)
+        except PermissionError as error:  # a directory above it may not be entered
+            raise InputError(f"{path}: not allowed to be read") from error
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: no such file") from error
+        if folder:
+            raise InputError(
+                f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a "
+                f"table file ({listed(_READERS)})"
+            )
+        if reader is None:
+            raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(_READERS)}")
+        if not regular_file(path):
+            raise InputError(f"{path}: is empty")
+        with reading(path, kind[1:].upper()):
+            table = Table(reader(path), str(path), header_lines=1 if reader in (read_csv, read_tsv) else 0)
     elif isinstance(source, pl.DataFrame):
         table = Table(source, "table")
     elif type(source).__module__.split(".")[0] == "pandas":
@@ -182,29 +202,6 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
     ".md": lambda frame, path: path.write_text(markdown_table(frame) + "\n", encoding="utf-8"),
     ".tex": lambda frame, path: path.write_text(latex_table(frame) + "\n", encoding="utf-8"),
 }
-
-
-def _read_file(path: Path) -> Table:
-    try:
-        path.stat()
-    except PermissionError as error:  # a directory above it may not be entered
-        raise InputError(f"{path}: not allowed to be read") from error
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: no such file") from error
-    if path.is_dir():
-        raise InputError(
-            f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a table "
-            f"file ({listed(_READERS)})"
-        )
-    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-    reader = _READERS.get(kind.lower())
-    if reader is None:
-        raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(_READERS)}")
-    if not regular_file(path):
-        raise InputError(f"{path}: is empty")
-    with reading(path, kind[1:].upper()):
-        frame = reader(path)
-    return Table(frame, str(path), header_lines=1 if reader in (read_csv, read_tsv) else 0)
 
 
 #: The key under which writers store their own types, and one of the same length that nobody reads.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records.readers import Npz, Tables, open_study, read_answers, reader_of
+from breadth.records.readers import Format, format_of, open_study, read_answers, read_matrix
 from breadth.records.roles import Role, role_of
 from breadth.records.sensitivity import BIAS, Score, Scored, bias_columns, scored
 from breadth.records.study import Study
@@ -56,12 +56,12 @@ def open_any(
     """
     if isinstance(source, Study | Trajectories):
         return source
-    reader = reader_of(source)
-    if isinstance(reader, Npz):
-        study = reader.read(source)
+    form = format_of(source)
+    if form is Format.NPZ:
+        study = read_matrix(source)
         if study.matrix.dtype == np.int8 and study.matrix.max(initial=0) <= 1:
             return open_study(source)
-    elif not isinstance(reader, Tables):
+    elif form is not Format.TABLE:
         return open_study(source)
     understood = understand(read_answers(source), by, order, control, testsets)
     if understood.kind is Kind.ANSWERS:
@@ -82,7 +82,7 @@ def open_answers(source: Any, *, keys: Sequence[str] = ()) -> Study:
         cause = error
     if study is not None and (isinstance(source, Study) or study.matrix.dtype == np.int8 or _partial_credit(study)):
         return study
-    if study is not None and isinstance(reader_of(source), Npz):
+    if study is not None and format_of(source) is Format.NPZ:
         return study
     opened: Study | Trajectories | None = None
     with suppress(InputError):
@@ -135,7 +135,7 @@ def settle_trajectories(
     since accuracy is best at some bias and falls on both sides of it, which a straight line cannot follow.
     """
     study = source if isinstance(source, Study) else None
-    if study is None and not isinstance(reader_of(source), Tables | Npz):
+    if study is None and format_of(source) not in (Format.TABLE, Format.NPZ):
         study = open_study(source)
     if study is None:
         understood = understand(read_answers(source), by, order, control, testsets, also=also)
@@ -192,24 +192,31 @@ def _settled(
     """Trajectories of checked columns, with the split halves of single answers if there are any."""
     table, groups, order = understood.table, understood.by, understood.order
     controls, chosen = understood.controls, understood.testsets
-    keys = [*groups, *([order] if order else [])]
-    _refuse_bad_columns(table, controls, chosen, keys)
+    keys, columns = [*groups, *([order] if order else [])], table.frame.columns
+    for name in controls:
+        if name not in columns:
+            raise unknown_column(name, columns, table.name, "control")
+    if len(chosen) < 2:
+        raise InputError(
+            f"{table.name}: test sets to correlate: {listed(chosen) or 'none'}; a correlation needs at least 2 "
+            f"columns of scores besides the control. Columns: {listed(columns, 40)}"
+        )
+    if both := [name for name in controls if name in chosen]:
+        raise InputError(
+            f"{table.name}: {listed(both)} is both control and test set; nothing is left of it after controlling "
+            "for it. Remove it from one of the two"
+        )
+    if both := [name for name in (*controls, *chosen) if name in keys]:
+        raise InputError(f"{table.name}: {listed(both)} is used for --by or --order and as a score; choose one")
     frame = table.frame.with_columns(table.numbers(name) for name in (*controls, *chosen))
     if order is not None and frame[order].dtype == pl.String:
         frame = frame.with_columns(table.numbers(order))
-    by_group = frame.with_row_index("__row").sort(keys, maintain_order=True)
-    differences = None
-    if halves:
-        columns = np.stack([halves[name] for name in (*chosen, *controls)], axis=1)
-        differences = columns[by_group["__row"].to_numpy()]
-    warnings = (*table.warnings, *_mixed_scales(table.name, frame, [*controls, *chosen]))
-    if shares := _shares_among_percentages(frame, [*controls, *chosen]):
-        by_group = by_group.with_columns(pl.col(shares) * 100)
-        warnings += (
-            f"{table.name}: {listed(shares)} {'is' if len(shares) == 1 else 'are'} between 0 and 1, other scores up to "
-            "100: read as shares and multiplied by 100. If that is wrong, put all columns on one scale",
-        )
-    kept = by_group.select(*keys, *controls, *chosen)
+    frame = frame.with_row_index("__row")
+    rows = frame.sort(keys, maintain_order=True)["__row"].to_numpy()
+    differences = np.stack([halves[name] for name in (*chosen, *controls)], axis=1)[rows] if halves else None
+    frame, warnings = _on_one_scale(frame, [*controls, *chosen], table.name)
+    kept = frame[rows].select(*keys, *controls, *chosen)
+    warnings = (*table.warnings, *warnings)
     return Trajectories(kept, table.name, groups, order, controls, chosen, differences, warnings, understood=lines)
 
 
@@ -228,43 +235,26 @@ def _rescored(study: Study, table: Table, scores: Scored, score: Score, named: s
     return Table(frame, table.name, warnings=tuple(warnings))
 
 
-def _refuse_bad_columns(table: Table, controls: Sequence[str], testsets: Sequence[str], keys: Sequence[str]) -> None:
-    columns = table.frame.columns
-    for name in controls:
-        if name not in columns:
-            raise unknown_column(name, columns, table.name, "control")
-    if len(testsets) < 2:
-        raise InputError(
-            f"{table.name}: test sets to correlate: {listed(testsets) or 'none'}; a correlation needs at least 2 "
-            f"columns of scores besides the control. Columns: {listed(columns, 40)}"
-        )
-    if both := [name for name in controls if name in testsets]:
-        raise InputError(
-            f"{table.name}: {listed(both)} is both control and test set; nothing is left of it after controlling "
-            "for it. Remove it from one of the two"
-        )
-    if both := [name for name in (*controls, *testsets) if name in keys]:
-        raise InputError(f"{table.name}: {listed(both)} is used for --by or --order and as a score; choose one")
-
-
-def _shares_among_percentages(frame: pl.DataFrame, scores: Sequence[str]) -> list[str]:
-    """Columns between 0 and 1 in a table whose other scores are percentages; losses are on a scale of their own."""
-    ends = {name: (frame[name].min(), frame[name].max()) for name in scores if role_of(name) is not Role.LOSS}
-    known = {name: (float(low), float(high)) for name, (low, high) in ends.items() if low is not None}  # type: ignore[arg-type]
-    percentages = [name for name, (low, high) in known.items() if low >= 0 and 10 < high <= 100]
-    return [name for name, (low, high) in known.items() if percentages and low >= 0 and 0 < high <= 1]
-
-
-def _mixed_scales(name: str, frame: pl.DataFrame, scores: Sequence[str]) -> list[str]:
-    """Warnings for columns that mix fractions and percentages, with a gap between them."""
-    warnings = []
-    for column in scores:
-        size = frame[column].abs()
+def _on_one_scale(frame: pl.DataFrame, scores: Sequence[str], name: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Shares among percentages as percentages, and warnings about them and about columns that mix the two."""
+    warnings, ends = [], dict[str, tuple[float, float]]()
+    for values in (frame[column] for column in scores):
+        size = values.abs()
         low, high = size.filter((size > 0) & (size <= 1)).max(), size.filter(size > 1).min()
         if low is not None and high is not None and float(high) > 10 * float(low):  # type: ignore[arg-type]
             row = int((size <= 1).fill_null(False).arg_max() or 0)
             warnings.append(
-                f"{name}, column {column!r}: fractions and percentages seem to be mixed (for instance "
-                f"{frame[column][row]!r} and {high!r}); put the column on one scale"
+                f"{name}, column {values.name!r}: fractions and percentages seem to be mixed (for instance "
+                f"{values[row]!r} and {high!r}); put the column on one scale"
             )
-    return warnings
+        if values.count() and role_of(values.name) is not Role.LOSS:  # losses are on a scale of their own
+            ends[values.name] = (float(values.min()), float(values.max()))  # type: ignore[arg-type]
+    percentages = any(low >= 0 and 10 < high <= 100 for low, high in ends.values())
+    shares = [column for column, (low, high) in ends.items() if percentages and low >= 0 and 0 < high <= 1]
+    if shares:
+        frame = frame.with_columns(pl.col(shares) * 100)
+        warnings.append(
+            f"{name}: {listed(shares)} {'is' if len(shares) == 1 else 'are'} between 0 and 1, other scores up to "
+            "100: read as shares and multiplied by 100. If that is wrong, put all columns on one scale"
+        )
+    return frame, tuple(warnings)
