@@ -64,7 +64,6 @@ def calibrate_command(
         check_outputs,
         console,
         exit_if_empty,
-        print_notes,
         print_warnings,
         print_written,
         write_figure_file,
@@ -79,8 +78,7 @@ def calibrate_command(
     with console.status(f"calibrating {answers.name}"):
         study = open_answers(answers)
         result = calibrate(study, **options)
-    print_notes(*study.understood)
-    print_warnings(result.warnings)
+    print_warnings(result.warnings, notes=study.understood)
     samples = None
     if stability:
         with console.status("calibrating samples of subjects"):

@@ -69,9 +69,9 @@ def correlate_command(
         check_outputs,
         count_progress,
         exit_if_empty,
-        print_notes,
         print_warnings,
         write_figure_file,
+        write_tables,
     )
     from breadth.correlation import correlate
 
@@ -84,11 +84,11 @@ def correlate_command(
     )  # fmt: skip
     with count_progress("correlating", "groups") as progress:
         result = correlate(table, **options, progress=progress)
-    print_notes(*result.trajectories.understood)
-    print_warnings(result.warnings)
+    print_warnings(result.warnings, notes=result.trajectories.understood)
     print_correlation(result)
     if out is not None:
-        write_correlation(result, out, excel_safe)
+        others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
+        write_tables(out, result.pairs, excel_safe, **others)
     if figure is not None:
         write_figure_file(result, figure, f"breadth correlate: {table.name}")
     exit_if_empty(result)
@@ -114,18 +114,10 @@ def print_correlation(result: Correlation) -> None:
     for name, part in (result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}).items():
         if name:
             print_line(f"Trained on {name}", "bold")
-        tables = [pairs_table(part.pairs, part.by, console.width)]
         if part.by and part.pairs.height:
             groups = groups_table(part.pairs, part.by, console.width)
-            tables = [groups, heterogeneity_table(part.heterogeneity, console.width)]
-        print_details(part, *tables)
+            print_details(part, groups, heterogeneity_table(part.heterogeneity, console.width))
+        else:
+            print_details(part, pairs_table(part.pairs, part.by, console.width))
         if name:
             console.print()
-
-
-def write_correlation(result: Correlation, out: Path, excel_safe: bool = False) -> None:
-    """Write the pairs to ``out`` and the other tables beside it."""
-    from breadth.cli.terminal import write_tables
-
-    others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
-    write_tables(out, result.pairs, excel_safe, **others)

@@ -45,13 +45,12 @@ def report_command(
 
     * `breadth report logs/ --format md`
     """
-    from breadth.cli.terminal import print_line, print_notes, print_verdict, print_warnings
+    from breadth.cli.terminal import print_line, print_verdict, print_warnings
     from breadth.reporting import understood, written_report
 
     options = given(out=out, format=format, score=score, by=by, order=order, control=control, testsets=testsets)
     target, data = written_report(source, **options)
-    print_notes(*understood(data.source))
-    print_warnings(data.warnings)
+    print_warnings(data.warnings, notes=understood(data.source))
     shown = {content.lines: section.title for section, content in reversed(data.contents.items()) if section.headline}
     for lines, title in reversed(shown.items()):  # a verdict that two sections share is printed once
         print_verdict(lines, title)

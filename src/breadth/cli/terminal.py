@@ -16,7 +16,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -59,8 +58,10 @@ def print_text(text: str) -> None:
     console.print(text, markup=False, highlight=False)
 
 
-def print_warnings(warnings: Iterable[str]) -> None:
-    """Print warnings on standard error, one line each."""
+def print_warnings(warnings: Iterable[str], notes: Iterable[str] = ()) -> None:
+    """Print warnings on standard error, one line each, after notes on what was read if there are any."""
+    for note in notes:
+        print_line(f"  {note}", "dim", errors)
     for warning in warnings:
         print_line(f"warning: {warning}", "yellow", errors)
 
@@ -99,7 +100,7 @@ def print_details(result: Result, *tables: RenderableType) -> None:
     for table in tables:
         console.print(table)
     if details := result.details():
-        print_text(details)
+        console.print(details, markup=False, highlight=False)
 
 
 def exit_if_empty(*results: Result) -> None:
@@ -148,7 +149,8 @@ def write_figure_file(result: Any, figure: Path | None, heading: str, **options:
 @contextmanager
 def count_progress(label: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar with an estimate of the time left, until the work is done."""
-    with _bar(TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn(unit)) as bar:
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -156,7 +158,8 @@ def count_progress(label: str, unit: str) -> Iterator[Callable[[int, int], None]
 @contextmanager
 def stage_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Show one bar that passes through stages, with an estimate for each."""
-    with _bar(TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn()) as bar:
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
         stages = [""]
 
@@ -167,7 +170,3 @@ def stage_progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(task, completed=done, total=total if total > 1 else None)
 
         yield show
-
-
-def _bar(*columns: ProgressColumn) -> Progress:
-    return Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=not errors.is_terminal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -86,7 +86,7 @@ def correlation_verdict(result: Correlation) -> Verdict:
     over = f" (mean over {count(groups, noun)})" if groups > 1 else ""
     pairs = f"{count(counts.known, 'pair')} of test sets{over}"
     opposed, contradictory = contradictions(result)
-    strongest, seen = _strongest(result), sensitivity(result)
+    strongest, seen = _named(result), sensitivity(result)
     mostly = {sign: share >= ALMOST_ALL * counts.known for sign, share in (("gain", counts[0]), ("loss", counts[1]))}
     if any(mostly.values()) and opposed.height <= ALMOST_NONE * counts.known:
         which, number = ("gain", counts.positive) if mostly["gain"] else ("loss", counts.negative)
@@ -99,7 +99,7 @@ def correlation_verdict(result: Correlation) -> Verdict:
         reason += f"; {noun}s contradict each other on {contradictory}" if contradictory else ""
         if not found:
             reason = f"{given}, {noun}s contradict each other on {contradictory} of {count(counts.known, 'pair')}"
-        return Verdict(Answer.DEPENDS, f"{reason}.", " ".join(filter(None, (strongest, _opposed(opposed, result)))))
+        return Verdict(Answer.DEPENDS, f"{reason}.", _named(result, opposed))
     none = f"{found} of {pairs} {'is a finding' if found == 1 else 'are findings'} (q < {FINDING})"
     if seen.smallest <= WORTH_SEEING:
         reason = (
@@ -121,7 +121,7 @@ def _nothing(result: Correlation) -> Verdict:
     """No pair has an interval: why, and how many rows are needed if they are too few."""
     needed = ""
     if (result.pairs["flag"] == Flag.TOO_FEW_ROWS).any():
-        adjust, rows = result.settings.adjust, row_noun(result)
+        adjust, rows = result.settings.adjust, "row" if result.trajectories.order is None else "checkpoint"
         least = rows_needed(adjust, len(result.trajectories.controls))
         needed = (
             f"--adjust {adjust} needs at least {least} {rows}s{' in a ' + group_noun(result) if result.by else ''}."
@@ -134,11 +134,6 @@ def group_noun(result: Correlation) -> str:
     """What a group is called."""
     names = [name for name in result.by if name != "train_set"]
     return names[0] if len(names) == 1 and names[0] in GROUPS else "group"
-
-
-def row_noun(result: Correlation) -> str:
-    """What a row is called."""
-    return "row" if result.trajectories.order is None else "checkpoint"
 
 
 def group_count(result: Correlation) -> int:
@@ -164,43 +159,36 @@ def contradictions(result: Correlation) -> tuple[pl.DataFrame, int]:
     return opposed, pl.concat([opposed.select(keys), differ]).n_unique()
 
 
-def _opposed(opposed: pl.DataFrame, result: Correlation) -> str:
-    """The pair on which groups are farthest apart, with the two of them."""
-    if not opposed.height:
-        return ""
-    row = opposed.sort(pl.col("high") - pl.col("low"), descending=True, maintain_order=True).row(0, named=True)
-    ends = []
-    for end in ("high", "low"):
-        group = result.pairs.filter(pl.col("r") == row[end], a=row["a"], b=row["b"]).row(0, named=True)
-        name = " / ".join(str(group[column]) for column in result.by if column != "train_set")
-        ends.append(f"{short(row[end], sign=True)} in {name}")
-    return f"{group_noun(result).capitalize()}s are farthest apart on {_pair(row)}: {ends[0]}, {ends[1]}."
+def _named(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
+    """The strongest findings with intervals, in how many groups they have their sign, and how many hold in all.
 
-
-def _strongest(result: Correlation) -> str:
-    """The strongest findings with intervals, in how many groups they have their sign, and how many hold in all."""
+    Then, of pairs on which groups have findings of both signs, the one on which they are farthest apart.
+    """
+    noun, several, texts = group_noun(result), group_count(result) > 1, []
+    pair = pl.format("{} and {}", "a", "b").alias("pair")
+    if "train_set" in result.pooled.columns:
+        pair = pl.format("{} and {} (trained on {})", "a", "b", "train_set").alias("pair")
     frame = result.heterogeneity.rename({"r_mean": "r"}) if result.by else result.pooled
     found = frame.filter(pl.col("q") < FINDING).sort(pl.col("r").abs(), descending=True, maintain_order=True)
-    if not found.height:
-        return ""
-    noun, several = group_noun(result), group_count(result) > 1
-    parts = []
-    for row in found.head(MOST_NAMED).iter_rows(named=True):
-        text = f"{_pair(row)} {short(row['r'], sign=True)} ({short(row['ci_low'])} to {short(row['ci_high'])})"
+    for row in found.head(MOST_NAMED).with_columns(pair).iter_rows(named=True):
+        text = f"{row['pair']} {short(row['r'], sign=True)} ({short(row['ci_low'])} to {short(row['ci_high'])})"
         if several:
             agree = round(row["sign_agreement"] * row["k"])
             text += f" in all {count(agree, noun)}" if agree == row["k"] else f" in {agree} of {count(row['k'], noun)}"
-        parts.append(text)
-    text = f"Strongest: {'; '.join(parts)}."
+        texts.append(text)
+    sentences = [f"Strongest: {'; '.join(texts)}."] if texts else []
     if several and found.height > 1:
         everywhere = found.filter(pl.col("sign_agreement") == 1).height
-        text += f" {everywhere} of {count(found.height, 'finding')} have the same sign in every {noun}."
-    return text
-
-
-def _pair(row: dict[str, Any]) -> str:
-    trained = f" (trained on {row['train_set']})" if "train_set" in row else ""
-    return f"{row['a']} and {row['b']}{trained}"
+        sentences.append(f"{everywhere} of {count(found.height, 'finding')} have the same sign in every {noun}.")
+    if opposed is not None and opposed.height:
+        apart = opposed.sort(pl.col("high") - pl.col("low"), descending=True, maintain_order=True)
+        row, ends = apart.with_columns(pair).row(0, named=True), []
+        for end in ("high", "low"):
+            group = result.pairs.filter(pl.col("r") == row[end], a=row["a"], b=row["b"]).row(0, named=True)
+            name = " / ".join(str(group[column]) for column in result.by if column != "train_set")
+            ends.append(f"{short(row[end], sign=True)} in {name}")
+        sentences.append(f"{noun.capitalize()}s are farthest apart on {row['pair']}: {ends[0]}, {ends[1]}.")
+    return " ".join(sentences)
 
 
 class Sensitivity(NamedTuple):
@@ -223,7 +211,8 @@ def sensitivity(result: Correlation) -> Sensitivity:
     quantile = np.where(k > 1, special.stdtrit(np.maximum(k - 1, 1), (1 + LEVEL) / 2), NORMAL)
     visible = float(np.median(width * (1 + POWER / quantile)))
     smallest, target = float(np.tanh(visible)), float(np.arctanh(WORTH_SEEING))
-    groups, rows, noun = int(np.median(k)), row_noun(result), group_noun(result)
+    groups, noun = int(np.median(k)), group_noun(result)
+    rows = "row" if result.trajectories.order is None else "checkpoint"
     ways = []
     if groups < 2:
         now, times = int(result.pairs.drop_nulls("q")["n"].median() or 0), (visible / target) ** 2  # type: ignore[arg-type]

@@ -48,99 +48,18 @@ class FittedTable(Table):
         """Print the columns that fit, then the names of the others."""
         room = min(self.room, options.max_width)
         cells = [[column.header, *column.cells] for column in self.columns]
-        layout = self._usual(_widths(console, options, cells))
-        if room < WIDTH or _total(layout) > room:
-            layout = self._whole(_widths(console, options, cells), room)
-            if _total(layout) > room:
-                cells = self._without_prefix(cells)
-                layout = self._narrow(_widths(console, options, cells), room)
-        yield self._only(layout, self._shortened(cells, layout.widths))
-        left_out = [index for index in range(len(self.columns)) if index not in layout.kept]
-        if left_out:
-            what = f"{self.what}{'s' if len(left_out) > 1 else ''} " if self.what else ""
-            names = what + joined([self._title_of(index) for index in left_out], len(left_out))
-            how = ", or write them with --out FILE" if self.in_file else ""
-            note = f"Not shown for lack of room: {names}. Widen the terminal to see all columns{how}.\n"
-            yield Text(note, style="dim")
-
-    def _usual(self, widths: list[int]) -> Layout:
-        """All columns, with names up to the width that was set."""
+        headers, widths = [str(column.header) for column in self.columns], _widths(console, options, cells)
         pairs = zip(widths, self.columns, strict=True)
-        widths = [min(max(width, column.min_width or 0), column.max_width or WIDTH) for width, column in pairs]
-        return Layout([*range(len(widths))], widths, GAP)
-
-    def _whole(self, widths: list[int], room: int) -> Layout:
-        """All columns with whole names, moved together if need be."""
-        usual = Layout([*range(len(widths))], widths, GAP)
-        return usual if _total(usual) <= room else usual._replace(gap=NARROW_GAP)
-
-    def _narrow(self, widths: list[int], room: int) -> Layout:
-        """As many columns as leave enough room for names, the most important ones."""
-        order = self._order()
-        left_out: list[int] = []
-        while len(left_out) < len(order) and self._spare(widths, left_out, room) < 0:
-            left_out.append(order[len(left_out)])
-        for index in reversed(left_out[:-1]):  # a wide column may have made room for narrow ones
-            if self._spare(widths, rest := [other for other in left_out if other != index], room) >= 0:
-                left_out = rest
-        kept = [index for index in range(len(widths)) if index not in left_out]
-        layout = Layout(kept, widths, NARROW_GAP)
-        layout = _shrunk(layout, self._columns_of(texts=True), LEAST_TEXT, room)
-        layout = _shrunk(layout, self._columns_of(texts=False), 1, room)
-        usual = layout._replace(gap=GAP)
-        return usual if _total(usual) <= room and layout.widths == widths else layout
-
-    def _spare(self, widths: list[int], left_out: list[int], room: int) -> int:
-        """The room that is left, or is lacking, with names and texts cut to the least."""
-        kept = [index for index in range(len(widths)) if index not in left_out]
-        least = _capped(widths, self._columns_of(texts=False), LEAST_NAME)
-        return room - _total(Layout(kept, _capped(least, self._columns_of(texts=True), LEAST_TEXT), NARROW_GAP))
-
-    def _columns_of(self, texts: bool) -> list[int]:
-        """The columns of texts, or of names."""
-        return [index for index, name in enumerate(self.names) if (name in self.texts) == texts]
-
-    def _order(self) -> list[int]:
-        """Columns that may be left out, the least important first; one with numbers always stays."""
-        headers = [str(column.header) for column in self.columns]
-        named = [index for name in self.least for index in reversed(range(len(headers))) if headers[index] == name]
-        order = named + [index for index in reversed(range(len(self.names), len(headers))) if index not in named]
-        return order[:-1]
-
-    def _title_of(self, index: int) -> str:
-        """The header of a column, with the one before it if there are two of the same header."""
-        headers = [str(column.header) for column in self.columns]
-        return headers[index] + (f" of {headers[index - 1]}" if headers.count(headers[index]) > 1 else "")
-
-    def _pools(self, cells: Sequence[Sequence[RenderableType]]) -> dict[int, list[str]]:
-        """Per column of names, its names and those of columns that share some: they are shortened alike."""
-        own = {index: dict.fromkeys(map(str, cells[index][1:])) for index in self._columns_of(texts=False)}
-        return {
-            index: list(dict.fromkeys(name for other in own.values() if other.keys() & names for name in other))
-            for index, names in own.items()
-        }
-
-    def _without_prefix(self, cells: list[list[RenderableType]]) -> list[list[RenderableType]]:
-        """Cells whose names have lost what all of them start with, such as ``eval/``."""
-        cells = list(cells)
-        for index, pool in self._pools(cells).items():
-            starts = [name[: slash.end()] for name in pool[:1] for slash in re.finditer("/", name)]
-            prefix = max((start for start in starts if all(name.startswith(start) for name in pool)), default="")
-            if len(prefix) > 1 and prefix not in pool:
-                shown = [_like(cell, f"…{str(cell).removeprefix(prefix)}") for cell in cells[index][1:]]
-                cells[index] = [cells[index][0], *shown]
-        return cells
-
-    def _shortened(self, cells: list[list[RenderableType]], widths: list[int]) -> list[list[RenderableType]]:
-        """Cells whose names are cut so that they can be told apart."""
-        cells = list(cells)
-        for index, pool in self._pools(cells).items():
-            short = distinct_names(pool, widths[index])
-            cells[index] = [cells[index][0], *(_like(cell, short[str(cell)]) for cell in cells[index][1:])]
-        return cells
-
-    def _only(self, layout: Layout, cells: list[list[RenderableType]]) -> Table:
-        """A plain table of the columns that are kept."""
+        usual = [min(max(width, column.min_width or 0), column.max_width or WIDTH) for width, column in pairs]
+        layout = Layout([*range(len(widths))], usual, GAP)
+        if room < WIDTH or _total(layout) > room:
+            # All columns with whole names, moved together if need be.
+            layout = layout._replace(widths=widths)
+            layout = layout if _total(layout) <= room else layout._replace(gap=NARROW_GAP)
+            if _total(layout) > room:
+                cells = self._renamed(cells)
+                layout = self._narrow(_widths(console, options, cells), room)
+        cells = self._renamed(cells, layout.widths)
         table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
         table.collapse_padding = layout.gap < GAP
         for index in layout.kept:
@@ -151,7 +70,74 @@ class FittedTable(Table):
             )  # fmt: skip
         for row in zip(*(cells[index][1:] for index in layout.kept), strict=True):
             table.add_row(*row)
-        return table
+        yield table
+        if left_out := [index for index in range(len(headers)) if index not in layout.kept]:
+            what = f"{self.what}{'s' if len(left_out) > 1 else ''} " if self.what else ""
+            # Of two columns with the same header, each belongs to the one before it.
+            twice = [f" of {headers[index - 1]}" * (headers.count(headers[index]) > 1) for index in left_out]
+            names = [headers[index] + of for index, of in zip(left_out, twice, strict=True)]
+            how = ", or write them with --out FILE" if self.in_file else ""
+            note = (
+                f"Not shown for lack of room: {what}{joined(names, len(names))}. Widen the terminal to see all columns"
+            )
+            yield Text(f"{note}{how}.\n", style="dim")
+
+    def _narrow(self, widths: list[int], room: int) -> Layout:
+        """As many columns as leave enough room for names, the most important ones; one with numbers always stays."""
+        headers = [str(column.header) for column in self.columns]
+        order = [index for name in self.least for index in reversed(range(len(headers))) if headers[index] == name]
+        order += [index for index in reversed(range(len(self.names), len(headers))) if index not in order]
+        names, texts = (
+            [index for index, name in enumerate(self.names) if (name in self.texts) == words] for words in (False, True)
+        )
+        least = _capped(_capped(widths, names, LEAST_NAME), texts, LEAST_TEXT)
+
+        def fits(left_out: Sequence[int]) -> bool:
+            kept = [index for index in range(len(widths)) if index not in left_out]
+            return _total(Layout(kept, least, NARROW_GAP)) <= room
+
+        left_out: list[int] = []
+        while len(left_out) < len(order) - 1 and not fits(left_out):
+            left_out.append(order[len(left_out)])
+        for index in reversed(left_out[:-1]):  # a wide column may have made room for narrow ones
+            if fits(rest := [other for other in left_out if other != index]):
+                left_out = rest
+        layout = Layout([index for index in range(len(widths)) if index not in left_out], widths, NARROW_GAP)
+        # Texts, then names, are cut to the same width, by no more than it takes to fit.
+        for columns, smallest in ((texts, LEAST_TEXT), (names, 1)):
+            cap = max(layout.widths)
+            while cap > smallest and _total(layout) > room:
+                cap -= 1
+                layout = layout._replace(widths=_capped(layout.widths, columns, cap))
+        usual = layout._replace(gap=GAP)
+        return usual if _total(usual) <= room and layout.widths == widths else layout
+
+    def _renamed(
+        self, cells: list[list[RenderableType]], widths: list[int] | None = None
+    ) -> list[list[RenderableType]]:
+        """Cells whose names are cut to ``widths`` and can be told apart; without widths, less what all start with.
+
+        Columns that share names are cut alike.
+        """
+        cells = list(cells)
+        own = {
+            index: dict.fromkeys(map(str, cells[index][1:]))
+            for index, name in enumerate(self.names)
+            if name not in self.texts
+        }
+        for index, names in own.items():
+            pool = list(dict.fromkeys(name for other in own.values() if other.keys() & names for name in other))
+            short = _without_prefix(pool) if widths is None else distinct_names(pool, widths[index])
+            cells[index] = [
+                cells[index][0],
+                *(
+                    cell
+                    if (text := short[str(cell)]) == str(cell)
+                    else Text(text, style=cell.style if isinstance(cell, Text) else "")
+                    for cell in cells[index][1:]
+                ),
+            ]
+        return cells
 
 
 def make_table(
@@ -209,6 +195,15 @@ def distinct_names(names: Sequence[str], width: int) -> dict[str, str]:
     return dict(zip(names, numbered, strict=True))
 
 
+def _without_prefix(names: Sequence[str]) -> dict[str, str]:
+    """Names without what all of them start with, such as ``eval/``."""
+    starts = [name[: slash.end()] for name in names[:1] for slash in re.finditer("/", name)]
+    prefix = max((start for start in starts if all(name.startswith(start) for name in names)), default="")
+    if len(prefix) < 2 or prefix in names:
+        return {name: name for name in names}
+    return {name: f"…{name.removeprefix(prefix)}" for name in names}
+
+
 def _cut(name: str, width: int, tail: int) -> str:
     """A name without its middle; its end does not start within a number, which would turn 13B into 3B."""
     while 0 < tail < width - 2 and name[-tail].isdigit() and name[-tail - 1].isdigit():
@@ -226,23 +221,9 @@ def _capped(widths: list[int], columns: Sequence[int], cap: int) -> list[int]:
     return [min(width, cap) if index in columns else width for index, width in enumerate(widths)]
 
 
-def _shrunk(layout: Layout, columns: Sequence[int], least: int, room: int) -> Layout:
-    """Those columns cut to the same width, by no more than it takes to fit."""
-    cap = max(layout.widths)
-    while cap > least and _total(layout) > room:
-        cap -= 1
-        layout = layout._replace(widths=_capped(layout.widths, columns, cap))
-    return layout
-
-
 def _total(layout: Layout) -> int:
     """The width of a table with its two edges."""
     return 2 + sum(layout.widths[index] for index in layout.kept) + layout.gap * (len(layout.kept) - 1)
-
-
-def _like(cell: RenderableType, text: str) -> RenderableType:
-    """Another text in the style of a cell."""
-    return cell if str(cell) == text else Text(text, style=cell.style if isinstance(cell, Text) else "")
 
 
 def interval_text(low: float | None, high: float | None) -> Text:
