@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from breadth.cli import progress
-from breadth.cli.progress import TerminalEvents, duration
-from breadth.execute import Pace, Work, plan_study
-from breadth.study import read_study_file
+from breadth.cli.progress import ClusterEvents, TerminalEvents, describe_status, duration
+from breadth.execute import ClusterStatus, Pace, Work, plan_study
+from breadth.study import expand, parse_study, read_study_file
 
 STUDY = """\
 name: s
@@ -151,3 +151,48 @@ def test_durations():
     assert [duration(s) for s in (0.2, 89, 90, 3600, 5400, 400_000)] == [
         *("1 s", "89 s", "2 min", "60 min", "1 h 30 min", "5 days")
     ]
+
+
+STATUS = ClusterStatus(
+    workers=4, busy=3, units_done=120, units_per_minute=31.4, waiting_items=1234, runs_open=2, runs_waiting=5,
+    retries=0, set_aside=0, seconds_left=None,
+)  # fmt: skip
+
+
+def test_the_status_in_words():
+    assert describe_status(STATUS) == (
+        "4 workers, 3 busy; 31 units per minute; waiting: 1,234 items, 5 runs; measuring"
+    )
+    worse = ClusterStatus(1, 1, 120, 0.4, 0, 1, 0, 2, 1, 300.0)
+    assert describe_status(worse) == (
+        "1 worker, 1 busy; 0 units per minute; waiting: 0 items, 0 runs; 2 retried; 1 checkpoints set aside; "
+        "about 5 min left"
+    )
+
+
+@pytest.fixture
+def cluster_plan(tmp_path):
+    text = "name: s\nmodels: smollm2-135m\ntrain: {set: plain, examples: 8}\nrecipe: {steps: 4}\n"
+    file = parse_study(text + "evaluate: {on: [plain], items: 10}\n", tmp_path / "s.yaml", tmp_path)
+    return plan_study(file, tmp_path / "s")
+
+
+def test_lines_without_a_terminal(cluster_plan, capsys):
+    (run,) = expand(cluster_plan.file)
+    with ClusterEvents(cluster_plan) as events:
+        events.begun(run, Work(4, 20, resumed=True), 1, 1)
+        events.note("a note")
+        events.note("a note")
+        events.trained(1, 0.5)
+        events.answered(10)
+        answers = pl.DataFrame({"testset": ["plain"] * 2, "correct": [1.0, 0.0]})
+        events.checkpoint(run, 4, answers)
+        events.cluster(STATUS)
+        events.cluster(STATUS)
+    said = capsys.readouterr().err
+    assert f"run 1 of 1: {run.name} (resumed)" in said
+    assert said.count("a note") == 1
+    assert "step 4: plain 0.50" in " ".join(said.split())
+    assert said.count("4 workers, 3 busy") == 1  # not more often than every half minute
+    bars = {task.description.strip(): (task.completed, task.total) for task in events.bars.tasks}
+    assert bars == {"steps": (1, 4), "answers": (10, 20)}

@@ -1,5 +1,6 @@
 """`breadth run`: errors in one line, dry runs, with and without a terminal."""
 
+import json
 import os
 import pty
 import re
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from breadth.records import StudyStore
+from breadth.records import StudyStore, open_study
 
 STUDY = """\
 name: s
@@ -285,3 +286,95 @@ def test_options_of_a_cluster(breadth, tiny, tmp_path, options, message):
     out = breadth("run", tmp_path / "study.yaml", "--into", tmp_path / "s", *options, ok=False)
     assert out.returncode == 2
     assert message in " ".join(out.stderr.split())
+
+
+@pytest.fixture
+def command(breadth, tmp_path, tiny_base):
+    def call(*arguments, ok=True, base=tiny_base):
+        given = [*arguments, "--on", "plain,negation", "--items", 8, "--into", tmp_path / "study"]
+        return breadth("evaluate", *given, *([] if base is None else ["--base", base]), ok=ok)
+
+    return call
+
+
+@pytest.fixture
+def own_checkpoints(tmp_path, adapters):
+    return shutil.copytree(adapters, tmp_path / "lora")
+
+
+def refused(out):
+    assert out.returncode == 2, out.stderr
+    assert "Traceback" not in out.stderr
+    assert sum(line.startswith("breadth: ") for line in out.stderr.splitlines()) == 1, out.stderr
+    return out.stderr
+
+
+def test_a_shells_glob_is_evaluated_and_reported(command, breadth, own_checkpoints, tmp_path):
+    out = command(*sorted(own_checkpoints.glob("checkpoint-*")), "--trained-on", "plain")
+    assert "Checkpoints: 3, 0 of them done" in out.stdout.replace("\n", " ")
+    assert "runs: 1 done now" in out.stdout
+    assert open_study(tmp_path / "study").subjects["step"].to_list() == [10, 20, 30]
+    again = command(own_checkpoints, "--trained-on", "plain")
+    assert "runs: 1 done before" in again.stdout
+    page = tmp_path / "page.html"
+    breadth("report", tmp_path / "study", "--out", page)
+    assert "lora" in page.read_text()
+
+
+def test_a_dry_run_writes_nothing(command, own_checkpoints, tmp_path):
+    out = command(own_checkpoints, "--dry-run")
+    assert "Nothing was run" in out.stdout
+    assert "It should take about" in out.stdout
+    assert not (tmp_path / "study").exists()
+
+
+def test_following_ends_at_a_step(command, own_checkpoints, tmp_path):
+    out = command(own_checkpoints / "checkpoint-10", "--follow", "--until", 30)
+    assert "runs: 1 done now" in out.stdout
+    assert "checkpoints: [../lora/checkpoint-*]" in (tmp_path / "study" / "study.yaml").read_text()
+
+
+def test_a_glob_that_matches_nothing(command, tmp_path):
+    assert "matches no directory" in refused(command(tmp_path / "nothing-*", ok=False))
+
+
+def test_checkpoints_of_different_shapes(command, own_checkpoints, tiny_base, write_adapters):
+    write_adapters(tiny_base, own_checkpoints, steps=(40,), rank=8)
+    assert "have different shapes" in refused(command(own_checkpoints, ok=False))
+
+
+def test_an_adapter_without_its_base(command, own_checkpoints):
+    for path in own_checkpoints.glob("*/adapter_config.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "base_model_name_or_path": "someone/gone"}))
+    assert "adapter of 'someone/gone', which is not here; give its base model" in refused(
+        command(own_checkpoints, ok=False, base=None)
+    )
+
+
+def test_an_adapter_of_another_base(command, own_checkpoints, tmp_path):
+    from breadth.lm import write_tiny_model
+
+    other = write_tiny_model(tmp_path / "opt", "opt")
+    assert "is not an adapter of" in refused(command(own_checkpoints, ok=False, base=other))
+
+
+def test_pickled_weights(command, own_checkpoints):
+    (own_checkpoints / "checkpoint-20" / "adapter_model.safetensors").rename(
+        own_checkpoints / "checkpoint-20" / "adapter_model.bin"
+    )
+    assert "its weights are pickled" in refused(command(own_checkpoints, ok=False))
+
+
+def test_two_checkpoints_with_the_same_step(command, own_checkpoints):
+    shutil.copytree(own_checkpoints / "checkpoint-10", own_checkpoints / "step-10")
+    assert "are both step 10" in refused(command(own_checkpoints, ok=False))
+
+
+def test_a_path_whose_step_cannot_be_told(command, own_checkpoints):
+    (own_checkpoints / "checkpoint-10").rename(own_checkpoints / "final")
+    (own_checkpoints / "final" / "trainer_state.json").unlink()
+    assert "final: its step is unknown" in refused(command(own_checkpoints / "final", ok=False))
+
+
+def test_options_of_following_without_it(command, own_checkpoints):
+    assert "--until is for --follow" in refused(command(own_checkpoints, "--until", 5, ok=False))

@@ -207,3 +207,26 @@ def test_thousands_beside_a_decimal_comma(tmp_path):
     assert frame["b"].to_list() == [1234.5, 12.5, 0.5]
     path.write_text("step;a;n\n1;0.592;1,234\n2;0.609;2,500\n")
     assert read_table(path).frame["a"].to_list() == [0.592, 0.609]
+
+
+MARKED = pl.DataFrame(
+    {"test_set": ["a|b", "<i>&"], "r": [0.12345, None], "p": [1e-9, 12345.6], "n": [3, 4]},
+    schema_overrides={"r": pl.Float64},
+)
+
+
+def test_latex():
+    assert latex_table(MARKED).splitlines() == [
+        r"\begin{tabular}{lrrr}",
+        r"\toprule",
+        r"test\_set & r & p & n \\",
+        r"\midrule",
+        r"a|b & 0.123 & 1e-09 & 3 \\",
+        r"\textless{}i\textgreater{}\& &  & 1.23e+04 & 4 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_markdown_shows_text_as_it_is():
+    assert markdown_table(pl.DataFrame({"x": ["*a*\nb"]})).splitlines()[-1] == r"| \*a\* b |"

@@ -13,19 +13,15 @@ import typer
 from typer.core import TyperGroup
 
 from breadth import __version__
-from breadth.cli.advise import advise_app
 from breadth.cli.calibrate import ability_command, calibrate_command, levels_command
-from breadth.cli.compare import compare_command
 from breadth.cli.correlate import correlate_command
-from breadth.cli.demo import demo_command
-from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command
-from breadth.cli.evaluate import evaluate_command
+from breadth.cli.decide import advise_app, compare_command
+from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command, transfer_command
 from breadth.cli.importing import export_command, import_command
 from breadth.cli.manage import get_command, init_command, ls_app, show_command, validate_command
 from breadth.cli.options import verb_class
-from breadth.cli.report import report_command, scores_command, view_command
-from breadth.cli.run import run_command
-from breadth.cli.transfer import transfer_command
+from breadth.cli.report import demo_command, report_command, scores_command, view_command
+from breadth.cli.run import evaluate_command, run_command
 from breadth.errors import InputError, printable
 
 __all__ = ["app", "main"]

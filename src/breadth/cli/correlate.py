@@ -107,17 +107,21 @@ def parse_counts(text: str) -> dict[str, int]:
 
 def print_correlation(result: Correlation) -> None:
     """Print the verdict, then tables and details, of each training set if there are several."""
-    from breadth.cli.terminal import console, print_details, print_line, print_verdict
+    from breadth.cli.terminal import console, print_line, print_result, print_verdict
     from breadth.correlation import CorrelationByTrainSet, groups_table, heterogeneity_table, pairs_table
 
-    print_verdict(result.verdict().lines())
-    for name, part in (result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}).items():
-        if name:
+    parts = result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}
+    several = len(parts) > 1
+    if several:
+        print_verdict(result.verdict().lines())
+    for name, part in parts.items():
+        if several:
             print_line(f"Trained on {name}", "bold")
         if part.by and part.pairs.height:
             groups = groups_table(part.pairs, part.by, console.width)
-            print_details(part, groups, heterogeneity_table(part.heterogeneity, console.width))
+            tables = [groups, heterogeneity_table(part.heterogeneity, console.width)]
         else:
-            print_details(part, pairs_table(part.pairs, part.by, console.width))
-        if name:
+            tables = [pairs_table(part.pairs, part.by, console.width)]
+        print_result(part, *tables, answered=several)
+        if several:
             console.print()

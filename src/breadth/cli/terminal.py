@@ -88,15 +88,10 @@ def print_verdict(lines: Sequence[str], title: str = "") -> None:
         console.print()
 
 
-def print_result(result: Result, *tables: RenderableType) -> None:
-    """Print the verdict, then tables, then the details."""
-    verdict = result.verdict()
+def print_result(result: Result, *tables: RenderableType, answered: bool = False) -> None:
+    """Print the verdict, unless the question is already ``answered``, then tables, then the details."""
+    verdict = None if answered else result.verdict()
     print_verdict(verdict.lines() if verdict else ())
-    print_details(result, *tables)
-
-
-def print_details(result: Result, *tables: RenderableType) -> None:
-    """Print tables, then the details."""
     for table in tables:
         console.print(table)
     if details := result.details():

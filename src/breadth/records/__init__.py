@@ -6,6 +6,7 @@ this one; it imports none of them.
 
 from breadth.errors import InputError
 from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum, sealed, unsealed
+from breadth.records.formats import read_arrays
 from breadth.records.imported import (
     LOGS,
     Imported,
@@ -16,15 +17,21 @@ from breadth.records.imported import (
     read_imported,
     write_imported,
 )
-from breadth.records.markup import cell_text, latex_table, markdown_table, plain_markdown
-from breadth.records.matrices import read_arrays
 from breadth.records.readers import UNNAMED, open_study, read_answers
-from breadth.records.runs import RunRecord
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
 from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of, item_values, score_intervals
-from breadth.records.store import RunStore, StudyStore, is_study
+from breadth.records.store import RunRecord, RunStore, StudyStore, is_study
 from breadth.records.study import Study
-from breadth.records.tables import Table, check_target, read_table, write_table
+from breadth.records.tables import (
+    Table,
+    cell_text,
+    check_target,
+    latex_table,
+    markdown_table,
+    plain_markdown,
+    read_table,
+    write_table,
+)
 from breadth.records.trajectories import Trajectories, open_answers, open_any, settle_trajectories
 from breadth.records.understanding import Kind, Understanding, understand
 from breadth.records.untrusted import check_nesting, first_line, reading, regular_file

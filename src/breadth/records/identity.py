@@ -56,8 +56,10 @@ def identify(
     frame = table.frame
     if scores and not whole:
         frame = frame.filter(pl.any_horizontal(pl.col(scores).is_not_null()))
-    subjects = subject_columns(frame, roles)
-    unique = next((name for name in subjects if frame[name].n_unique() == frame.height), None)
+    unique = None
+    if order is None:
+        names = subject_columns(frame, roles)
+        unique = next((name for name in names if frame[name].n_unique() == frame.height), None)
     candidates = [name for name in frame.columns if roles[name] is Role.ORDER and ordered and name not in (by or ())]
     candidates = [order] if order else candidates
     placed = {name: _placed(table, frame[name]) for name in sorted(candidates, key=place_of)}

@@ -21,7 +21,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records.arranging import MODEL_NAME, are_answers
-from breadth.records.matrices import MISSING, read_arrays
+from breadth.records.formats import MISSING, read_arrays
 from breadth.records.schemas import KEY_COLUMNS, NOT_KEYS
 from breadth.records.store import is_study
 from breadth.records.study import Study, compact, read_study_directory, side_by_side

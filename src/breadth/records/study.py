@@ -16,11 +16,10 @@ import polars as pl
 
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.records.files import LocalStore
+from breadth.records.formats import MISSING
 from breadth.records.imported import imported_study, is_imported, read_imported
-from breadth.records.matrices import MISSING
-from breadth.records.runs import SUBJECT_KEYS, RunRecord
 from breadth.records.schemas import SHIFTS, SUBJECTS
-from breadth.records.store import DAMAGED, RunStore, StudyStore
+from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore
 from breadth.records.untrusted import reading
 
 Floats = npt.NDArray[np.float64]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import re
 import stat
@@ -15,21 +13,9 @@ from typing import Any
 import polars as pl
 
 from breadth.errors import InputError, listed
-from breadth.records.csv_files import read_csv, read_tsv, text_lines
 from breadth.records.files import atomic_write
-from breadth.records.markup import latex_table, markdown_table
-from breadth.records.matrices import read_npz
-from breadth.records.untrusted import (
-    SMALL,
-    check_cells,
-    check_columns,
-    check_keys,
-    check_nesting,
-    check_text,
-    inflated,
-    reading,
-    regular_file,
-)
+from breadth.records.formats import READERS, read_csv, read_tsv
+from breadth.records.untrusted import check_columns, reading, regular_file
 
 #: How a cell may say that nothing was measured.
 BLANKS = ("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "--", "–", "—")
@@ -132,7 +118,7 @@ def read_table(source: Any) -> Table:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-        reader = _READERS.get(kind.lower())
+        reader = READERS.get(kind.lower())
         try:
             folder = stat.S_ISDIR(path.stat().st_mode)
         except PermissionError as error:  # a directory above it may not be entered
@@ -142,10 +128,10 @@ def read_table(source: Any) -> Table:
         if folder:
             raise InputError(
                 f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a "
-                f"table file ({listed(_READERS)})"
+                f"table file ({listed(READERS)})"
             )
         if reader is None:
-            raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(_READERS)}")
+            raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(READERS)}")
         if not regular_file(path):
             raise InputError(f"{path}: is empty")
         with reading(path, kind[1:].upper()):
@@ -204,106 +190,6 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 }
 
 
-#: The key under which writers store their own types, and one of the same length that nobody reads.
-_CATEGORIES, _IGNORED = b"ARROW:schema", b"ARROW:unread"
-
-
-def _read_parquet(path: Path) -> pl.DataFrame:
-    scan = pl.scan_parquet(path, glob=False)
-    rows, columns = scan.select(pl.len()).collect().item(), len(scan.collect_schema())
-    size = path.stat().st_size
-    check_cells(rows * columns, size, path)
-    if size > SMALL:
-        return pl.read_parquet(path, glob=False)
-    # Categories are read as text, which shares what is repeated; to number them, polars would read every repetition.
-    content = path.read_bytes()
-    footer = size - 8 - int.from_bytes(content[-8:-4], "little")
-    frame = pl.read_parquet(io.BytesIO(content[:footer] + content[footer:].replace(_CATEGORIES, _IGNORED)))
-    check_text(frame, path)
-    return frame
-
-
-def _read_ndjson(path: Path) -> pl.DataFrame:
-    content = inflated(path)
-    check_nesting(content, path)
-    check_keys(content, content.count(b"\n") + 1, path)
-    return pl.read_ndjson(content, infer_schema_length=None)
-
-
-def _read_json(path: Path) -> pl.DataFrame:
-    """Rows as objects, columns as lists, what pandas writes, or the ``log_history`` of a Hugging Face trainer."""
-    text = inflated(path)
-    check_nesting(text, path)
-    content = json.loads(text.decode("utf-8-sig"))
-    if isinstance(content, dict):
-        content = content.get("log_history", content)
-    if isinstance(content, dict) and {"columns", "data"} <= content.keys():
-        names = list(map(str, content["columns"])) if isinstance(content["columns"], list) else []
-        content = [dict(zip(names, row, strict=False)) for row in _lists(content["data"])] if names else []
-    elif isinstance(content, dict) and all(isinstance(column, dict) for column in content.values()):
-        content = {name: list(column.values()) for name, column in content.items()}
-    rows = isinstance(content, list) and content and all(isinstance(row, dict) for row in content)
-    columns = isinstance(content, dict) and all(isinstance(column, list) for column in content.values())
-    if not rows and not (columns and len({len(column) for column in content.values()}) == 1):
-        raise InputError(
-            f"{path}: is not a table (a list of objects, or an object of columns); `breadth import` reads the logs of "
-            "other tools"
-        )
-    if rows:
-        check_cells(len(content) * len({key for row in content for key in row}), len(text), path)
-    return pl.DataFrame(content, infer_schema_length=None, strict=False)
-
-
-def _lists(rows: Any) -> list[list[Any]]:
-    return [row for row in rows if isinstance(row, list)] if isinstance(rows, list) else []
-
-
-def _read_markdown(path: Path) -> pl.DataFrame:
-    """The table of a Markdown file; of several with one header, as lm-evaluation-harness prints them, all rows.
-
-    The line above such a table names the model. Its table of groups repeats what the tasks say and is left out.
-    """
-    lines = [line.strip() for line in text_lines(inflated(path))]
-    tables: list[tuple[list[str], list[dict[str, str | None]]]] = []
-    model: dict[str, str | None] = {}
-    for number, line in enumerate(lines):
-        if match := re.search(r"\bpretrained=([^,)]+)", line):
-            model = {"model": match[1]}
-        if "|" not in line:
-            continue
-        cells = [cell.rstrip() for cell in re.split(r"(?<!\\)\|", line.removeprefix("|").removesuffix("|"))]
-        if number + 1 < len(lines) and "--" in lines[number + 1] and not lines[number + 1].strip("|:- \t"):
-            names: list[str] = []
-            for cell in map(str.strip, cells):  # headers of arrows and plus-minus signs are empty
-                names.append(cell if cell and cell not in names else " " * (len(names) + 1))
-            tables.append((names, []))
-        elif tables and number and "|" in lines[number - 1] and not re.fullmatch(r"[|:\s-]+", line):
-            # Indented names are parts of the group above them.
-            cells = [cell if cell.lstrip().startswith("- ") else cell.strip() for cell in cells]
-            tables[-1][1].append(model | dict(zip(tables[-1][0], (cell or None for cell in cells), strict=False)))
-    tables = [table for table in tables if table[0][0] != "Groups" and table[1]]
-    if not tables or any(table[0] != tables[0][0] for table in tables):
-        raise InputError(f"{path}: holds {len(tables) or 'no'} tables{' that differ' * bool(tables)}; keep one")
-    frame = pl.DataFrame([row for _, rows in tables for row in rows], infer_schema_length=None)
-    for name in frame.columns:
-        numbers = frame[name].cast(pl.Float64, strict=False)
-        if numbers.is_not_null().sum() == frame[name].is_not_null().sum():
-            frame = frame.with_columns(numbers)
-    return frame
-
-
-_READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
-    ".csv": read_csv,
-    ".tsv": read_tsv,
-    ".parquet": _read_parquet,
-    ".jsonl": _read_ndjson,
-    ".ndjson": _read_ndjson,
-    ".json": _read_json,
-    ".md": _read_markdown,
-    ".npz": read_npz,
-}
-
-
 def _from_pandas(frame: Any) -> pl.DataFrame:
     """Convert column by column, which needs no Arrow library; row labels become columns if they are named."""
     if any(frame.index.names):
@@ -320,3 +206,49 @@ def _from_pandas(frame: Any) -> pl.DataFrame:
             cells = [None if missing else cell for cell, missing in zip(values, values.isna(), strict=True)]
             columns[str(name)] = pl.Series(str(name), cells, strict=False)
     return pl.DataFrame(columns)
+
+
+def cell_text(value: Any) -> str:
+    """A cell for readers: three decimals, or three digits for very small and large numbers; empty for null."""
+    if value is None:
+        return ""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
+
+
+def plain_markdown(text: str) -> str:
+    """Text that Markdown, and the HTML made of it, show as it is."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for mark in "\\`*_[]|":
+        escaped = escaped.replace(mark, f"\\{mark}")
+    return escaped.replace("\n", " ")
+
+
+def markdown_table(frame: pl.DataFrame) -> str:
+    """A frame as a Markdown table."""
+    lines = ["| " + " | ".join(map(plain_markdown, frame.columns)) + " |", "|" + "---|" * frame.width]
+    lines += ["| " + " | ".join(plain_markdown(cell_text(cell)) for cell in row) + " |" for row in frame.iter_rows()]
+    return "\n".join(lines)
+
+
+def latex_table(frame: pl.DataFrame) -> str:
+    """A frame as a LaTeX tabular; numbers are aligned right."""
+    columns = "".join("r" if dtype.is_numeric() else "l" for dtype in frame.dtypes)
+    rows = [" & ".join(_latex(cell_text(cell)) for cell in row) + r" \\" for row in frame.iter_rows()]
+    head = " & ".join(map(_latex, frame.columns)) + r" \\"
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    )
+
+
+def _latex(text: str) -> str:
+    special = {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+    special |= {mark: f"\\{mark}" for mark in "&%$#_{}"}
+    return "".join(special.get(letter, letter) for letter in text)

@@ -3,16 +3,15 @@
 Imports ``records``; every question's package imports this one.
 """
 
-from breadth.results.figure_files import FORMATS, write_figure
-from breadth.results.figures import Control, Figure, as_chart
-from breadth.results.result import Result
-from breadth.results.verdict import (
+from breadth.results.figures import FORMATS, Control, Figure, as_chart, write_figure
+from breadth.results.result import (
     ALMOST_ALL,
     ALMOST_NONE,
     POWER,
     SEEN,
     WORTH_SEEING,
     Answer,
+    Result,
     Verdict,
     about,
     times_more,

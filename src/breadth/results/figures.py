@@ -1,13 +1,14 @@
 """Figures: Vega-Lite specifications over named tables, defined once for files, notebooks, the report and the live page.
 
 Strings that begin with @ stand for colours of a theme. ``as_chart`` fills them in for an Altair chart, the script of
-the page does so in the report.
+the page does so in the report. Pictures are in the light theme; pages follow the reader's theme and width.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from breadth.records import atomic_write, check_target
+
 if TYPE_CHECKING:
     import altair as alt
+
 
 Spec = dict[str, Any]
 
@@ -221,7 +225,11 @@ def as_chart(*figures: Figure, tables: Mapping[str, pl.DataFrame], theme: str = 
     used: set[str] = set()
     drafts = [_bound(figure) for figure in figures]
     _collect_tables(drafts, used)
-    panels = [_panels(draft, tables[figure.table]) for figure, draft in zip(figures, drafts, strict=True)]
+    panels: list[int] = []
+    for figure, draft in zip(figures, drafts, strict=True):
+        column, frame = draft.get("facet", {}).get("field"), tables[figure.table]
+        known = column in frame.columns
+        panels.append(frame[column].n_unique() if known else draft.get("usermeta", {}).get("panels", 1))
     parts = [_standalone(*given) for given in zip(figures, drafts, panels, strict=True)]
     spec: Spec = parts[0] if len(parts) == 1 else {"vconcat": parts, "spacing": 36}
     if len(parts) > 1:
@@ -254,13 +262,6 @@ def _bound(figure: Figure) -> Spec:
             bound = {"input": inputs[param["name"]].kind, "options": list(values), "labels": list(labels)}
             param["bind"] = bound | {"name": f"{inputs[param['name']].label} "}
     return spec
-
-
-def _panels(spec: Spec, frame: pl.DataFrame) -> int:
-    """How many panels a figure has."""
-    field = spec.get("facet", {}).get("field")
-    number: int = frame[field].n_unique() if field in frame.columns else spec.get("usermeta", {}).get("panels", 1)
-    return number
 
 
 def _standalone(figure: Figure, draft: Spec, panels: int) -> Spec:
@@ -304,3 +305,43 @@ def vega_library() -> str:
     library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     shared = (Path(__file__).parent / "templates" / "figures.js").read_text(encoding="utf-8")
     return library.replace("</script", "<\\/script") + "\n;" + shared
+
+
+#: Endings of figure files.
+FORMATS = (".html", ".pdf", ".png", ".svg")
+
+
+def write_figure(chart: Any, path: str | os.PathLike[str], heading: str, finding: str = "") -> Path:
+    """Write an Altair chart; the ending of ``path`` chooses the format. HTML shows the finding above the figure."""
+    import vl_convert
+
+    target = check_target(path, FORMATS)
+    kind, spec = target.suffix.lower(), chart.to_dict(validate=False)
+    figures = spec.pop("usermeta", {}).get("figures")
+    if kind == ".html":
+        content = _page(spec, figures, heading, finding).encode()
+    elif kind == ".svg":
+        content = vl_convert.vegalite_to_svg(spec).encode()
+    elif kind == ".pdf":
+        content = vl_convert.vegalite_to_pdf(spec)
+    else:
+        content = vl_convert.vegalite_to_png(spec, scale=2)
+    atomic_write(target, lambda temporary: temporary.write_bytes(content))
+    return target
+
+
+def _page(spec: Spec, figures: list[Spec] | None, heading: str, finding: str) -> str:
+    """Render the page; ``tojson`` escapes every character that could end the script early.
+
+    A chart that was not made of figures is drawn as it is.
+    """
+    from jinja2 import Environment, PackageLoader
+
+    page = Environment(loader=PackageLoader("breadth.results"), autoescape=True).get_template("figure.html")
+    drawn = {
+        "figures": figures or [{"title": "", "caption": "", "spec": spec, "panels": 1}],
+        "datasets": spec.get("datasets", {}),
+        "themes": {name: {"tokens": theme, "config": CONFIGS[name]} for name, theme in THEMES.items()},
+    }
+    lines = [line for line in finding.splitlines() if line]
+    return page.render(page=drawn, themes=THEMES, heading=heading, lines=lines, library=vega_library())

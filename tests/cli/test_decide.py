@@ -3,6 +3,57 @@ import polars as pl
 import pytest
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pair") / "answers.csv"
+    luck, items = np.random.default_rng(0).random((2, 300)), np.arange(300)
+    described = {"testset": np.where(items % 2, "hans", "anli"), "item": items, "passage": items // 4}
+    rows = [
+        pl.DataFrame({"subject": name, **described, "correct": (luck[k] < 0.7 - 0.3 * k).astype(int)})
+        for k, name in enumerate(("old", "new"))
+    ]
+    pl.concat(rows).write_csv(path)
+    return path
+
+
+def test_compare_prints_the_answer_first_and_writes_files(breadth, pair, tmp_path):
+    files = ("--out", tmp_path / "c.csv", "--figure", tmp_path / "c.svg")
+    out = breadth("compare", pair, "old", "new", "--cluster", "passage", "--margin", 0.01, *files)
+    assert out.stdout.startswith("No: new is worse than old: −")
+    assert pl.read_csv(tmp_path / "c.csv").height == 3
+    assert (tmp_path / "c.items.csv").exists()
+
+
+def test_a_threshold_that_is_crossed_ends_with_code_3(breadth, pair):
+    crossed = breadth("compare", pair, "old", "new", "--fail-if-worse", 0.02, "--on", "hans,anli", ok=False)
+    assert crossed.returncode == 3
+    assert "new is worse than old by more than 2 points: on " in " ".join(crossed.stdout.split())
+    assert breadth("compare", pair, "new", "old", "--fail-if-worse", 0.02).returncode == 0
+
+
+def test_ranking(breadth, pair, tmp_path):
+    out = breadth("compare", pair, "--all", "--out", tmp_path / "r.csv")
+    assert out.stdout.startswith("Yes: old is the best of 2 models")
+    assert pl.read_csv(tmp_path / "r.csv")["rank_high"].to_list() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("old", "newer"), "nothing is called 'newer'. Did you mean new?"),
+        (("old", "new", "--on", "hans"), "--on names the test sets for --fail-if-worse"),
+        (("--all", "--margin", "0.1"), "--all ranks models"),
+        (("old", "new", "--cluster", "topic"), "there is no column 'topic'"),
+        (("old", "new", "--fail-if-worse", "2"), "--fail-if-worse is 2"),
+    ],
+)
+def test_bad_input_is_one_message(breadth, pair, options, message):
+    refused = breadth("compare", pair, *options, ok=False)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
 def test_power(breadth, answers, tmp_path):
     out = breadth(
         "advise", "power", answers, "--difference", 0.05, "--out", tmp_path / "p.csv", "--figure", tmp_path / "p.svg"
@@ -49,7 +100,7 @@ def test_together(breadth, answers):
         (("testsets",), "has one test set"),
     ],
 )
-def test_bad_input_is_one_message(breadth, answers, options, message):
+def test_bad_input_of_advise_is_one_message(breadth, answers, options, message):
     verb, *others = options
     refused = breadth("advise", verb, answers, *others, ok=False)
     assert refused.returncode == 2
