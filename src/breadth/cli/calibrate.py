@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from breadth.cli.options import AnswersArgument, CalibrationArgument, ExcelSafe, FigureFile, Levels, Out, Seed, given
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from breadth import Calibration
 
 
 def calibrate_command(
@@ -64,10 +59,12 @@ def calibrate_command(
         check_outputs,
         console,
         exit_if_empty,
+        print_result,
         print_warnings,
         print_written,
         write_figure_file,
     )
+    from breadth.irt import items_table, levels_table, stability_table
     from breadth.records import open_answers
 
     check_outputs(out, figure)
@@ -79,11 +76,12 @@ def calibrate_command(
         study = open_answers(answers)
         result = calibrate(study, **options)
     print_warnings(result.warnings, notes=study.understood)
-    samples = None
+    assigned = result.levels(**given(n=levels))
+    tables = [items_table(result.items, console.width), levels_table(assigned, console.width)]
     if stability:
         with console.status("calibrating samples of subjects"):
-            samples = result.level_stability(**given(n=levels))
-    print_calibration(result, samples, **given(n=levels))
+            tables.append(stability_table(result.level_stability(**given(n=levels)), console.width))
+    print_result(result, *tables)
     if out is not None:
         print_written(*result.save(out))
     chosen = {
@@ -91,17 +89,6 @@ def calibrate_command(
     }
     write_figure_file(result, figure, f"breadth calibrate: {answers.name}", **chosen)
     exit_if_empty(result)
-
-
-def print_calibration(result: Calibration, samples: pl.DataFrame | None = None, **levels: int) -> None:
-    """Print tables and summary."""
-    from breadth.cli.terminal import console, print_result
-    from breadth.irt import items_table, levels_table, stability_table
-
-    tables = [items_table(result.items, console.width), levels_table(result.levels(**levels), console.width)]
-    if samples is not None:
-        tables.append(stability_table(samples, console.width))
-    print_result(result, *tables)
 
 
 def ability_command(

@@ -126,6 +126,13 @@ def imported_study(imported: Imported, name: str, folder: Path | None = None, no
     if margins.is_not_null().any():
         margin = np.full(correct.shape, np.nan, np.float32)
         margin[row[log], item] = margins.fill_null(np.nan).to_numpy()
+    # Each note with its file; where many logs have notes, the first of them and their number.
+    own = [
+        note if note.startswith(path) else f"{path}: {note}"
+        for path, lines in logs.select("path", "notes").iter_rows()
+        for note in lines
+    ]
+    more = [f"{len(own) - MOST_NOTES:,} more notes on single logs, in the column notes of the table of logs"]
     return Study(
         name,
         described_subjects(logs),
@@ -133,19 +140,8 @@ def imported_study(imported: Imported, name: str, folder: Path | None = None, no
         compact(correct),
         margin,
         folder=folder,
-        warnings=tuple(dict.fromkeys([*notes, *_log_notes(logs)])),
+        warnings=tuple(dict.fromkeys([*notes, *own[:MOST_NOTES], *more * (len(own) > MOST_NOTES)])),
     )
-
-
-def _log_notes(logs: pl.DataFrame) -> list[str]:
-    """Notes on logs, each with its file; where many logs have notes, the first of them and their number."""
-    notes = [
-        note if note.startswith(path) else f"{path}: {note}"
-        for path, lines in logs.select("path", "notes").iter_rows()
-        for note in lines
-    ]
-    more = [f"{len(notes) - MOST_NOTES:,} more notes on single logs, in the column notes of the table of logs"]
-    return notes[:MOST_NOTES] + more * (len(notes) > MOST_NOTES)
 
 
 def imported_responses(frame: pl.DataFrame) -> pl.DataFrame:

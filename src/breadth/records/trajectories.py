@@ -208,10 +208,9 @@ def _settled(
         )
     if both := [name for name in (*controls, *chosen) if name in keys]:
         raise InputError(f"{table.name}: {listed(both)} is used for --by or --order and as a score; choose one")
-    frame = table.frame.with_columns(table.numbers(name) for name in (*controls, *chosen))
+    frame = table.frame.with_row_index("__row")  # its scores are numbers already
     if order is not None and frame[order].dtype == pl.String:
         frame = frame.with_columns(table.numbers(order))
-    frame = frame.with_row_index("__row")
     rows = frame.sort(keys, maintain_order=True)["__row"].to_numpy()
     differences = np.stack([halves[name] for name in (*chosen, *controls)], axis=1)[rows] if halves else None
     frame, warnings = _on_one_scale(frame, [*controls, *chosen], table.name)
