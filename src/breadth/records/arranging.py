@@ -73,7 +73,9 @@ def arrange(table: Table, keys: Collection[str] = (), scores: Collection[str] = 
         one = subjects.n_unique() <= 1 if subjects.width else True
         items = [name for name in of[Role.ROW] if name.strip() and (one or frame[name].n_unique() < frame.height)]
     if items:
-        return _answers(table, roles, items[0], right or _best(values), of[Role.TESTSET])
+        ranks = {name: rank for rank, name in enumerate((*METRICS, *LOSSES))}
+        best = sorted(values, key=lambda name: (ranks.get(plain(name), len(ranks)), name))
+        return _answers(table, roles, items[0], right or best, of[Role.TESTSET])
     if (of[Role.TESTSET] or of[Role.METRIC]) and not named:
         best = [name for name in values if roles[name] is not Role.LOSS] or values
         return _widened(table, roles, best, keys)
@@ -99,11 +101,6 @@ def roles_in(frame: pl.DataFrame, keys: Collection[str] = ()) -> dict[str, Role 
             crossed = frame.select(name, others[0]).n_unique() > frame[name].n_unique()
             roles[name] = Role.TESTSET if crossed else role
     return roles
-
-
-def _best(values: Sequence[str]) -> list[str]:
-    ranks = {name: rank for rank, name in enumerate((*METRICS, *LOSSES))}
-    return sorted(values, key=lambda name: (ranks.get(plain(name), len(ranks)), name))
 
 
 def _unrolled(table: Table) -> Table:

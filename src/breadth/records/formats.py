@@ -74,20 +74,17 @@ def read_csv(path: Path, separator: str = ",") -> pl.DataFrame:
         raise
     if frame.height and frame[-1, -1] is None:
         _refuse_short_last_line(content, path, separator, frame.width)
-    return _without_thousands(frame) if comma else frame
+    if comma:  # then 1.000 is a thousand, and a column of such numbers comes as text
+        texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+        whole = [name for name in texts if frame[name].drop_nulls().str.strip_chars().str.contains(EUROPEAN).all()]
+        plain = pl.col(whole).str.strip_chars().str.replace_all(".", "", literal=True)
+        frame = frame.with_columns(plain.str.replace(",", ".", literal=True).cast(pl.Float64)) if whole else frame
+    return frame
 
 
 def read_tsv(path: Path) -> pl.DataFrame:
     """A file whose cells are separated by tabs, unless its header says otherwise."""
     return read_csv(path, separator="\t")
-
-
-def _without_thousands(frame: pl.DataFrame) -> pl.DataFrame:
-    """Where the comma is the decimal sign, 1.000 is a thousand; a column of such numbers comes as text or as ones."""
-    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
-    whole = [name for name in texts if frame[name].drop_nulls().str.strip_chars().str.contains(EUROPEAN).all()]
-    number = pl.col(whole).str.strip_chars().str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
-    return frame.with_columns(number.cast(pl.Float64)) if whole else frame
 
 
 def _refuse_long_line(content: bytes, path: Path, separator: str, width: int) -> None:
