@@ -23,7 +23,7 @@ PACKAGES = [
 BY_MODULE = {"lm", "execute", "study", "datasets", "results", "cli"}
 
 #: Modules that others import past their package, because it would load numerical libraries that they do not need.
-LIGHT = {"difficulty.strategies", "irt.names", "records.schemas"}
+LIGHT = {"difficulty.strategies", "records.schemas"}
 
 
 def imported(path: Path) -> set[str]:

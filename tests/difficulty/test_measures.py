@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -22,6 +26,21 @@ def test_measures_of_text():
     assert measures["steps"].to_list() == [1, 0, 0]
     assert measures["rare_words"][0] == pytest.approx(np.log(3))
     assert measures["rare_words"][2] is None
+
+
+def test_measures_do_not_depend_on_the_hash_of_words():
+    """Sets of words have another order in every process, and the rounding of a sum depends on its order."""
+    code = (
+        "import polars as pl; from breadth.difficulty import text_measures;"
+        "texts = [' '.join('x' + chr(96 + j) for j in range(1, 27) if k % j == 0) for k in range(1, 400)];"
+        "print(text_measures(pl.DataFrame({'question': texts}))['rare_words'].to_list())"
+    )
+    printed = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        printed.add(done.stdout)
+    assert len(printed) == 1
 
 
 def test_steps_are_lines_where_nothing_is_marked():

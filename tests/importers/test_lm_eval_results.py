@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from breadth.importers.lm_eval_results import Run, has_samples, is_results, model_arguments, run_of
-from breadth.importers.reading import LogFile
+from breadth.importers.lm_eval_results import Run, has_samples, is_results, run_of
+from breadth.importers.reading import LogFile, model_arguments
 
 STAMP = "2024-06-20T10-11-12.131415"
 

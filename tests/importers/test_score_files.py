@@ -183,6 +183,15 @@ def test_the_step_of_a_model_on_this_machine(tmp_path):
     assert [score.step for score in harness(file)] == [77]
 
 
+@pytest.mark.parametrize(
+    "arguments", ["pretrained=a/b,revision=step3", {"pretrained": "a/b", "revision": "step3"}, None]
+)
+def test_arguments_of_the_model_in_every_form(tmp_path, arguments):
+    given = arguments or json.dumps({"pretrained": "a/b", "revision": "step3"})
+    (score,) = harness(results_file(tmp_path / "r.json", config={"model": "hf", "model_args": given}))
+    assert (score.run.name, score.step) == ("a/b", 3)
+
+
 def test_what_changes_answers_tells_runs_apart(tmp_path):
     arguments = {"pretrained": "org/base", "peft": "out/adapter/checkpoint-3", "dtype": "float16"}
     config = {"model_args": arguments, "num_fewshot": 5}

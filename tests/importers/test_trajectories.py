@@ -227,7 +227,7 @@ def test_the_newest_results_count(tmp_path):
         results(tmp_path / name, {"arc": {"acc,none": value}}, model="m/step7", date=date)
     result = import_trajectories(tmp_path)
     assert result.frame["arc"].to_list() == [0.5]
-    assert "1 values were logged again" in result.notes[0]
+    assert "1 value was logged again" in result.notes[0]
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path):

@@ -136,6 +136,7 @@ def test_other_types_are_refused():
         ("empty.csv", b"", "is empty"),
         ("header.csv", b"a,b\n", "has no rows"),
         ("cut.csv", b"a,b,c\n1,2,3\n4,5", r"line 3: has 2 of 3 fields.*truncated"),
+        ("cut.csv", b'a,b,c\n1,2,3\n\n"two\nlines",2,3\n4,5', r"line 6: has 2 of 3 fields.*truncated"),
         ("long.csv", b'a,b\n1,"2\n"\n4,5,6\n', r"long.csv, line 4: has 3 fields, and the header 2; remove"),
         ("title.csv", b"Our results,,\na,b,c\n1,2,3\n", r"title.csv, line 1: is a title.* delete it"),
         ("comment.csv", b"# made in May\na,b,c\n1,2,3\n", r"comment.csv, line 1: is a title.* delete it"),

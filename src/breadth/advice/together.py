@@ -253,8 +253,8 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
     shrinkage.
 
     Votes are on right and wrong, so where there are many possible answers the gain of a vote is a lower bound; pairs
-    need margins (log-odds of the right answer). Levels are those stored with the items; else by the share of models
-    that get an item right, which a router would have to guess: routing by such levels is a bound, not a plan.
+    need margins (log-odds of the right answer). Levels are those stored with the items; without them nothing is routed
+    by level, because the share of models that get an item right is not known before they answer.
 
     Do not use it where models share their training data and fail on the same items: the table then says so.
 

@@ -82,7 +82,8 @@ def text_measures(items: pl.DataFrame) -> pl.DataFrame:
         columns["digits"] = question.str.count_matches(r"\d")
         words = [set(WORD.findall(text.lower())) if text else set() for text in texts]
         uses = Counter(word for some in words for word in some)
-        rare = [[-np.log(uses[word] / len(texts)) for word in some] for some in words]
+        # Sorted, because the rounding of a sum depends on its order, and ranks of equal means on that.
+        rare = [[-np.log(uses[word] / len(texts)) for word in sorted(some)] for some in words]
         columns["rare_words"] = pl.Series([float(np.mean(some)) if some else None for some in rare], dtype=pl.Float64)
     if answer is not None:
         columns["answer_length"] = answer.str.len_chars()

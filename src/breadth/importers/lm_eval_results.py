@@ -16,11 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from breadth.errors import InputError
 from breadth.importers.logs import Plain
-from breadth.importers.reading import LogFile, Object, entries, mapping, number, words
+from breadth.importers.reading import LogFile, Object, as_text, entries, mapping, model_arguments, number, words
 from breadth.importers.score_files import is_harness_results
 
 STAMP = re.compile(r"(?:^|_)(\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d{1,9})?)$")
@@ -207,10 +205,10 @@ def _run(task: str, results: Object, stamp: str, version: str | None = None) -> 
         "num_fewshot": None if shots is None else int(shots),
         "fewshot_seed": config.get("fewshot_seed") if shots else None,
         "fewshot_as_multiturn": results.get("fewshot_as_multiturn") is True or None if shots else None,
-        "gen_kwargs": _text(config.get("gen_kwargs")),
+        "gen_kwargs": as_text(config.get("gen_kwargs")),
         "dtype": str(config.get("model_dtype") or "").removeprefix("torch.") or None,
         "backend": words(config.get("model")),
-        "task_version": _text(mapping(results.get("versions")).get(task)),
+        "task_version": as_text(mapping(results.get("versions")).get(task)),
     }
     if "dtype" in subject:
         del settings["dtype"]
@@ -224,19 +222,6 @@ def _run(task: str, results: Object, stamp: str, version: str | None = None) -> 
     return Run(task, model, stamp, written_by, subject, used, task_config, results, tuple(notes))
 
 
-def model_arguments(given: Any) -> dict[str, str]:
-    """Arguments of the model: a text ``pretrained=gpt2,dtype=float16`` or, since 0.4.13, an object."""
-    if isinstance(given, str) and given.startswith("{"):
-        try:
-            given = orjson.loads(given)
-        except orjson.JSONDecodeError:
-            return {}
-    if isinstance(given, str):
-        pairs = (part.partition("=") for part in given.split(","))
-        return {key.strip(): value.strip() for key, _, value in pairs if key.strip() and value.strip()}
-    return {key: text for key, value in mapping(given).items() if (text := _text(value)) is not None}
-
-
 def _described(arguments: Mapping[str, str]) -> dict[str, Plain]:
     """Arguments that change what a model answers, without the one that names it."""
     name = next((key for key in NAMES if arguments.get(key)), None)
@@ -246,18 +231,6 @@ def _described(arguments: Mapping[str, str]) -> dict[str, Plain]:
         for key, value in arguments.items()
         if key != name and value not in ("None", default.get(key)) and not NOISE.fullmatch(key.lower())
     }
-
-
-def _text(value: Any) -> str | None:
-    """A value as a text, so that versions which write it differently agree; None for what is empty."""
-    if value in (None, "", {}, []):
-        return None
-    if isinstance(value, str | bool | int | float):
-        return str(value)
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except TypeError:  # nested too deeply, or half a surrogate pair
-        return None
 
 
 def _names(folder: Path) -> tuple[str, ...]:

@@ -346,3 +346,28 @@ def log_odds(scores: Sequence[float], gold: Iterable[int]) -> float | None:
 def _log_sum(scores: Sequence[float]) -> float:
     most = max(scores, default=-math.inf)
     return most if math.isinf(most) else most + math.log(sum(math.exp(score - most) for score in scores))
+
+
+def model_arguments(given: Any) -> dict[str, str]:
+    """Arguments of the model: a text ``pretrained=gpt2,dtype=float16`` or, since 0.4.13, an object."""
+    if isinstance(given, str) and given.startswith("{"):
+        try:
+            given = orjson.loads(given)
+        except orjson.JSONDecodeError:
+            return {}
+    if isinstance(given, str):
+        pairs = (part.partition("=") for part in given.split(","))
+        return {key.strip(): value.strip() for key, _, value in pairs if key.strip() and value.strip()}
+    return {key: text for key, value in mapping(given).items() if (text := as_text(value)) is not None}
+
+
+def as_text(value: Any) -> str | None:
+    """A value as a text, so that versions which write it differently agree; None for what is empty."""
+    if value in (None, "", {}, []):
+        return None
+    if isinstance(value, str | bool | int | float):
+        return str(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # nested too deeply, or half a surrogate pair
+        return None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from breadth.errors import InputError, listed
-from breadth.importers.reading import LogFile, Object, entries, mapping, words
+from breadth.importers.reading import LogFile, Object, entries, mapping, model_arguments, words
 from breadth.importers.subjects import MOST_DIGITS, Step, step_in, without_match
 
 #: Folder of a checkpoint in the output of the Hugging Face trainer.
@@ -193,7 +193,7 @@ def _checkpoint(
     file: LogFile, data: Object, config: Object, pattern: re.Pattern[str] | None
 ) -> tuple[Run, float | None]:
     """The run and the step that results are about, from revision, model and path."""
-    arguments = _arguments(config.get("model_args"))
+    arguments = model_arguments(config.get("model_args"))
     named = (*(arguments.get(key) for key in ("peft", "pretrained", "model")), data.get("model_name"))
     model = str(next(filter(None, (*named, config.get("model"))), file.path.stem)).rstrip("/")
     revision = str(arguments.get("revision") or "")
@@ -208,7 +208,7 @@ def _checkpoint(
             break
     if step is None:
         step = _trainer_step(model)
-    attributes = [f"{key}={arguments[key]}" for key in _TELLING_ARGUMENTS if arguments.get(key) not in (None, "")]
+    attributes = [f"{key}={arguments[key]}" for key in _TELLING_ARGUMENTS if arguments.get(key)]
     attributes += [f"{key}={str(data[key])[:8]}" for key in _TELLING_ENTRIES if data.get(key)]
     if arguments.get("peft") and arguments.get("pretrained"):
         attributes.append(f"pretrained={arguments['pretrained']}")
@@ -233,14 +233,6 @@ def _trainer_step(model: str) -> float | None:
         return real(mapping(LogFile.look(path).json()).get("global_step")) if path.is_file() else None
     except (InputError, OSError, ValueError):  # the name of a model need not be a path
         return None
-
-
-def _arguments(given: object) -> Object:
-    """Arguments of a model: a dictionary, or text such as ``pretrained=a/b,revision=step3``."""
-    if isinstance(given, dict):
-        return given
-    pairs = (pair.partition("=") for pair in given.split(",")) if isinstance(given, str) else ()
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def is_wandb(file: LogFile) -> bool:

@@ -255,7 +255,8 @@ def _tabulate(values: Values, notes: list[str], where: str) -> TrajectoryImport:
     for run, number in values.replaced.items():
         if run in used:
             notes.append(
-                f"{labels[run]}: {number:,} values were logged again with another result; the later one counts"
+                f"{labels[run]}: {number:,} {'value was' if number == 1 else 'values were'} logged again with another "
+                "result; the later one counts"
             )
     return TrajectoryImport(
         pl.DataFrame(table),

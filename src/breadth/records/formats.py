@@ -115,9 +115,9 @@ def _refuse_short_last_line(content: bytes, path: Path, separator: str, width: i
     last: list[str] = []
     number = 0
     with suppress(csv.Error):  # a cell that is longer than Python reads
-        for row in csv.reader(text_lines(content), delimiter=separator):
+        for row in (reader := csv.reader(text_lines(content), delimiter=separator)):
             if row:
-                last, number = row, number + 1
+                last, number = row, reader.line_num
     if 0 < len(last) < width:
         raise InputError(f"{path}, line {number}: has {len(last)} of {width} fields; the file seems to be truncated")
 
@@ -233,7 +233,7 @@ def read_npz(path: Path) -> pl.DataFrame:
     rows, columns = matrix.shape
     check_cells(rows * columns, path.stat().st_size, path)
     vectors = {name: array for name, array in arrays.items() if array.ndim == 1}
-    column_name = _naming(vectors, columns, prefer=("items", "testsets", "columns", "testsets"))
+    column_name = _naming(vectors, columns, prefer=("items", "testsets", "columns"))
     if column_name is None:
         raise InputError(f"{path}: no text array of length {columns} names the columns of {matrices[0]!r}")
     names = [str(name) for name in vectors.pop(column_name)]
