@@ -1,14 +1,25 @@
-"""Many questions at once: threads that ask, and keep each answer before they ask the next question."""
+"""Many questions at once, and a journal that keeps each answer as it comes, so that none is paid for twice.
+
+The journal is an append-only file beside the parts of a run. Every line begins with its own checksum. A torn line,
+which a killed process leaves, is asked again; so is a line that was changed. When all questions of a run are answered,
+its part is written and the journal deleted.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from breadth.endpoints.client import BudgetSpentError, Client, StoppedError
-from breadth.endpoints.journal import Answer
-from breadth.endpoints.protocol import Question
+from breadth.endpoints.protocol import Answer, Question, Tokens, Value
+from breadth.records import RunStore, checksum
+
+#: The file of a run.
+NAME = "answers.jsonl"
 
 #: Seconds between two looks at the progress, and at Ctrl-C, which the system may have told another thread about.
 LOOK = 0.1
@@ -76,3 +87,66 @@ class _Asking:
         self.stop.set()
         with self._lock:
             self._open = False
+
+
+class Journal:
+    """The answers of one run so far, by the key of the question, kept in the file ``path``; ``tokens`` counts all."""
+
+    def __init__(self, run: RunStore) -> None:
+        self.run, self.path, self._key = run, str(run.folder / NAME), f"{run.key}/{NAME}"
+        self.values: dict[str, Value] = {}
+        self.tokens = Tokens()
+        self.damaged = 0
+        for line in (run.store.read(self._key) or b"").split(b"\n"):
+            self._read(line)
+
+    @contextmanager
+    def adding(self) -> Iterator[Callable[[Answer], None]]:
+        """A function that writes an answer to the file."""
+        with self.run.store.appending(self._key) as append:
+
+            def add(answer: Answer) -> None:
+                question, value, tokens = answer
+                body = json.dumps([question.key, value, *tokens], ensure_ascii=False).encode()
+                append(checksum(body).encode() + b" " + body)
+                self._count(question.key, value, tokens)
+
+            yield add
+
+    def add(self, answer: Answer) -> None:
+        """Write one answer to the file."""
+        with self.adding() as add:
+            add(answer)
+
+    def forget(self, keys: Container[str]) -> None:
+        """Remove the answers to some questions, and damaged lines, from the file."""
+        lines = (self.run.store.read(self._key) or b"").split(b"\n")
+        self.values.clear()
+        self.tokens = Tokens()
+        left = [line for line in lines if (answer := _parsed(line)) is not None and answer[0] not in keys]
+        self.run.store.write(self._key, b"".join(line + b"\n" for line in left))
+        for line in left:
+            self._read(line)
+
+    def clear(self) -> None:
+        """Delete the file: the answers are in the part now."""
+        self.run.store.delete(self._key)
+
+    def _read(self, line: bytes) -> None:
+        answer = _parsed(line)
+        if answer is None:
+            self.damaged += bool(line)
+            return
+        key, value, *tokens = answer
+        self._count(key, value, Tokens(*tokens))
+
+    def _count(self, key: str, value: Value, tokens: Tokens) -> None:
+        if key not in self.values:
+            self.values[key] = value
+            self.tokens = Tokens(self.tokens.read + tokens.read, self.tokens.written + tokens.written)
+
+
+def _parsed(line: bytes) -> list[Any] | None:
+    """The key of a question, its value and tokens; None if the line is torn or was changed."""
+    seal, _, body = line.partition(b" ")
+    return list(json.loads(body)) if seal == checksum(body).encode() else None

@@ -193,6 +193,14 @@ class Counted(Question):
         return tokens_of(reply).read
 
 
+class Answer(NamedTuple):
+    """What is kept of the reply to a question."""
+
+    question: Question
+    value: Value
+    tokens: Tokens
+
+
 def tokens_of(reply: Reply) -> Tokens:
     """The tokens that a reply accounts for."""
     usage = reply.get("usage")
