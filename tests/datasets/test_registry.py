@@ -1,11 +1,15 @@
-"""The registry matches the published descriptions: ids, splits, sizes, labels; and knows what is available."""
+"""The registry matches the published descriptions, knows what is available, and makes Hub columns canonical."""
 
+import time
+
+import polars as pl
 import pytest
 
-from breadth.datasets import REGISTRY, SETS, Choice, Entry, Generate, Pattern, describe_datasets, find, load
-from breadth.datasets.registry import cache_directory, is_cached
+from breadth.datasets import REGISTRY, SETS, Choice, Entry, Generate, Pattern, describe_datasets, extract, find, load
+from breadth.datasets.canonical import canonical, identify
+from breadth.datasets.registry import BOXED, NUMBER, cache_directory, is_cached
 from breadth.errors import InputError
-from breadth.records import SHIFTS
+from breadth.records import SHIFTS, Table
 
 # From the published description: Hub id, configuration, test split, items, what the raw labels 0 and 1 mean.
 PUBLISHED = {
@@ -127,3 +131,112 @@ def test_a_set_from_outside_costs_one_entry(tmp_path, monkeypatch):
     (tmp_path / "weather.csv").write_text(f"question,label\n{rows}")
     assert load("weather", "all", data=tmp_path).frame.height == 20
     assert describe_datasets(tmp_path).row(-1, named=True)["available"]
+
+
+# Rows as the Hub has them.
+HUB = {
+    "arc": {
+        "id": "Mercury_1", "question": "What melts?", "answerKey": "2",
+        "choices": {"text": ["a stone", "ice"], "label": ["1", "2"]},
+    },
+    "gsm8k": {"question": "Two bags of 600 nuts?", "answer": "2*600 = <<2*600=1200>>1,200\n#### 1,200"},
+    "bbh": {"input": "True and not True is", "target": "False"},
+    "mmlu_pro": {
+        "question_id": 70, "question": "2 + 2?", "options": ["3", "4", "5"], "answer": "B", "answer_index": 1,
+        "cot_content": "", "category": "math", "src": "x",
+    },
+    "math": {
+        "problem": "Half?", "level": "Level 5", "type": "Algebra",
+        "solution": r"First $\boxed{x}$, then $\boxed{\frac{1}{\sqrt{2}}}$.",
+    },
+    "musr": {
+        "narrative": "A long story.", "question": "Who?", "choices": "['Ann', \"Bob's\"]", "answer_index": 1,
+        "answer_choice": "Bob's",
+    },
+}  # fmt: skip
+LABELS = {"arc": "B", "gsm8k": "1200", "bbh": "False", "mmlu_pro": "B", "math": r"\frac{1}{\sqrt{2}}", "musr": "B"}
+
+
+def read(name, *rows):
+    frame, _ = canonical(Table(pl.DataFrame(rows), name), REGISTRY[name], lenient=True)
+    return identify(frame, REGISTRY[name], name)[0]
+
+
+@pytest.mark.parametrize("name", HUB)
+def test_rows_of_the_hub_become_canonical(name):
+    frame, task = read(name, HUB[name]), REGISTRY[name].task
+    row = frame.row(0, named=True)
+    assert row["label"] == LABELS[name]
+    assert row["item"].startswith(f"{name}-")
+    prompt = task.template.format(**{"choices": "", **row})
+    assert "{" not in prompt.replace("\\boxed{}", "")
+    if isinstance(task, Generate):
+        # What is trained on holds the answer that evaluation would extract.
+        assert extract(task.extract, row[task.completion]).replace(",", "") == row["label"]
+    else:
+        assert row["options"][row["option_labels"].index(row["label"])] in ("ice", "Bob's")
+
+
+def test_only_level_five_of_math_is_kept():
+    other = {**HUB["math"], "level": "Level 1", "solution": "no answer"}
+    assert read("math", HUB["math"], other)["level"].to_list() == ["Level 5"]
+
+
+def test_options_of_mmlu_pro_are_written_for_the_prompt():
+    assert read("mmlu_pro", HUB["mmlu_pro"])["choices"].item() == "A. 3\nB. 4\nC. 5"
+
+
+def test_a_solution_without_an_answer_is_named():
+    with pytest.raises(InputError, match=r"gsm8k, row 2, column 'answer': no final answer"):
+        read("gsm8k", HUB["gsm8k"], {"question": "Why?", "answer": "nobody knows"})
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("3 + 4 = 7\n#### 7", "7"),
+        ("#### -7 and then 9", "-7"),
+        ("#### 12\n#### 13", "13"),
+        ("so it costs $3.50.", "3.50"),
+        ("that is -5", "-5"),
+        ("10-5", "5"),
+        ("5, 6", "6"),
+        ("1,000 in all", "1,000"),
+        ("none", None),
+    ],
+)
+def test_numbers(text, answer):
+    assert extract(NUMBER, text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed{a} then \boxed{b}", "b"),
+        (r"$\boxed 5$", "5"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\fbox{3}", "3"),
+        (r"\boxed{\$5}", r"\$5"),
+        (r"\boxed{cut off", None),
+    ],
+)
+def test_boxed_answers(text, answer):
+    assert extract(BOXED, text) == answer
+
+
+@pytest.mark.parametrize("text", ["\\boxed " * 1000, "\\boxed{" * 2000, "1," * 5000, "####" * 3000, "-" * 9000])
+def test_search_ends_on_nonsense(text):
+    start = time.process_time()
+    extract(BOXED, text), extract(NUMBER, text)
+    assert time.process_time() - start < 5
+
+
+def test_real_solutions_hold_their_labels(shared_data):
+    loaded = load("gsm8k", "all", data=shared_data)
+    raw = pl.read_parquet(shared_data / "qa" / "gsm8k.parquet")
+    task = loaded.task
+    assert isinstance(task, Generate)
+    assert loaded.frame.height == raw.height
+    for solution, label in loaded.frame.select("solution", "label").iter_rows():
+        assert solution.rpartition("####")[2].strip().replace(",", "") == label
+        assert float(extract(task.extract, solution).replace(",", "")) == float(label)

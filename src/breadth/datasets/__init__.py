@@ -1,15 +1,14 @@
 """Data to measure on: sets by name (public, generated, your own), and simulated data whose truth is known.
 
-``registry`` lists the sets, ``load`` and ``own`` read them into one canonical frame, ``examples`` draws items to train
-and to test on, ``suite`` generates items, ``tasks`` and ``kinds`` define how items are scored. Imports only ``records``
-and ``errors``.
+``registry`` lists the sets, ``load`` reads them into one canonical frame, ``examples`` draws items to train and to test
+on, ``suite`` generates items, ``tasks`` and ``kinds`` define how items are scored. Imports only ``records`` and
+``errors``.
 """
 
 from breadth.datasets.canonical import Entry
 from breadth.datasets.examples import draw_examples, draw_items, places, without
 from breadth.datasets.kinds import Choice, Generate, Metric, Pattern, Texts, answer_problems, answer_warnings, extract
-from breadth.datasets.load import ItemSet, Loaded, load
-from breadth.datasets.own import load_own
+from breadth.datasets.load import ItemSet, Loaded, load, load_own
 from breadth.datasets.registry import REGISTRY, describe_datasets, find, find_file, is_cached
 from breadth.datasets.simulated import (
     TESTSETS,

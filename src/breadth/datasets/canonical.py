@@ -1,12 +1,15 @@
 """How the file of a set is laid out, and its conversion into the canonical frame.
 
 The frame has columns item, testset, shift, label, the texts, and every other column of the file. Each problem is one
-message with file, row and remedy.
+message with file, row and remedy. The functions at the end read the options of items.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import json
+import string
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,6 +19,9 @@ import polars as pl
 from breadth.datasets.tasks import Task
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records import Table
+
+#: Names of options.
+LETTERS = string.ascii_uppercase
 
 _RESERVED = ("item", "testset", "shift")
 _ID = "__id"
@@ -258,3 +264,87 @@ def check_labels(labels: pl.Series, task: Task, where: str) -> None:
     present: list[str] = labels.unique().sort().to_list()
     if task.labels and len(present) == 1:
         raise InputError(f"{where}: every item has the label {present[0]!r}; a test set needs at least two labels")
+
+
+def read_options(table: Table, column: str) -> list[list[str]]:
+    """The options of every row: a list, or a list written as text (JSON or Python).
+
+    >>> import polars as pl
+    >>> read_options(Table(pl.DataFrame({"o": ['["yes", "no"]']}), "t"), "o")
+    [['yes', 'no']]
+    """
+    check_columns(table, [column], "the options of an item")
+    return [_options(value, table.place(row, column)) for row, value in enumerate(table.frame[column].to_list())]
+
+
+def _options(value: Any, place: str) -> list[str]:
+    if isinstance(value, str):
+        value = _from_text(value, place)
+    if not isinstance(value, list) or len(value) < 2 or any(option is None for option in value):
+        raise InputError(f"{place}: needs a list of at least two options, not {str(value)[:60]!r}")
+    if len(value) > len(LETTERS):
+        raise InputError(f"{place}: has {len(value)} options; at most {len(LETTERS)} can be named by letters")
+    texts = [str(option) for option in value]
+    if any(not text.strip() for text in texts):
+        raise InputError(f"{place}: an option is empty")
+    if any("\0" in text for text in texts):
+        raise InputError(f"{place}: an option contains a NUL character; remove it from the file")
+    return texts
+
+
+def _from_text(text: str, place: str) -> Any:
+    for read in (json.loads, ast.literal_eval):  # literal_eval reads literals and runs no code
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    raise InputError(f'{place}: {text[:60]!r} is not a list of options; write it as ["first", "second"]')
+
+
+def right_letter(answer: Any, options: list[str], names: list[str], place: str) -> str:
+    """The letter of the correct option, given by its name, its text, or its position counted from 0.
+
+    >>> right_letter("2", ["liquid", "gas"], ["1", "2"], "row 1"), right_letter(0, ["x", "y"], ["A", "B"], "row 1")
+    ('B', 'A')
+    """
+    value = str(answer).strip()
+    if value in names:
+        return LETTERS[names.index(value)]
+    if options.count(value) == 1:
+        return LETTERS[options.index(value)]
+    if value.isdecimal() and int(value) < len(options):
+        return LETTERS[int(value)]
+    raise InputError(
+        f"{place}: {value[:60]!r} is not an option; give the letter ({listed(names)}), the text, or the position "
+        "counted from 0"
+    )
+
+
+def lined_up(options: list[str]) -> str:
+    """The options one per line with their letters, for a prompt."""
+    return "\n".join(f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
+
+
+def with_options(table: Table, options: str, answer: str, names: str | None = None) -> pl.DataFrame:
+    """Replace the column ``options`` by options and option_labels (letters), and ``answer`` by the correct letter.
+
+    ``names`` is the column with the file's own names of the options, if it has one.
+    """
+    texts = read_options(table, options)
+    check_columns(table, [answer], "the correct option")
+    letters = [list(LETTERS[: len(row)]) for row in texts]
+    named = table.frame[names].to_list() if names else letters
+    correct = [
+        right_letter(label_text(value), row, [str(name) for name in called], table.place(number, answer))
+        for number, (value, row, called) in enumerate(zip(table.frame[answer].to_list(), texts, named, strict=True))
+    ]
+    return table.frame.drop([name for name in (options, names) if name is not None]).with_columns(
+        pl.Series("options", texts, dtype=pl.List(pl.String)),
+        pl.Series("option_labels", letters, dtype=pl.List(pl.String)),
+        pl.Series(answer, correct, dtype=pl.String),
+    )
+
+
+def with_choices(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the options as one text, for the prompts of tasks that generate."""
+    return frame.with_columns(pl.Series("choices", [lined_up(row) for row in frame["options"].to_list()], pl.String))

@@ -1,4 +1,4 @@
-"""Load a set by name as one canonical frame with its task: generated, from a local file, or from the Hub.
+"""Load a set as one canonical frame with its task: by name (generated, from a local file or from the Hub), or a file.
 
 The Hub is read through the `datasets` library, which downloads a set once and then uses its cache.
 """
@@ -7,20 +7,30 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 import polars as pl
+from pydantic import ValidationError
 
-from breadth.datasets.canonical import Entry, Layout, canonical, check_labels, identify
+from breadth.datasets.canonical import (
+    Entry,
+    Layout,
+    canonical,
+    check_columns,
+    check_labels,
+    identify,
+    with_choices,
+    with_options,
+)
 from breadth.datasets.examples import Parts, draw_items, halve, part, without
 from breadth.datasets.registry import LOCAL_COPY, cache_directory, find, find_file, is_cached
 from breadth.datasets.suite import generate
-from breadth.datasets.tasks import Task
-from breadth.errors import InputError, listed
-from breadth.records import Table, read_table
+from breadth.datasets.tasks import DEFAULT_KIND, KINDS, Task
+from breadth.errors import InputError, did_you_mean, listed
+from breadth.records import SHIFTS, Table, read_table
 
 Split = Literal["test", "train", "all"]
 #: Size of a generated set by default.
@@ -159,7 +169,8 @@ def fetch(entry: Entry, split: str) -> pl.DataFrame:
         import datasets
     except ImportError as error:
         raise InputError(f"{entry.name}: reading from the Hub needs more packages; install breadth[lm]") from error
-    reason = "HF_HUB_OFFLINE is set" if _offline() else _unreachable(entry)
+    offline = any(os.environ.get(name, "").upper() in _YES for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"))
+    reason = "HF_HUB_OFFLINE is set" if offline else _unreachable(entry)
     if reason and not is_cached(entry) and not Path(str(entry.hub)).is_dir():
         raise _failure(entry, reason)
     try:
@@ -183,10 +194,6 @@ def _load(datasets: Any, entry: Entry, config: str | None, split: str) -> pl.Dat
     assert isinstance(frame, pl.DataFrame)
     frame = frame if dataset._indices is None else frame[dataset._indices.column(0).to_pylist()]
     return frame if len(entry.configs) == 1 else frame.with_columns(pl.lit(config).alias("subtask"))
-
-
-def _offline() -> bool:
-    return any(os.environ.get(name, "").upper() in _YES for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"))
 
 
 def _unreachable(entry: Entry) -> str:
@@ -227,3 +234,87 @@ def _failure(entry: Entry, reason: str) -> InputError:
         f"not be downloaded: {reason}. To work offline, {LOCAL_COPY.format(name=entry.name)}, or use a generated set "
         "(`breadth ls datasets`)"
     )
+
+
+def load_own(
+    name: str,
+    *,
+    file: Any,
+    shift: str = "domain",
+    fields: Mapping[str, str] | None = None,
+    label: str = "label",
+    labels: Mapping[str, str] | None = None,
+    item: str | None = None,
+    train_file: Any = None,
+    kind: str = DEFAULT_KIND,
+    pattern: str | None = None,
+    shorten: str | None = None,
+    options: str | None = None,
+    split: Split = "test",
+    **keys: Any,
+) -> Loaded:
+    """Load a file, or a pandas or polars frame, as the set ``name``, with the same rules for ids and checks as `load`.
+
+    ``fields`` maps fields of the pattern to columns (only where names differ), ``labels`` raw labels to labels.
+    ``item`` is the column of ids; by default the column ``id`` or ``item``, or else a hash of the texts. ``options``
+    is the column with the options of a choice: a list, or a list written as text; the label is the letter, the text
+    or the position (from 0) of the correct one. With ``train_file`` all of ``file`` is for testing, and items that
+    also occur in ``train_file`` are dropped. ``keys`` are those of the scoring kind: ``answers`` (label to answer
+    words) for pattern, ``normalise`` for choice, ``extract``, ``metric`` and ``max_tokens`` for generate.
+    """
+    check_split(name, split)
+    if shift not in SHIFTS:
+        raise InputError(f"{name}: unknown shift {shift!r}; use one of {listed(SHIFTS)}")
+    task = _own_task(name, kind, {"pattern": pattern, "shorten": shorten}, keys)
+    column = options or ("options" if task.uses_options else None)
+    layout = Layout(
+        name=name, shift=shift, task=task, columns=dict(fields or {}), label=label,
+        labels=None if labels is None else dict(labels.items()), item=item, explicit=True,
+        prepare=None if column is None else lambda table: with_choices(with_options(table, column, label)),
+    )  # fmt: skip
+    table = _table(file, name)
+    frame, notes = _read(table, "test", layout, one_file=train_file is None)
+    if train_file is not None:
+        train_table = _table(train_file, f"{name} (train)")
+        other, more = _read(train_table, "train", layout, one_file=False)
+        frame, notes = pl.concat([frame, other], how="diagonal_relaxed"), [*notes, *more]
+    frame, more = identify(frame, layout, table.name)
+    parts = part(frame, "test", "train", table.name)
+    source = f"{table.name}: {parts.how}"
+    if train_file is not None:
+        train, test = (frame.filter(pl.col("split") == name) for name in ("train", "test"))
+        parts, source = Parts(train, test, "two files"), f"{table.name} (train: {train_table.name})"
+    return finish(layout, parts, split, source, [*notes, *more], table.name)
+
+
+def _table(source: Any, name: str) -> Table:
+    """A file, or a frame that messages call by the name of the set."""
+    table = read_table(source)
+    return table if isinstance(source, str | os.PathLike) else replace(table, name=name)
+
+
+def _read(table: Table, split: str, layout: Layout, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
+    for name, column in layout.columns.items():
+        check_columns(table, [column], f"field {name!r} of the pattern")
+    frame, notes = canonical(table, layout)
+    return (frame if one_file else frame.with_columns(pl.lit(split).alias("split"))), notes
+
+
+def _own_task(name: str, kind: str, common: Mapping[str, Any], keys: Mapping[str, Any]) -> Task:
+    if kind not in KINDS:
+        raise InputError(f"{name}: unknown kind {kind!r}; use one of {listed(KINDS)}")
+    defaults = {key: field.default for each in KINDS.values() for key, field in each.Keys.model_fields.items()}
+    own = KINDS[kind].Keys.model_fields
+    for key, value in keys.items():
+        if key not in defaults:
+            raise InputError(f"{name}: unknown option {key!r}.{did_you_mean([key], defaults)}")
+        if key not in own and value != defaults[key]:
+            raise InputError(f"{name}: option {key!r} does not apply to kind {kind}; remove it or change kind")
+    try:
+        values = KINDS[kind].Keys(**{key: value for key, value in keys.items() if key in own})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    task = KINDS[kind].from_keys({**common, **values.model_dump()})
+    task.check(name)
+    return task

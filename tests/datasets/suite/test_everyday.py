@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from breadth.datasets.suite import SPLITS, everyday, generate, workplace
+from breadth.datasets.suite import SPLITS, everyday, generate
 
 POOLS = {
     "everyday": (
@@ -15,7 +15,7 @@ POOLS = {
         everyday.PLACES,
         everyday.THINGS,
     ),
-    "workplace": (workplace.OFFICE, workplace.WORKSHOP, workplace.SERVICE, workplace.MARKET),
+    "workplace": (everyday.OFFICE, everyday.WORKSHOP, everyday.SERVICE, everyday.MARKET),
 }
 
 

@@ -1,6 +1,6 @@
 """Thirteen generated natural-language-inference test sets: any seed, no download, labels true by construction.
 
-Each module holds the template families of one set; ``templates`` holds the words and the grammar they share.
+A module holds the template families of one set (or two alike), ``templates`` the words and the grammar they share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from breadth.datasets.suite import (
     quantifiers,
     science,
     word_order,
-    workplace,
 )
 from breadth.datasets.suite.templates import SPLITS, Draw, Family, Split, TestSet, Text, Texts
 from breadth.errors import InputError, did_you_mean, listed
@@ -29,7 +28,7 @@ __all__ = ["MAX_ITEMS", "SCHEMA", "SETS", "SPLITS", "Split", "TestSet", "generat
 
 SETS: dict[str, TestSet] = {
     "everyday": TestSet("everyday facts, with the shortcuts of collected sets", "in-domain", 10, everyday.FAMILIES),
-    "workplace": TestSet("facts about people at work, with the same shortcuts", "domain", 11, workplace.FAMILIES),
+    "workplace": TestSet("facts about people at work, with the same shortcuts", "domain", 11, everyday.AT_WORK),
     "plain": TestSet("everyday events and facts in plain words", "in-domain", 1, plain.FAMILIES),
     "science": TestSet("the same kinds of inference on invented science facts", "domain", 2, science.FAMILIES),
     "formal": TestSet("the items of plain in a formal register", "style", 1, plain.FAMILIES, style="formal"),
