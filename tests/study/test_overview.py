@@ -1,6 +1,18 @@
-from breadth.study import describe_studies, expand, expected_items, key_tables, run_rows, shipped_studies, summarise
-from breadth.study.schema import StudySpec
-from breadth.study.sections import sections
+import pytest
+
+from breadth.errors import InputError
+from breadth.records import StudyStore
+from breadth.study import (
+    describe_studies,
+    expand,
+    expected_items,
+    read_study_file,
+    resolved_yaml,
+    run_rows,
+    shipped_studies,
+    show_study,
+    summarise,
+)
 
 
 def test_descriptions():
@@ -18,15 +30,6 @@ def test_descriptions():
 def test_files_are_commented():
     """Each shipped file says why it is as it is."""
     assert all(path.read_text().count("#") > 3 for path in shipped_studies().values())
-
-
-def test_every_key_is_in_the_tables():
-    text = key_tables()
-    for prefix, section in sections(StudySpec):
-        assert all(f"| `{prefix}{name}` |" in text for name in section.all_fields())
-    assert "| `train.examples` | `[128]` |" in text
-    assert "| `evaluate.on` | required |" in text
-    assert "one of `lora`, `full`, `zero-shot`, `few-shot`" in text
 
 
 def test_totals(study):
@@ -64,3 +67,92 @@ def test_expected_items(study, tmp_path):
     every, drawn = study(text.format(items="")), study(text.format(items=", items: 50"))
     assert [expected_items(every, name) for name in every.study.evaluate.on] == [None, 30_000, None, 3]
     assert [expected_items(drawn, name) for name in drawn.study.evaluate.on] == [None, 50, 50, 3]
+
+
+OWN = """\
+name: own
+description: with a file of its own
+models: [a/b, {name: c/d, recipe: {lr: 1e-5}}]
+train: {set: plain, examples: [32, 64], seeds: [0, 1, 2]}
+recipe: {epochs: 2, dropout: 0.1}
+evaluate: {on: [plain, mine], items: 40}
+sets: {mine: {file: mine.csv, pattern: '{q}', answers: {1: ' Yes', 0: ' No'}}}
+"""
+
+
+def facts(source, **options):
+    return dict(show_study(str(source), **options).facts)
+
+
+def test_a_study_that_comes_with_breadth():
+    shown = show_study("generalisation")
+    assert shown.title.startswith("generalisation: Eight models")
+    about = dict(shown.facts)
+    assert about["models"].count(",") == 7
+    assert about["train"] == "mnli, snli: 32, 64, 128 examples; seed 0"
+    assert about["recipe"] == "lora, dropout 0.1, lr 1e-05, warmup 0.1, batch 32, steps 640, dtype bfloat16"
+    assert about["runs"] == "48 (8 models x 2 training sets x 3 sizes)"
+    assert about["checkpoints"] == "1,968; runs of 640 steps, evaluated every 16 steps"
+    assert about["answers"] == "112,856,928"
+    assert shown.text == read_study_file("generalisation").text
+
+
+def test_levels_and_strategies():
+    about = facts("level-transfer")
+    assert "10 levels of difficulty; strategies easy, hard, middle, full; difficulty by calibration" in about["train"]
+    assert about["runs"] == "294 (7 models x 3 seeds x 14 levels and strategies)"
+    assert about["items"] == "known when the data is read"
+    assert "answers" not in about
+
+
+def test_a_file(tmp_path):
+    (tmp_path / "mine.csv").write_text("q,label\na,1\nb,0\n")
+    (tmp_path / "s.yaml").write_text(OWN)
+    about = facts(tmp_path / "s.yaml")
+    assert about["models"] == "a/b, c/d (lr 1e-05)"
+    assert about["items"] == "42 at every checkpoint"
+    assert about["runs"] == "12 (2 models x 2 sizes x 3 seeds)"
+    shown = show_study(str(tmp_path / "s.yaml"), resolved=True)
+    assert shown.text == resolved_yaml(read_study_file(tmp_path / "s.yaml").study)
+    assert "weight_decay: 0.0" in shown.text
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words", "checkpoints"),
+    [("{method: zero-shot}", "nothing", "1"), ("{method: few-shot}", "nothing; 4 examples of plain in the", "1")],
+)
+def test_nothing_is_trained(tmp_path, recipe, words, checkpoints):
+    (tmp_path / "s.yaml").write_text(
+        f"name: s\nmodels: a/b\ntrain: {{set: plain}}\nrecipe: {recipe}\nevaluate: {{on: plain, items: 9}}\n"
+    )
+    about = facts(tmp_path / "s.yaml")
+    assert about["train"].startswith(words)
+    assert about["checkpoints"] == f"{checkpoints}; nothing is trained"
+
+
+def test_a_directory_needs_none_of_the_files_that_the_study_named(tmp_path, write_study):
+    folder = write_study(tmp_path / "s", [{"model": "ab"}], testsets=("plain", "mine"), steps=3)
+    StudyStore(folder).write_study(OWN)
+    about = facts(folder)
+    assert about["items"] == "120 at every checkpoint"
+    assert about["done"] == "3 of 24 checkpoints"
+
+
+def test_what_cannot_be_shown(tmp_path):
+    changed = read_study_file("small")
+    StudyStore(tmp_path / "changed").write_study(resolved_yaml(changed.study).replace("everyday", "everyway"))
+    with pytest.raises(InputError, match="unknown data set 'everyway'; `breadth ls datasets` lists"):
+        show_study(str(tmp_path / "changed"))
+    with pytest.raises(InputError, match="is a directory without a study file"):
+        show_study(str(tmp_path))
+    (tmp_path / "study.yaml").write_text("name: s\nmodels: a/b\nrecipe: {lrr: 1}\nevaluate: {on: plain}\n")
+    with pytest.raises(InputError, match=r"line 3, recipe\.lrr: unknown key"):
+        show_study(str(tmp_path))
+    with pytest.raises(InputError, match=r"Did you mean small\?"):
+        show_study("smal")
+
+
+def test_a_directory_with_the_name_of_a_study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small").mkdir()
+    assert show_study("small").notes == ("For the study in the directory small: breadth show small/",)

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from breadth.errors import InputError
-from breadth.study import StudySpec, expand, init_study, read_study_file, resolved_study, shipped_studies
+from breadth.study import StudySpec, expand, init_study, key_tables, read_study_file, resolved_study, shipped_studies
 from breadth.study.document import read_document
-from breadth.study.overview import meaning
 from breadth.study.sections import sections
+from breadth.study.template import meaning
 
 
 @pytest.mark.parametrize("source", shipped_studies())
@@ -73,3 +73,12 @@ def test_nothing_is_overwritten(tmp_path):
 @pytest.mark.parametrize(("file", "name"), [("my study.yaml", "my-study"), ("_.yaml", "study"), ("a.b.yaml", "a.b")])
 def test_the_name_is_that_of_the_file(tmp_path, file, name):
     assert init_study(tmp_path / file, "small").name == name
+
+
+def test_every_key_is_in_the_tables():
+    text = key_tables()
+    for prefix, section in sections(StudySpec):
+        assert all(f"| `{prefix}{name}` |" in text for name in section.all_fields())
+    assert "| `train.examples` | `[128]` |" in text
+    assert "| `evaluate.on` | required |" in text
+    assert "one of `lora`, `full`, `zero-shot`, `few-shot`" in text

@@ -63,28 +63,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return nearest([name], known, most=1)
 
 
-def key_path(place: Place) -> str:
-    """The keys that lead to a place; list positions are left out, since a message also names the line.
-
-    >>> key_path(("models", 1, "recipe", "lr"))
-    'models.recipe.lr'
-    """
-    return ".".join(part for part in place if isinstance(part, str))
-
-
 def quoted(names: Iterable[object]) -> str:
     """Names in quotation marks for a message."""
     return ", ".join(repr(name) for name in names)
 
 
-def repeated(values: Sequence[object]) -> list[object]:
-    """Values that occur more than once, each once, in order; placeholders for wrong values do not count."""
-    return [value for value, times in Counter(values).items() if times > 1 and value != PLACEHOLDER]
-
-
 def listed_twice(place: Place, values: Sequence[object]) -> Iterator[Problem]:
-    """A problem if a list has a value more than once."""
-    twice = repeated(values)
+    """A problem if a list has a value more than once; placeholders for wrong values do not count."""
+    twice = [value for value, times in Counter(values).items() if times > 1 and value != PLACEHOLDER]
     if twice:
         yield Problem(place, f"{quoted(twice)} is listed more than once; keep one")
 
@@ -139,7 +125,8 @@ class Document:
         """Problems as lines of a message, in the order of the file, each once."""
         shown = []
         for problem in sorted(problems, key=self.line):
-            keys = key_path(problem.place)
+            # List positions are left out, since a message also names the line.
+            keys = ".".join(part for part in problem.place if isinstance(part, str))
             shown.append(f"line {self.line(problem)}{f', {keys}' if keys else ''}: {problem.message}")
         return list(dict.fromkeys(shown))
 
@@ -198,7 +185,10 @@ class _Walk:
         if node.tag not in _PLAIN:
             raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} is not allowed", problem_mark=node.start_mark)
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            try:
+                return self.loader.construct_object(node)
+            except ValueError as error:
+                raise yaml.MarkedYAMLError(problem="a value cannot be read", problem_mark=node.start_mark) from error
         above = (*above, id(node))
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, (*place, k), above) for k, each in enumerate(node.value)]
@@ -208,12 +198,6 @@ class _Walk:
             if here is not None:
                 entries[str(key.value)] = self.value(value, here, above)
         return entries
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        try:
-            return self.loader.construct_object(node)
-        except ValueError as error:
-            raise yaml.MarkedYAMLError(problem="a value cannot be read", problem_mark=node.start_mark) from error
 
     def _new_key(self, key: yaml.Node, place: Place) -> Place | None:
         """The place of a key; None, and a problem, if the key was there before."""

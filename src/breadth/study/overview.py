@@ -1,30 +1,33 @@
-"""Studies described for people: what a study would run, which studies come with breadth, the table of all keys."""
+"""Studies described for people: what a study would run, how far it has come, which studies come with breadth."""
 
 from __future__ import annotations
 
-import json
-import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from breadth.datasets import REGISTRY
-from breadth.records import read_table
-from breadth.study.expansion import RunSpec, expand
-from breadth.study.read import StudyFile, read_study_file, shipped_studies
-from breadth.study.schema import StudySpec
-from breadth.study.sections import sections
+from breadth.errors import InputError
+from breadth.records import StudyStore, is_imported, is_study, read_table
+from breadth.study.document import flow_yaml, read_document, resolved_yaml
+from breadth.study.expansion import TRAINED, RunSpec, expand
+from breadth.study.read import StudyFile, parse_study, read_study_file, read_study_text, shipped_studies
+from breadth.study.schema import Recipe, StudySpec, Train
 
 if TYPE_CHECKING:
     import polars as pl
-
 
 #: Rows of models that a table shows one by one.
 MOST_ROWS = 12
 
 #: Model, training sets, runs, steps, checkpoints.
 RunRow = tuple[str, str, str, str, str]
+
+#: Keys of a recipe that are worth knowing even where they have their default.
+_ALWAYS = ("lr", "batch", "epochs", "steps")
 
 
 class Summary(NamedTuple):
@@ -99,47 +102,122 @@ def describe_studies() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def key_tables() -> str:
-    """Markdown tables of every key of a study file with its default and meaning, one per section."""
-    parts = []
-    for prefix, section in sections(StudySpec):
-        title = f"### `{prefix.rstrip('.')}`" if prefix else "### The whole file"
-        rows = [
-            f"| `{prefix}{name}` | {_default(field)} | {_meaning(field)} |"
-            for name, field in section.all_fields().items()
-        ]
-        parts.append(
-            "\n".join([f"{title}\n", f"{section.__doc__}\n", "| key | default | meaning |", "|---|---|---|", *rows])
-        )
-    return "\n\n".join(parts) + "\n"
+class Shown(NamedTuple):
+    """A title, facts as pairs of a word and what there is to say, the study file, and notes."""
+
+    title: str
+    facts: list[tuple[str, str]]
+    text: str
+    notes: tuple[str, ...] = ()
 
 
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if value is None:
-        return "none"
-    if isinstance(value, str):
-        return f"`{value}`" if value else "empty"
-    if isinstance(value, float):
-        return f"`{value:g}`"
-    return "none" if value in ([], {}) else f"`{json.dumps(value)}`"
+def show_study(source: str, resolved: bool = False) -> Shown:
+    """Describe a study that comes with breadth, a study file, or the directory of a study.
+
+    ``resolved`` gives the file with every default filled in.
+    """
+    folder, shipped = Path(source), source in shipped_studies()
+    if folder.is_dir() and not shipped:
+        return _show_directory(folder, resolved)
+    file = read_study_file(source)
+    sizes = {name: expected_items(file, name) for name in file.study.evaluate.on}
+    notes = (f"For the study in the directory {source}: breadth show {source}/",) if folder.is_dir() else ()
+    return _shown(file, _facts(file, sizes), resolved, (*file.warnings, *notes))
 
 
-def _meaning(field: FieldInfo) -> str:
-    return meaning(field, "`").replace("|", "\\|")
+def _show_directory(folder: Path, resolved: bool) -> Shown:
+    path = folder / "study.yaml"
+    if not path.is_file():
+        what = "holds imported answers" if is_imported(folder) else "is a directory"
+        raise InputError(f"{folder}: {what} without a study file; give a study file, or the directory of a study")
+    store = StudyStore(folder)
+    text = (store.read_study() if is_study(folder) else read_study_text(path)) or ""
+    try:
+        # Files that the study names are beside the file it was run from, so only its keys are checked here.
+        file = StudyFile(StudySpec.model_validate(read_document(text, str(path)).value), path, text, folder)
+    except ValidationError:
+        file = parse_study(text, path, folder)  # says what is wrong
+    stored = store.item_files()
+    sizes = {name: store.read_items(name).height if name in stored else None for name in file.study.evaluate.on}
+    done = sum(len(run.parts()) for run in store.runs())
+    planned = sum(len(run.checkpoints()) for run in expand(file))
+    return _shown(file, [*_facts(file, sizes), ("done", f"{done:,} of {planned:,} checkpoints")], resolved)
 
 
-def meaning(field: FieldInfo, mark: str = "") -> str:
-    """What a key means and which words it takes, each between two of ``mark``."""
-    choices, text = list(dict.fromkeys(_choices(field.annotation))), str(field.description)
-    if len(choices) < 2 or all(choice in text for choice in choices):
-        return text
-    return f"{text}; one of {', '.join(f'{mark}{choice}{mark}' for choice in choices)}"
+def _shown(file: StudyFile, facts: list[tuple[str, str]], resolved: bool, notes: tuple[str, ...] = ()) -> Shown:
+    about = f": {file.study.description}" if file.study.description else ""
+    return Shown(f"{file.name}{about}", facts, resolved_yaml(file.study) if resolved else file.text, notes)
 
 
-def _choices(annotation: Any) -> list[str]:
-    if typing.get_origin(annotation) is typing.Literal:
-        return [str(choice) for choice in typing.get_args(annotation)]
-    return [choice for part in typing.get_args(annotation) for choice in _choices(part)]
+def _facts(file: StudyFile, sizes: Mapping[str, int | None]) -> list[tuple[str, str]]:
+    study, runs = file.study, expand(file)
+    own = [f" ({_keys(entry.recipe)})" if entry.recipe else "" for entry in study.models]
+    items = sum(size or 0 for size in sizes.values())
+    points = sum(len(run.checkpoints()) for run in runs)
+    unknown = None in sizes.values()
+    facts = [
+        ("models", ", ".join(f"{entry.name}{more}" for entry, more in zip(study.models, own, strict=True))),
+        ("train", _train_words(study.train, study.recipe)),
+        ("recipe", _recipe_words(study.recipe)),
+        ("test sets", ", ".join(study.evaluate.on)),
+        ("items", "known when the data is read" if unknown else f"{items:,} at every checkpoint"),
+        ("runs", _run_words(study, runs)),
+        ("checkpoints", _checkpoint_words(study, runs, points)),
+    ]
+    return [*facts, *([] if unknown else [("answers", f"{items * points:,}")])]
+
+
+def _train_words(train: Train | None, recipe: Recipe) -> str:
+    if train is None or recipe.method == "zero-shot":
+        return "nothing"
+    sets, seeds = _joined(train.set), f"seed{'s' if len(train.seeds) > 1 else ''} {_joined(train.seeds)}"
+    if recipe.method not in TRAINED:
+        return f"nothing; {count_of(recipe.num_fewshot, 'example')} of {sets} in the prompt, {seeds}"
+    words = [f"{sets}: {_joined(train.examples)} examples", seeds]
+    if train.levels is not None:
+        words.append(f"{train.levels} levels of difficulty")
+    if train.strategies:
+        words.append(f"strategies {_joined(train.strategies)}")
+    if train.difficulty is not None:
+        words.append(f"difficulty by {_keys(train.difficulty.model_dump(exclude_defaults=True))}")
+    if train.start is not None:
+        words.append(f"after a start of {train.start.examples:,} examples")
+    return "; ".join(words)
+
+
+def _recipe_words(recipe: Recipe) -> str:
+    always = _ALWAYS if recipe.method in TRAINED else ()
+    changed = recipe.model_dump(exclude={"method"}, exclude_defaults=True)
+    values = {key: getattr(recipe, key) for key in Recipe.model_fields if key in changed or key in always}
+    values = {key: value for key, value in values.items() if value is not None}
+    return ", ".join([recipe.method, *([_keys(values)] if values else [])])
+
+
+def _run_words(study: StudySpec, runs: list[RunSpec]) -> str:
+    train, factors = study.train, {"models": len(study.models)}
+    if train is not None:
+        variants = {(run.train_level, run.strategy) for run in runs if run.is_trained}
+        factors |= {"training sets": len(train.set), "sizes": len(train.examples), "seeds": len(train.seeds)}
+        factors |= {"levels and strategies": len(variants)}
+    several = {what: number for what, number in factors.items() if number > 1}
+    product = f" ({' x '.join(f'{number} {what}' for what, number in several.items())})"
+    return f"{len(runs):,}" + (product if len(several) > 1 and prod(several.values()) == len(runs) else "")
+
+
+def _checkpoint_words(study: StudySpec, runs: list[RunSpec], points: int) -> str:
+    every, steps = study.evaluate.every, {run.total_steps() for run in runs if run.is_trained}
+    if not steps:
+        return f"{points:,}; nothing is trained"
+    when = "before the first and after the last" if every is None else f"every {count_of(every, 'step')}"
+    length = f"{'up to ' if len(steps) > 1 else ''}{count_of(max(steps), 'step')}"
+    return f"{points:,}; runs of {length}, evaluated {when}"
+
+
+def _joined(values: Iterable[Any]) -> str:
+    return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
+
+
+def _keys(values: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{key} {f'{value:g}' if isinstance(value, float) else flow_yaml(value)}" for key, value in values.items()
+    )

@@ -164,13 +164,6 @@ def placed(problems: Iterable[KeyProblem], place: Place, shared: Iterable[str] =
         yield Problem((*place, *each.place), each.message, (*needs, *((key,) for key in each.needs if key in shared)))
 
 
-def _fields(keys: Mapping[str, Any]) -> tuple[str, ...]:
-    try:
-        return fields_of(keys["pattern"] or "")
-    except InputError:
-        return ()
-
-
 def _prompt_problems(own: OwnSet, keys: Mapping[str, Any], place: Place) -> Iterator[Problem]:
     if keys["pattern"] is None:
         return
@@ -214,7 +207,11 @@ def _column_problems(
         hint = did_you_mean(column, frame.columns)
         return Problem(where, f"{file} has no column {column!r}.{hint} Columns: {listed(frame.columns)}")
 
-    for field in _fields(keys):
+    try:
+        fields = fields_of(keys["pattern"] or "")
+    except InputError:
+        fields = ()
+    for field in fields:
         column = own.fields.get(field, field)
         listed_options = field == CHOICES and (own.options is not None or own.task.uses_options)
         if column not in frame.columns and not listed_options:

@@ -74,7 +74,8 @@ def sections(section: type[Section], prefix: str = "") -> Iterator[tuple[str, ty
     for name, field in section.all_fields().items():
         inner = inner_section(field.annotation)
         if inner is not None:
-            items = {list: "[]", dict: ".NAME"}.get(_container(field), "")
+            container = get_origin(field.annotation)
+            items = "[]" if container is list else ".NAME" if container is dict else ""
             yield from sections(inner, f"{prefix}{name}{items}.")
 
 
@@ -131,7 +132,7 @@ def _section_of(root: type[Section], place: Place) -> type[Section] | None:
         inner = None if field is None else inner_section(field.annotation)
         if field is None or inner is None:
             return None
-        section, free = inner, _container(field) is dict
+        section, free = inner, get_origin(field.annotation) is dict
     return None if free else section
 
 
@@ -140,10 +141,6 @@ def inner_section(annotation: Any) -> type[Section] | None:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     return next((inner for part in get_args(annotation) if (inner := inner_section(part)) is not None), None)
-
-
-def _container(field: FieldInfo) -> Any:
-    return get_origin(field.annotation)
 
 
 def _shown(value: Any) -> str:

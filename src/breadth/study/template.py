@@ -1,23 +1,26 @@
-"""A study file to start from: one that comes with breadth, with a comment for every key.
+"""Every key of a study file explained: in a study file to start from, with a comment for each, and in tables.
 
-The comments are the schema's own descriptions, and keys that the study does not set are there with their defaults,
+The comments are the schema's own descriptions, and keys that a study does not set are there with their defaults,
 behind a ``#``: neither can go stale.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
+import typing
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from breadth.errors import InputError, listed
 from breadth.study.document import Document, Place, did_you_mean, flow_yaml, read_document
-from breadth.study.overview import meaning
 from breadth.study.read import StudyFile, parse_study, shipped_studies
 from breadth.study.schema import StudySpec
-from breadth.study.sections import Section, field_at, inner_section
+from breadth.study.sections import Section, field_at, inner_section, sections
 
 #: Where comments begin, and the widest line.
 COLUMN, WIDTH = 31, 120
@@ -55,18 +58,17 @@ def commented_study(text: str, source: str, name: str, file: str) -> str:
     written = [*_wrapped(about, WIDTH), ""]
     for number, line in enumerate(lines, 1):
         if number in keys:
-            body, own = _split(line)
-            field = field_at(StudySpec, keys[number])
+            match, field = _COMMENT.match(line), field_at(StudySpec, keys[number])
+            assert match is not None
             words = [meaning(field)] if field is not None else []
-            body = f"name: {name}" if keys[number] == ("name",) else body
-            written += _with_comments(body, *words, *own)
+            words += [] if match["comment"] is None else [match["comment"]]
+            written += _with_comments(f"name: {name}" if keys[number] == ("name",) else match["body"], *words)
         else:
             # Commands in the comments of a study name that study, not this one.
             own_run = re.sub(rf"\bbreadth run {source}\b", f"breadth run {file}", line)
             written.append(re.sub(rf"\b(breadth \w+) {source}\b", rf"\1 {name}", own_run))
-        for place in ends.get(number, ()):
-            section, given = _section(place), _given(document.value, place)
-            written += _defaults(section, given, "  " * len(place) + "# ")
+        for place, section in ends.get(number, ()):
+            written += _defaults(section, _given(document.value, place), "  " * len(place) + "# ")
     return "\n".join([*written, "", *_defaults(StudySpec, document.value, "# ")]) + "\n"
 
 
@@ -79,15 +81,16 @@ def _keys_by_line(text: str, document: Document) -> dict[int, Place]:
     return keys
 
 
-def _ends(document: Document) -> dict[int, list[Place]]:
+def _ends(document: Document) -> dict[int, list[tuple[Place, type[Section]]]]:
     """Sections by the last line of each, inner ones first."""
-    ends: dict[int, list[Place]] = {}
+    ends: dict[int, list[tuple[Place, type[Section]]]] = {}
     for place in sorted(document.lines, key=len, reverse=True):
         if place and all(isinstance(part, str) for part in place) and isinstance(_given(document.value, place), dict):
             field = field_at(StudySpec, place)
-            if field is not None and inner_section(field.annotation) is not None:
+            section = None if field is None else inner_section(field.annotation)
+            if section is not None:
                 last = max(line for each, line in document.lines.items() if each[: len(place)] == place)
-                ends.setdefault(last, []).append(place)
+                ends.setdefault(last, []).append((place, section))
     return ends
 
 
@@ -95,13 +98,6 @@ def _given(value: Any, place: Place) -> Any:
     for part in place:
         value = value[part]
     return value
-
-
-def _section(place: Place) -> type[Section]:
-    field = field_at(StudySpec, place)
-    section = None if field is None else inner_section(field.annotation)
-    assert section is not None
-    return section
 
 
 def _defaults(section: type[Section], given: Collection[str], start: str) -> Iterator[str]:
@@ -122,12 +118,6 @@ def _defaults(section: type[Section], given: Collection[str], start: str) -> Ite
         yield from _defaults(inner, (), below)
 
 
-def _split(line: str) -> tuple[str, list[str]]:
-    match = _COMMENT.match(line)
-    assert match is not None
-    return match["body"], [] if match["comment"] is None else [match["comment"]]
-
-
 def _with_comments(body: str, *comments: str) -> list[str]:
     """A line with its comments behind it, one below the other; above it if the line is too long for that."""
     column = max(COLUMN, len(body) + 2)
@@ -143,3 +133,43 @@ def _with_comments(body: str, *comments: str) -> list[str]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+
+
+def key_tables() -> str:
+    """Markdown tables of every key of a study file with its default and meaning, one per section."""
+    parts = []
+    for prefix, section in sections(StudySpec):
+        title = f"### `{prefix.rstrip('.')}`" if prefix else "### The whole file"
+        rows = [f"{title}\n", f"{section.__doc__}\n", "| key | default | meaning |", "|---|---|---|"]
+        for name, field in section.all_fields().items():
+            means = meaning(field, "`").replace("|", "\\|")
+            rows.append(f"| `{prefix}{name}` | {_shown_default(field)} | {means} |")
+        parts.append("\n".join(rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown_default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return f"`{value}`" if value else "empty"
+    if isinstance(value, float):
+        return f"`{value:g}`"
+    return "none" if value in ([], {}) else f"`{json.dumps(value)}`"
+
+
+def meaning(field: FieldInfo, mark: str = "") -> str:
+    """What a key means and which words it takes, each between two of ``mark``."""
+    choices, text = list(dict.fromkeys(_choices(field.annotation))), str(field.description)
+    if len(choices) < 2 or all(choice in text for choice in choices):
+        return text
+    return f"{text}; one of {', '.join(f'{mark}{choice}{mark}' for choice in choices)}"
+
+
+def _choices(annotation: Any) -> list[str]:
+    if typing.get_origin(annotation) is typing.Literal:
+        return [str(choice) for choice in typing.get_args(annotation)]
+    return [choice for part in typing.get_args(annotation) for choice in _choices(part)]
