@@ -40,7 +40,7 @@ PARTS = {
         ("breadth.execute.session", "encode_train_set"),
     ],
     "storing: answers": [("breadth.records.store.RunStore", "write_part")],
-    "storing: states": [("breadth.execute.checkpointer.Checkpointer", "save")],
+    "storing: states": [("breadth.execute.session.Checkpointer", "save")],
     "progress on the terminal": [
         ("breadth.cli.progress.TerminalEvents", name) for name in ("trained", "answered", "checkpoint", "begun", "note")
     ],

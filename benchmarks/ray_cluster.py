@@ -336,7 +336,7 @@ def scheduling(folder: Path) -> None:
     runs = [unit.run for unit in plan.units]
     groups = {chain.run: chain.group for chain in chains}
     data = ShippedData.of(runs, plan.study_data)
-    pool = RayPool(connection, {shape.name: shape}, runs, data, groups, {}, actor=EmptyWorker)
+    pool = RayPool(connection, {shape.name: shape}, data, groups, {}, actor=EmptyWorker)
     pool.prepare()
     schedule = Schedule(chains)
     memory: list[int] = []

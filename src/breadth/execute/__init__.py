@@ -1,8 +1,8 @@
 """Running a study: its data, the plan of what is left, what that costs, and the executors that carry it out.
 
 ``plan`` derives what is left from the files that exist, ``executors`` carries it out, ``session`` is one run on one
-machine, ``pace`` tells how long the rest takes, ``recorder`` records a training that is not breadth's. Nothing here
-imports torch before a model is needed.
+machine, ``progress`` tells what happens and how long the rest takes, ``recorder`` records a training that is not
+breadth's. Nothing here imports torch before a model is needed.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,6 @@ from breadth.execute.cluster.executor import RayExecutor
 from breadth.execute.data import StudyData
 from breadth.execute.endpoint_session import Requests, estimate_requests
 from breadth.execute.evaluating import Following, checkpoint_study, evaluate, plans
-from breadth.execute.events import ClusterStatus, Events, Work
 from breadth.execute.executors import (
     EXECUTORS,
     Executor,
@@ -26,8 +25,8 @@ from breadth.execute.executors import (
     executor_of,
     run,
 )
-from breadth.execute.pace import Pace, TimeLeft
 from breadth.execute.plan import Plan, Unit, plan_study
+from breadth.execute.progress import ClusterStatus, Events, Pace, TimeLeft, Work
 from breadth.execute.recorder import Recorder
 
 EXECUTORS["ray"] = RayExecutor

@@ -21,14 +21,23 @@ PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "t
 
 
 def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> None:
-    """Refuse a directory that holds other files, or a study whose runs would be orphaned. Changes nothing."""
+    """Refuse a directory that holds other files, or a study whose runs would be orphaned. Changes nothing.
+
+    Models, seeds and sizes may be added; a change to runs that have begun makes another study.
+    """
     folder = store.folder
     names = _names(folder, "choose a directory with --into")
     # The lock is the first thing that a study writes.
     if names and not names & {"study.yaml", ".lock"}:
         raise InputError(f"{folder}: contains other files; choose an empty or a new directory with --into")
-    if names & {"study.yaml", "runs"}:
-        _refuse_other_study(file, runs, store)
+    known = {run.name for run in runs}
+    orphaned = [run.name for run in store.runs() if run.name not in known] if names & {"study.yaml", "runs"} else []
+    if orphaned:
+        raise InputError(
+            f"{file.path}: is not the study in {folder}, and would orphan {len(orphaned)} of its runs. Changed: "
+            f"{_changes(file, runs, store)}. Undo the change, or choose another directory with --into; models, seeds "
+            "and sizes can be added at any time"
+        )
 
 
 def check_recording(store: StudyStore) -> None:
@@ -124,19 +133,6 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "absent"
-
-
-def _refuse_other_study(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> None:
-    """Models, seeds and sizes may be added; a change to runs that have begun makes another study."""
-    names = {run.name for run in runs}
-    orphaned = [run.name for run in store.runs() if run.name not in names]
-    if not orphaned:
-        return
-    raise InputError(
-        f"{file.path}: is not the study in {store.folder}, and would orphan {len(orphaned)} of its runs. Changed: "
-        f"{_changes(file, runs, store)}. Undo the change, or choose another directory with --into; models, seeds and "
-        "sizes can be added at any time"
-    )
 
 
 def _changes(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:

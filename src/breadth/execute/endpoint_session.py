@@ -25,8 +25,8 @@ from breadth.endpoints import (
     forms_of,
 )
 from breadth.execute.data import StudyData, fewshot_prefix
-from breadth.execute.events import Events, Work
 from breadth.execute.plan import Plan
+from breadth.execute.progress import Events, Work
 from breadth.records import RunStore, StudyStore
 from breadth.study import RunSpec
 

@@ -9,17 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from breadth.datasets import Loaded
 from breadth.execute.data import StudyData, fewshot_prefix
-from breadth.execute.events import Events
-from breadth.execute.pace import Pace
 from breadth.execute.plan import Unit
+from breadth.execute.progress import Events, Pace
 from breadth.execute.session import load_adapted, trunk_fits
 from breadth.execute.swapped import load_sample
 from breadth.lm import (
     BUILT_IN,
     EncodedTestSet,
-    EncodedTrainSet,
     LanguageModel,
     SplitModel,
     Trainer,
@@ -57,11 +54,14 @@ def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
     tokens = sum(
         testset.tokens * size / max(testset.items.height, 1) for testset, size in zip(testsets, sizes, strict=True)
     )
-    train_set = _train_set(run, study_data, loaded)
     cached = model.is_split and trunk_fits(run, model, int(tokens))
     trunk, answers = _per_token(model, testsets, cached)
-    example, step = _per_step(run, model, train_set, cached)
-    generated = _generated(loaded, model, testsets, sizes)
+    example, step = _per_step(run, study_data, loaded, model, cached)
+    generated = sum(
+        _timed(partial(evaluate, loaded, model, [testset]))[1] * size / testset.items.height
+        for testset, size in zip(testsets, sizes, strict=True)
+        if testset.requests is None
+    )
     return Pace(load, trunk * tokens, answers * tokens + generated, step, example)
 
 
@@ -84,16 +84,12 @@ def _encoded_testsets(
     testsets, sizes = [], []
     for name in run.evaluate.on:
         testset = study_data.testsets[name]
-        most = GENERATED if testset.task.generates else COUNTED
-        sizes.append(testset.frame.height)
-        testsets.append(encode_testset(loaded, _spread(testset, most), context=run.recipe.context, before=prefix))
+        height = testset.frame.height
+        count = min(GENERATED if testset.task.generates else COUNTED, height)
+        sample = replace(testset, frame=testset.frame[[k * height // count for k in range(count)]])
+        testsets.append(encode_testset(loaded, sample, context=run.recipe.context, before=prefix))
+        sizes.append(height)
     return testsets, sizes
-
-
-def _spread(testset: Loaded, most: int) -> Loaded:
-    height = testset.frame.height
-    rows = [k * height // min(most, height) for k in range(min(most, height))]
-    return replace(testset, frame=testset.frame[rows])
 
 
 def _per_token(model: SplitModel, testsets: list[EncodedTestSet], cached: bool) -> tuple[float, float]:
@@ -127,32 +123,19 @@ def _per_token(model: SplitModel, testsets: list[EncodedTestSet], cached: bool) 
     return trunk / tokens, answers / tokens
 
 
-def _train_set(run: RunSpec, study_data: StudyData, loaded: LanguageModel) -> EncodedTrainSet | None:
-    """As many training examples as two steps take."""
+def _per_step(
+    run: RunSpec, study_data: StudyData, loaded: LanguageModel, model: SplitModel, cached: bool
+) -> tuple[float, float]:
+    """Seconds per example in the frozen layers, and per training step; with as many examples as two steps take."""
     if not run.is_trained:
-        return None
+        return 0.0, 0.0
     examples = study_data.training(run)
     few = replace(examples, frame=examples.frame.head(2 * run.recipe.batch))
-    return encode_train_set(loaded, few, run.recipe.loss, context=run.recipe.context)
-
-
-def _per_step(run: RunSpec, model: SplitModel, train_set: EncodedTrainSet | None, cached: bool) -> tuple[float, float]:
-    """Seconds per example in the frozen layers, and per training step."""
-    if train_set is None:
-        return 0.0, 0.0
+    train_set = encode_train_set(loaded, few, run.recipe.loss, context=run.recipe.context)
     example = _timed(lambda: train_set.keep_frozen_states(model))[1] / len(train_set) if cached else 0.0
     trainer = Trainer(model, train_set, run.recipe, run.seed or 0, run.total_steps())
     trainer.advance()
     return example, _timed(trainer.advance)[1]
-
-
-def _generated(loaded: LanguageModel, model: SplitModel, testsets: list[EncodedTestSet], sizes: list[int]) -> float:
-    """Seconds to generate the answers of all sets that are evaluated by generation."""
-    total = 0.0
-    for testset, size in zip(testsets, sizes, strict=True):
-        if testset.requests is None:
-            total += _timed(partial(evaluate, loaded, model, [testset]))[1] * size / testset.items.height
-    return total
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from breadth.errors import InputError, NothingFoundError
-from breadth.execute.events import Events
 from breadth.execute.executors import LocalExecutor, Outcome, execute_plan
 from breadth.execute.plan import Plan, plan_study
+from breadth.execute.progress import Events
 from breadth.lm import BUILT_IN, find_checkpoints, is_settled, pattern_of, readable
 from breadth.records import StudyStore
 from breadth.study import (

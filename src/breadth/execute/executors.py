@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 from breadth.endpoints import BudgetSpentError, Connections
 from breadth.errors import InputError, listed
 from breadth.execute.directory import begin_run, environment, open_directory, write_environment
-from breadth.execute.events import Events, Work
 from breadth.execute.plan import Plan, Unit, missing_checkpoints, plan_study
+from breadth.execute.progress import Events, Work
 from breadth.records import RunStore, StudyStore
 from breadth.study import StudyFile, expand, read_study_file
 

@@ -14,7 +14,7 @@ from breadth.datasets import find, find_file, is_cached
 from breadth.errors import InputError
 from breadth.execute.data import StudyData
 from breadth.execute.directory import check_directory, check_writable
-from breadth.execute.weights import check_source
+from breadth.execute.run_files import check_source
 from breadth.records import RunStore, StudyStore
 from breadth.study import RunSpec, StudyFile, expand, expected_items, start_key
 

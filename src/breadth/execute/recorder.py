@@ -8,10 +8,10 @@ import operator
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 METHOD = "recorded"
 
 _OWN = "describe a file or frame of your own as {'name': ..., 'file': ..., 'pattern': ..., 'answers': {...}}"
+
+_Value = TypeVar("_Value")
 
 
 class Recorder:
@@ -128,7 +130,6 @@ class Recorder:
         force
             Evaluate also at a step that is no multiple of ``every``, such as the last one.
         """
-        from breadth.execute.processes import Processes
         from breadth.lm import SplitModel, as_found, borrow, compute_outputs, score_outputs
 
         step = _checked_step(step)
@@ -234,6 +235,52 @@ class Recorder:
     def _scores(self, answers: pl.DataFrame) -> dict[str, float]:
         means = dict(answers.group_by("testset").agg(pl.col("correct").cast(pl.Float64).mean()).iter_rows())
         return {name: means[name] for name in self.testsets}
+
+
+class Processes:
+    """This process among those that train together with torch.distributed; alone if there are no others.
+
+    The first one reads and writes files for all of them. Every process must make the same calls in the same order.
+    """
+
+    def __init__(self) -> None:
+        from torch import distributed
+
+        together = distributed.is_available() and distributed.is_initialized()
+        self.rank = distributed.get_rank() if together else 0
+        self.size = distributed.get_world_size() if together else 1
+
+    def first(self, work: Callable[[], _Value]) -> _Value:
+        """What ``work`` returns in the first process, in all of them; an ``InputError`` is raised in all of them, too.
+
+        Otherwise the others would wait for a process that has stopped.
+        """
+        outcome: list[Any] = [None, None]
+        if self.rank == 0:
+            try:
+                outcome[0] = work()
+            except InputError as error:
+                if self.size == 1:
+                    raise
+                outcome[1] = str(error)
+        if self.size > 1:
+            from torch import distributed
+
+            distributed.broadcast_object_list(outcome, src=0)
+        if outcome[1] is not None:
+            raise InputError(outcome[1])
+        value: _Value = outcome[0]
+        return value
+
+    def gather(self, value: _Value) -> list[_Value]:
+        """The values of all processes, in all of them."""
+        if self.size == 1:
+            return [value]
+        from torch import distributed
+
+        values: list[Any] = [None] * self.size
+        distributed.all_gather_object(values, value)
+        return values
 
 
 def load_testsets(

@@ -1,4 +1,7 @@
-"""One run on this machine: load, adapt, train, evaluate at every checkpoint that is missing. Needs torch."""
+"""One run on this machine: load, adapt, train, evaluate at every checkpoint that is missing. Needs torch.
+
+The state of training is saved on the way, and so is the start that runs share.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from breadth.execute.checkpointer import Checkpointer, load_start
-from breadth.execute.data import START_SEED, StudyData, fewshot_prefix
-from breadth.execute.events import Events, Work
-from breadth.execute.states import remaining_work, run_states
+import torch
+from safetensors.torch import load, save
+
+from breadth.execute.data import START_SEED, RunData, StudyData, fewshot_prefix
+from breadth.execute.progress import Events, Work
+from breadth.execute.run_files import remaining_work, run_states, start_states
 from breadth.lm import (
     EncodedTestSet,
     EncodedTrainSet,
@@ -36,6 +41,11 @@ if TYPE_CHECKING:
 #: Share of the free memory that cached states of the frozen layers (the trunk) may take.
 TRUNK_SHARE = 0.4
 
+#: A state is saved once training has taken this many times as long as the last save: 2 % of the time goes into saving.
+SAVE_RATIO = 50
+
+Tensors = dict[str, torch.Tensor]
+
 
 @dataclass
 class ModelCache:
@@ -44,17 +54,6 @@ class ModelCache:
     key: str = ""
     testsets: list[EncodedTestSet] = field(default_factory=list)
     swapped: Swapped | None = None
-
-
-@dataclass
-class Session:
-    """A model that is ready for one run."""
-
-    language_model: LanguageModel
-    model: SplitModel
-    testsets: list[EncodedTestSet]
-    trainer: Trainer | None
-    notes: tuple[str, ...] = ()
 
 
 class LocalRunner:
@@ -87,14 +86,12 @@ def finish_run(
     run: RunSpec, study_data: StudyData, store: RunStore, missing: Sequence[int], cache: ModelCache, events: Events
 ) -> None:
     """Train, and evaluate at the ``missing`` checkpoints; each is written before training continues."""
-    session = open_session(run, study_data, cache, events)
-    for note in session.notes:
-        events.note(note)
-    trainer, checkpointer = session.trainer, Checkpointer(store)
+    language_model, model, trainer = open_session(run, study_data, cache, events)
+    checkpointer = Checkpointer(store)
     if trainer is not None:
         checkpointer.restore(trainer, missing[0])
         if run.start and trainer.step == 0:
-            load_start(run, study_data, store, session.language_model, trainer, events)
+            load_start(run, study_data, store, language_model, trainer, events)
     events.ready(run)
     for step in missing:
         started, loss = time.perf_counter(), None
@@ -102,7 +99,7 @@ def finish_run(
             loss = trainer.advance()
             events.trained(trainer.step, loss)
         trained = time.perf_counter()
-        answers = evaluate(session.language_model, session.model, session.testsets, events.answered)
+        answers = evaluate(language_model, model, cache.testsets, events.answered)
         seconds = time.perf_counter() - trained
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)
@@ -114,8 +111,10 @@ def finish_run(
     events.ended(run)
 
 
-def open_session(run: RunSpec, study_data: StudyData, cache: ModelCache, events: Events) -> Session:
-    """Load the model, attach what is trained, encode the data; the notes say what was chosen and why."""
+def open_session(
+    run: RunSpec, study_data: StudyData, cache: ModelCache, events: Events
+) -> tuple[LanguageModel, SplitModel, Trainer | None]:
+    """Load the model, attach what is trained, encode the data; notes say what was chosen and why."""
     recipe, prefix = run.recipe, fewshot_prefix(run, study_data)
     loaded, model = load_adapted(run, events)
     notes = list(loaded.notes)
@@ -131,13 +130,15 @@ def open_session(run: RunSpec, study_data: StudyData, cache: ModelCache, events:
         notes += [note for testset in cache.testsets for note in testset.notes]
     if cache.testsets and cache.testsets[0].prompts and not model.agrees(cache.testsets[0].prompts[0]):
         raise AssertionError(f"{run.model}: hidden states times head do not give the model's own logits")
-    if not run.is_trained:
-        return Session(loaded, model, cache.testsets, None, tuple(notes))
-    train_set = encode_train_set(loaded, study_data.training(run), recipe.loss, context=recipe.context)
-    if model.is_split:
-        notes.append(_cache_trunk(run, model, cache.testsets, train_set, events))
-    trainer = Trainer(model, train_set, recipe, run.seed or 0, run.total_steps(), study_data.keeps_order(run))
-    return Session(loaded, model, cache.testsets, trainer, tuple(notes))
+    trainer = None
+    if run.is_trained:
+        train_set = encode_train_set(loaded, study_data.training(run), recipe.loss, context=recipe.context)
+        if model.is_split:
+            notes.append(_cache_trunk(run, model, cache.testsets, train_set, events))
+        trainer = Trainer(model, train_set, recipe, run.seed or 0, run.total_steps(), study_data.keeps_order(run))
+    for note in notes:
+        events.note(note)
+    return loaded, model, trainer
 
 
 def load_adapted(run: RunSpec, events: Events, source: str | None = None) -> tuple[LanguageModel, SplitModel]:
@@ -185,3 +186,63 @@ def _cache_trunk(
     keep_frozen_states(model, testsets, events.prepared)
     train_set.keep_frozen_states(model)
     return f"the frozen layers below the top {run.recipe.layers} are computed once and cached ({amount})"
+
+
+@dataclass
+class Checkpointer:
+    """Saves and restores the training of one run."""
+
+    run: RunStore
+    cost: float = 0.0
+    since: float = field(default_factory=time.perf_counter)
+
+    def restore(self, trainer: Trainer, first_missing: int) -> None:
+        """Restore the latest state that is not after the first checkpoint to evaluate, if there is one."""
+        state = run_states(self.run).latest(first_missing)
+        if state is not None:
+            trainer.restore(load(state[1]))
+
+    def save(self, trainer: Trainer) -> None:
+        """Save the state of training, unless that would take too much of the time."""
+        started = time.perf_counter()
+        if started - self.since < SAVE_RATIO * self.cost:
+            return
+        run_states(self.run).write(trainer.step, save(trainer.state()))
+        self.since = time.perf_counter()
+        self.cost = self.since - started
+
+
+def load_start(
+    run: RunSpec,
+    study_data: StudyData,
+    store: RunStore,
+    language_model: LanguageModel,
+    trainer: Trainer,
+    events: Events,
+) -> None:
+    """Give a model the weights of its start. The first run that needs them trains them while other processes wait.
+
+    So all runs of a study begin with exactly the same weights, whichever process executes them.
+    """
+    states = start_states(run, store)
+    with store.store.lock(states.key, wait=True, waiting=events.note):
+        store.store.clean(states.key)
+        state = states.latest(run.start_steps())
+        weights = train_start(run, study_data, language_model, trainer, events) if state is None else load(state[1])
+        if state is None:
+            states.write(run.start_steps(), save(weights))
+    trainer.load_weights(weights)
+
+
+def train_start(
+    run: RunSpec, study_data: RunData, language_model: LanguageModel, trainer: Trainer, events: Events
+) -> Tensors:
+    """Train the start of a run and return its weights; the trainer's own step and moments stay as they are."""
+    recipe, steps = run.start_recipe(), run.start_steps()
+    train_set = encode_train_set(language_model, study_data.start(run), recipe.loss, context=recipe.context)
+    if trainer.train_set.states:
+        train_set.keep_frozen_states(trainer.model)
+    starter = Trainer(trainer.model, train_set, recipe, START_SEED, steps)
+    while starter.step < steps:
+        events.starting(starter.step + 1, steps, starter.advance())
+    return {name: weight.detach().cpu().contiguous() for name, weight in starter.weights.items()}

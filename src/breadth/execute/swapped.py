@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breadth.execute.data import RunData
-from breadth.execute.events import Events
+from breadth.execute.progress import Events
+from breadth.execute.run_files import KnownWeights, Sums
 from breadth.execute.session import ModelCache, trunk_fits
-from breadth.execute.weights import KnownWeights, Sums
 from breadth.lm import (
     Checkpoint,
     EncodedTestSet,

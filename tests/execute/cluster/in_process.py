@@ -10,9 +10,9 @@ from breadth.execute.cluster.schedule import Schedule
 from breadth.execute.cluster.shipping import ShippedData
 from breadth.execute.cluster.worker import Worker
 from breadth.execute.directory import open_directory
-from breadth.execute.events import Events
 from breadth.execute.executors import Outcome
 from breadth.execute.plan import plan_study
+from breadth.execute.progress import Events
 from breadth.records import StudyStore
 from breadth.study import expand, read_study_file
 

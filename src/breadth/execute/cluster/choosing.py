@@ -26,12 +26,11 @@ PUBLISHED = 16
 class Choosing:
     """What is left to do, who is there to do it, and what it costs."""
 
-    def __init__(self, chains: Iterable[Chain], rates: dict[str, Rates] | None = None, most: float = MOST) -> None:
+    def __init__(self, chains: Iterable[Chain], rates: dict[str, Rates] | None = None) -> None:
         self.unopened = {chain.run: chain for chain in chains}
         self.open: dict[str, OpenChain] = {}
         self.workers: dict[str, WorkerState] = {}
         self.rates: dict[str, Rates] = defaultdict(Rates, rates or {})
-        self.most = most
         self.starts: dict[str, str] = {}
         self.aside: dict[tuple[str, int], str] = {}
         self.done_tasks = self.retries = 0
@@ -129,7 +128,7 @@ class Choosing:
     def _unit(self, chain: Chain) -> float:
         """Seconds that the next unit should take: a share of what waits, within limits."""
         share = self._waiting_seconds(chain.group) / (2 * max(self._serving(chain), 1))
-        return min(max(share, LEAST), self.most)
+        return min(max(share, LEAST), MOST)
 
     def _evaluate(self, state: WorkerState, runs: list[OpenChain]) -> Task | None:
         for run in runs:

@@ -18,10 +18,10 @@ from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
 from breadth.execute.cluster.tasks import Kind, Task
 from breadth.execute.data import StudyData
-from breadth.execute.events import ClusterStatus, Events
 from breadth.execute.executors import Status, UnitResult
 from breadth.execute.plan import Plan, Unit
-from breadth.execute.states import remaining_work
+from breadth.execute.progress import ClusterStatus, Events
+from breadth.execute.run_files import remaining_work
 from breadth.records import StudyStore
 from breadth.study import start_key
 

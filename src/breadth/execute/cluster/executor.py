@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from breadth.errors import InputError
 from breadth.execute.cluster.tasks import Chain, cut
-from breadth.execute.events import Events
 from breadth.execute.executors import Executor, UnitResult, execute_unit
+from breadth.execute.progress import Events
 from breadth.study import RunSpec, start_key
 
 if TYPE_CHECKING:
@@ -94,7 +94,6 @@ class RayExecutor(Executor):
             pool = RayPool(
                 connection,
                 {shape.name: shape for shape in shapes.values()},
-                runs,
                 ShippedData.of(runs, study_data),
                 {chain.run: chain.group for chain in chains},
                 {model: each for model, each in files.items() if each is not None},

@@ -16,9 +16,8 @@ from breadth.errors import InputError
 from breadth.execute.cluster.connection import Connection, NodeReport, alive_nodes, check_nodes, node_question
 from breadth.execute.cluster.driver import Completion, Fault
 from breadth.execute.cluster.driver import ObjectLostError as LostError
-from breadth.execute.cluster.resources import Node, Shape, room
+from breadth.execute.cluster.resources import Shape, room
 from breadth.execute.cluster.shipping import ModelFiles, ShippedData, read_chunks
-from breadth.study import RunSpec
 
 #: Seconds between two looks at the nodes of the cluster, and for a machine to say what it has.
 REFRESH, PROBE = 5.0, 120.0
@@ -30,28 +29,24 @@ STILLBORN = 6
 STORE_SHARE = 0.5
 
 
-def _make_worker(
-    data: ShippedData,
-    groups: Mapping[str, str],
-    threads: int,
-    models: Mapping[str, ModelFiles],
-    chunks: Any,
-    share: float,
-) -> Any:
-    """A worker, made in the process of its actor."""
-    from breadth.execute.cluster.worker import Worker
-
-    def fetch(model: str) -> Iterable[tuple[str, bytes]]:
-        return ((name, ray.get(reference)) for name, reference in chunks[model])
-
-    return Worker(data, groups, threads, models, fetch, share)
-
-
 class _Actor:
     """A worker in a process of its own."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self.worker = _make_worker(*arguments)
+    def __init__(
+        self,
+        data: ShippedData,
+        groups: Mapping[str, str],
+        threads: int,
+        models: Mapping[str, ModelFiles],
+        chunks: Any,
+        share: float,
+    ) -> None:
+        from breadth.execute.cluster.worker import Worker
+
+        def fetch(model: str) -> Iterable[tuple[str, bytes]]:
+            return ((name, ray.get(reference)) for name, reference in chunks[model])
+
+        self.worker = Worker(data, groups, threads, models, fetch, share)
 
     def environment(self) -> tuple[str, dict[str, Any]]:
         """The node, versions and hardware."""
@@ -78,7 +73,6 @@ class RayPool:
 
     connection: Connection
     shapes: Mapping[str, Shape]
-    runs: list[RunSpec]
     data: ShippedData
     groups: Mapping[str, str]
     models: Mapping[str, ModelFiles]
@@ -91,7 +85,6 @@ class RayPool:
     _begun: int = 0
     _looked: float = 0.0
     _stillborn: int = 0
-    _nodes: list[Node] = field(default_factory=list)
     _arguments: tuple[Any, ...] = ()
 
     def prepare(self) -> None:
@@ -141,7 +134,11 @@ class RayPool:
         now = time.monotonic()
         if now - self._looked >= REFRESH or not self.places:
             self._looked = now
-            self._stop_unwanted(wanted)
+            busy = {name for name, _ in self._tasks.values()}
+            for name, place in list(self.places.items()):
+                if not wanted.get(place.shape) and name not in busy:
+                    ray.kill(place.handle)
+                    del self.places[name]
             self._start(wanted)
         return ready
 
@@ -193,13 +190,6 @@ class RayPool:
             .remote(data, groups, need.threads, models, chunks, 1 / max(min(beside, self.limit or beside), 1))
         )
         self.places[f"worker {self._begun}"] = _Place(handle, shape, node, handle.environment.remote())
-
-    def _stop_unwanted(self, wanted: Mapping[str, int]) -> None:
-        busy = {name for name, _ in self._tasks.values()}
-        for name, place in list(self.places.items()):
-            if not wanted.get(place.shape) and name not in busy:
-                ray.kill(place.handle)
-                del self.places[name]
 
     def submit(self, worker: str, method: str, arguments: tuple[Any, ...], objects: int = 0) -> None:
         """Have a worker call a method."""

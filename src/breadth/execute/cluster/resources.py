@@ -75,17 +75,12 @@ def weight_bytes(model: str) -> int | None:
         return built_in_model(model).converted_size
     folder = Path(locate(model)[0])
     if not folder.is_dir():
-        folder = _hub_folder(model) or folder
+        from huggingface_hub import try_to_load_from_cache
+
+        config = try_to_load_from_cache(model, "config.json")
+        folder = Path(config).parent if isinstance(config, str) else folder
     sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []
     return sum(sizes) or None
-
-
-def _hub_folder(model: str) -> Path | None:
-    """The directory of the Hub's cache that has a model."""
-    from huggingface_hub import try_to_load_from_cache
-
-    config = try_to_load_from_cache(model, "config.json")
-    return Path(config).parent if isinstance(config, str) else None
 
 
 def shapes_of(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from breadth.execute.cluster.shipping import Pieces, unpack_pieces
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
-from breadth.execute.events import Events
 from breadth.execute.executors import copy_step0, report_warnings
 from breadth.execute.plan import Unit, missing_checkpoints
-from breadth.execute.states import States, run_states, start_states
+from breadth.execute.progress import Events
+from breadth.execute.run_files import States, run_states, start_states
 from breadth.records import RunStore, StudyStore, checksum
 from breadth.study import StudyFile
 

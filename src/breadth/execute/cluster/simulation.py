@@ -14,8 +14,8 @@ from breadth.execute.cluster.executor import chains_of
 from breadth.execute.cluster.resources import shape_of
 from breadth.execute.cluster.schedule import Schedule
 from breadth.execute.cluster.tasks import Chain, Kind, Measured, Task
-from breadth.execute.pace import Pace
 from breadth.execute.plan import Plan
+from breadth.execute.progress import Pace
 
 #: Seconds until the workers of a cluster are there, most of which is importing libraries.
 STARTING = 15.0
@@ -36,7 +36,6 @@ class Costs:
     step: float
     prepare: float = 0.0
     transfer: float = 0.0
-    score: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def _carry_out(task: Task, chain: Chain, costs: Costs, place: _Place, schedule: 
         train = steps * costs.step
         return Measured(load=load, train=train, steps=steps), load + prepare + train + costs.transfer
     if task.kind is Kind.SCORE:
-        return Measured(load=load), load + costs.score
+        return Measured(load=load), load
     cold = sum(cell.items for cell in task.cells if cell not in place.warm)
     place.warm.update(task.cells)
     trunk, answers = cold * costs.trunk, task.items * costs.answer

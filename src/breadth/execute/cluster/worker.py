@@ -17,13 +17,12 @@ import polars as pl
 import torch
 from safetensors.torch import load, save
 
-from breadth.execute.checkpointer import SAVE_RATIO, Tensors, train_start
 from breadth.execute.cluster.shipping import ModelFiles, Pieces, ShippedData, has_files, pack_pieces, write_chunks
 from breadth.execute.cluster.tasks import Cell, Measured
 from breadth.execute.data import fewshot_prefix
 from breadth.execute.directory import environment
-from breadth.execute.events import Events
-from breadth.execute.session import adapt, load_adapted, trunk_fits
+from breadth.execute.progress import Events
+from breadth.execute.session import SAVE_RATIO, Tensors, adapt, load_adapted, train_start, trunk_fits
 from breadth.lm import (
     EncodedTestSet,
     LanguageModel,

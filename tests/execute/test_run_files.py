@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load, save
 
 from breadth.execute import plan_study
-from breadth.execute.states import States, remaining_work
+from breadth.execute.run_files import States, remaining_work
 from breadth.records import LocalStore, StudyStore, checksum
 from breadth.study import read_study_file
 

@@ -1,8 +1,9 @@
-"""How long the rest of a study takes: the measured pace of every model, corrected by what its runs really take.
+"""How a study progresses: what happens, as callbacks for whoever shows it, and how long the rest takes.
 
-The estimate is steady. A model is timed by itself, so a slow one does not come as a surprise after a fast one; answers
-count by whole checkpoints, because items are sorted by length and the first of them are quicker than the last; and what
-was measured before the study keeps some weight, so one slow step changes little.
+The estimate is the measured pace of every model, corrected by what its runs really take, and it is steady. A model is
+timed by itself, so a slow one does not come as a surprise after a fast one; answers count by whole checkpoints, because
+items are sorted by length and the first of them are quicker than the last; and what was measured before the study keeps
+some weight, so one slow step changes little.
 """
 
 from __future__ import annotations
@@ -10,14 +11,96 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from breadth.execute.plan import Plan, Unit
+if TYPE_CHECKING:
+    import polars as pl
+
+    from breadth.execute.plan import Plan
+    from breadth.study import RunSpec
 
 #: The weight of what was measured before the study: as so many training steps, and as so many checkpoints.
 PRIOR_STEPS, PRIOR_CHECKPOINTS = 8, 1
 
 #: Models that have not run are corrected by the others once those have run for much longer than these seconds.
 PRIOR_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """The amount of work of a run: the last step to train, the items at all checkpoints, and how much of both is done.
+
+    ``resumed``: an earlier call did some of it.
+    """
+
+    steps: int
+    items: int
+    steps_done: int = 0
+    items_done: int = 0
+    resumed: bool = False
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """How a cluster is doing: workers there and busy, units of work, items and runs that wait, what went wrong."""
+
+    workers: int
+    busy: int
+    units_done: int
+    units_per_minute: float
+    waiting_items: int
+    runs_open: int
+    runs_waiting: int
+    retries: int
+    set_aside: int
+    seconds_left: float | None
+    finished: bool = False
+
+
+class Events:
+    """Callbacks for progress. This class does nothing; override the methods you need."""
+
+    def fetching(self, stage: str, done: int, total: int) -> None:
+        """A model is being fetched or converted."""
+
+    def note(self, text: str) -> None:
+        """A note to show once."""
+
+    def warn(self, text: str) -> None:
+        """Something is damaged and was set aside."""
+
+    def passed(self, run: RunSpec) -> None:
+        """A run is complete already, or is running in another process."""
+
+    def begun(self, run: RunSpec, work: Work, number: int, runs: int) -> None:
+        """A run starts or resumes."""
+
+    def prepared(self, items: int) -> None:
+        """Some items went through the frozen layers, which happens once."""
+
+    def starting(self, step: int, steps: int, loss: float) -> None:
+        """A step of the start that all runs of a model share is done."""
+
+    def ready(self, run: RunSpec) -> None:
+        """The run's model is loaded, and its test sets are encoded."""
+
+    def trained(self, step: int, loss: float) -> None:
+        """A training step is done."""
+
+    def answered(self, items: int) -> None:
+        """Some items were evaluated."""
+
+    def checkpoint(self, run: RunSpec, step: int, answers: pl.DataFrame) -> None:
+        """A checkpoint was evaluated and written."""
+
+    def ended(self, run: RunSpec) -> None:
+        """A run is complete."""
+
+    def failed(self, run: RunSpec, reason: str) -> None:
+        """A run ended with an error; the other runs go on."""
+
+    def cluster(self, status: ClusterStatus) -> None:
+        """How the cluster is doing, every few seconds. Only executors that use one report it."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +159,10 @@ class TimeLeft:
         self.runs: dict[str, _Run] = {}
         for unit in plan.units:
             if unit.missing:
-                first = all(run.model != unit.run.model for run in self.runs.values())
-                self.runs[unit.run.name] = _run(unit, plan.items, first)
+                run, first = unit.run, all(each.model != unit.run.model for each in self.runs.values())
+                examples = (run.examples or 0) + (run.start.examples if run.start and first else 0)
+                answers = unit.to_evaluate * plan.items
+                self.runs[run.name] = _Run(run.model, unit.steps_left, answers, examples, first, run.start_steps())
         self._running: _Run | None = None
         self._pending = _Spent()
 
@@ -182,11 +267,3 @@ class TimeLeft:
         drift, pace = self._drift(model), model.pace
         first = pace.trunk * drift + run.start_steps * step if run.first else 0.0
         return (pace.load + run.examples * pace.example) * drift + first
-
-
-def _run(unit: Unit, items: int, first: bool) -> _Run:
-    run = unit.run
-    start = run.start.examples if run.start and first else 0
-    return _Run(
-        run.model, unit.steps_left, unit.to_evaluate * items, (run.examples or 0) + start, first, run.start_steps()
-    )
