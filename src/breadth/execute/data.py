@@ -105,10 +105,11 @@ class StudyData:
         }
 
     def _testset(self, name: str) -> Loaded:
-        evaluate, split = self.file.study.evaluate, self._splits.get(name)
-        loaded = (
-            self._load(name, "test") if split is None else Loaded(name, "in-domain", self._task(name), split.test, "")
-        )
+        study, split = self.file.study, self._splits.get(name)
+        if split is None:
+            loaded = self._load(name, "test")
+        else:
+            loaded = Loaded(name, "in-domain", resolve_task(name, study, REGISTRY), split.test, "")
         frame = loaded.frame
         for pool in (*(pool.frame for pool in self._pools.values()), *(each.train for each in self._splits.values())):
             frame = held_out(frame, pool, loaded.task)
@@ -117,9 +118,9 @@ class StudyData:
         dropped = loaded.frame.height - frame.height
         notes = (f"dropped {dropped:,} test items whose texts are in the training data",) if dropped else ()
         if split is None:
-            drawn = draw_items(frame, evaluate.items, evaluate.seed)
+            drawn = draw_items(frame, study.evaluate.items, study.evaluate.seed)
         else:
-            drawn = replace(split, test=frame).draw_test(evaluate.items, evaluate.seed)
+            drawn = replace(split, test=frame).draw_test(study.evaluate.items, study.evaluate.seed)
         return replace(loaded, frame=drawn, notes=(*loaded.notes, *notes))
 
     def _load(self, name: str, split: Any) -> Loaded:
@@ -136,10 +137,8 @@ class StudyData:
                 values[key] = None if values[key] is None else str(self.file.base / os.path.expanduser(values[key]))
             loaded = load_own_testset(name, values) if split == "test" else load_own(name, **values, split=split)
         shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
-        return replace(loaded, shift=shift, task=self._task(name), frame=loaded.frame.with_columns(shift=pl.lit(shift)))
-
-    def _task(self, name: str) -> Task:
-        return resolve_task(name, self.file.study, REGISTRY)
+        frame = loaded.frame.with_columns(shift=pl.lit(shift))
+        return replace(loaded, shift=shift, task=resolve_task(name, study, REGISTRY), frame=frame)
 
     def _by_difficulty(self, run: RunSpec, examples: int, seed: int) -> pl.DataFrame:
         split = self._splits[run.train_set or ""]

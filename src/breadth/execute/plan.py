@@ -118,17 +118,15 @@ def plan_study(
         if not dry or not _must_be_fetched(file, data):
             raise
         sizes = {name: expected_items(file, name) for name in file.study.evaluate.on}
-        return Plan(
-            file,
-            into,
-            units,
-            sizes,
-            (
-                *left_out,
-                f"some data is missing, so sizes are those of the registry: {error}",
-            ),
-        )
-    return Plan(file, into, units, sizes, (*left_out, *study_data.notes, *_start_notes(chosen)), study_data)
+        note = f"some data is missing, so sizes are those of the registry: {error}"
+        return Plan(file, into, units, sizes, (*left_out, note))
+    starts = (
+        f"{run.model} is first trained on {run.start.examples:,} examples of {run.train_set} "
+        f"({run.start_steps():,} steps); step 0 comes after that"
+        for run in chosen
+        if run.start
+    )
+    return Plan(file, into, units, sizes, (*left_out, *study_data.notes, *dict.fromkeys(starts)), study_data)
 
 
 def shard_of(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:
@@ -165,17 +163,6 @@ def _units(runs: Sequence[RunSpec], chosen: Sequence[RunSpec], store: StudyStore
         units.append(Unit(run, missing, siblings, copies, number, len(chosen)))
         available.add(run.name)
     return tuple(units)
-
-
-def _start_notes(runs: Sequence[RunSpec]) -> list[str]:
-    """What is trained before step 0, once for all runs that share it."""
-    notes = [
-        f"{run.model} is first trained on {run.start.examples:,} examples of {run.train_set} "
-        f"({run.start_steps():,} steps); step 0 comes after that"
-        for run in runs
-        if run.start
-    ]
-    return list(dict.fromkeys(notes))
 
 
 def _must_be_fetched(file: StudyFile, data: Path | None) -> bool:
