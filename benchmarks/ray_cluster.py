@@ -329,7 +329,7 @@ def scheduling(folder: Path) -> None:
     file = read_study_file(str(path))
     plan, store = plan_study(file, folder / "empty"), StudyStore(folder / "empty")
     assert plan.study_data is not None
-    open_directory(file, expand(file), plan.study_data, store)
+    open_directory(file, expand(file), plan.study_data, store, print)
     shape = Shape(1)
     chains = chains_of(plan, {"smollm2-135m": shape.name})
     connection = connect()

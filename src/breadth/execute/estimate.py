@@ -51,6 +51,8 @@ def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
     if load < QUICK:
         (loaded, model), load = _timed(load_run)
     testsets, sizes = _encoded_testsets(run, study_data, loaded)
+    if testsets and testsets[0].prompts:
+        model.agrees(testsets[0].prompts[0])  # finds out what the run will find out: packed weights, trees
     tokens = sum(
         testset.tokens * size / max(testset.items.height, 1) for testset, size in zip(testsets, sizes, strict=True)
     )
