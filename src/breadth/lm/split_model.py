@@ -210,5 +210,6 @@ class SplitModel:
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
             return False  # it takes no such mask, or no positions
         alone = self.hidden_states(make_batch(pair, [1], device))[0]
-        tolerance = 1e-3 if alone.dtype is torch.float32 else 3e-2
-        return bool((whole - alone).abs().max() <= tolerance * alone.abs().max())
+        # SmolLM2 in bfloat16: 0.015 from rounding, 0.25 and more if the mask or the positions are ignored.
+        tolerance = 1e-3 if alone.dtype is torch.float32 else 0.08
+        return bool((whole - alone).float().norm() <= tolerance * alone.float().norm())
