@@ -71,7 +71,9 @@ def write_study(folder: Path, checkpoints: list[Path], items: int, arc: Path | N
             for row in table.iter_rows(named=True)
         ]  # fmt: skip
         pl.DataFrame(rows).write_parquet(folder / "arc_text.parquet")
-        study["sets"] = {"arc_text": {"file": "arc_text.parquet", "kind": "choice", "pattern": ARC_PATTERN}}
+        study["sets"] = {
+            "arc_text": {"file": "arc_text.parquet", "kind": "choice", "options": "options", "pattern": ARC_PATTERN}
+        }
     path = folder / "study.yaml"
     path.write_text(json.dumps(study))  # JSON is YAML
     return path

@@ -135,7 +135,7 @@ def test_a_real_model_gives_the_same_results_through_its_top(smollm2):
     split = SplitModel(model.model, 4)
     testset = encode_testset(model, Set("short", SHORT), context=256)
     assert split.agrees(testset.prompts[3])
-    assert split._feed_forward.supported
+    assert split._last_block.supported
     keep_frozen_states(split, [testset])
     results = evaluate(model, split, [testset])
     yes, no = (model.encode(words)[0] for words in (" Yes", " No"))

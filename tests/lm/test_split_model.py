@@ -161,7 +161,30 @@ def test_feed_forward_is_computed_only_where_it_is_read(name):
         assert min(seen) == batch.ids.numel()
     assert full.shape[:2] == batch.ids.shape
     assert narrow[0] == (len(texts) if name != "mixtral" else batch.ids.numel())
-    assert split._feed_forward.supported == (name != "mixtral")
+    assert split._last_block.supported == (name != "mixtral")
+
+
+@pytest.mark.parametrize("name", ["llama", "opt", "olmo2", "gemma3", "mixtral"])
+def test_queries_are_computed_only_where_they_are_read(name):
+    """Query and output of the last attention, but neither keys nor values; everything if gradients are needed."""
+    model, texts, seen = make_model(name), sequences(), {}
+    for path, module in decoder_layers(model).blocks[-1].named_modules():
+        if path.endswith("_proj") and "mlp" not in path:
+
+            def counted(hidden, path=path, forward=module.forward):
+                seen[path.rpartition(".")[2]] = hidden.shape[:-1].numel()
+                return forward(hidden)
+
+            module.forward = counted
+    split, requests = SplitModel(model), NextToken(texts, [5, 9])
+    batch = make_batch(texts, list(range(7)), "cpu")
+    output = "out_proj" if name == "opt" else "o_proj"
+    with torch.inference_mode():
+        requests.forward(split, batch)
+    assert (seen["q_proj"], seen[output]) == (7, 7)
+    assert (seen["k_proj"], seen["v_proj"]) == (batch.ids.numel(),) * 2
+    requests.forward(split, batch)
+    assert (seen["q_proj"], seen[output]) == (batch.ids.numel(),) * 2
 
 
 def test_a_module_that_mixes_tokens_is_computed_everywhere():
@@ -176,7 +199,7 @@ def test_a_module_that_mixes_tokens_is_computed_everywhere():
     model = make_model("llama")
     model.model.layers[-1].mlp = Mixing()
     split = SplitModel(model)
-    assert not split._feed_forward.supported
+    assert not split._last_block.supported
     assert split.agrees(sequences()[2])
 
 
@@ -188,9 +211,9 @@ def test_sparse_feed_forward_is_disabled_where_it_is_wrong():
     model = make_model("opt")
     model.model.decoder.layers[-1].activation_fn = Mixing()
     split = SplitModel(model)
-    assert split._feed_forward.supported
+    assert split._last_block.supported
     assert split.agrees(sequences()[2])
-    assert not split._feed_forward.supported
+    assert not split._last_block.supported
 
 
 def test_a_misread_head_is_detected():

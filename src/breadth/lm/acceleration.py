@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from breadth.lm.layers import feed_forward_of
+from breadth.lm.layers import feed_forward_of, query_projections
 from breadth.lm.placement import available_memory
 
 #: Products with fewer rows are left alone: packing the weights would take longer than it saves.
@@ -43,38 +43,42 @@ class Positions(NamedTuple):
     tokens: list[int]
 
 
-class SparseFeedForward:
-    """The feed-forward part of the last block, computed only at the positions whose result is read.
+class SparseBlock:
+    """The last block, computed only at the positions whose result is read, as far as nothing passes between tokens.
 
-    Above the last attention nothing passes between tokens, so the feed-forward part of a token that is not read changes
-    nothing. Most of a block's weights are there: with four trained blocks this saves about a fifth of the time.
+    Above the last attention nothing does, so the feed-forward part of a token that is not read changes nothing. Most of
+    a block's weights are there: with four trained blocks this saves about a fifth of the time. Within the attention,
+    keys and values serve other tokens, but queries and output do not; these are skipped without gradients only, so that
+    dropout in training draws the same random numbers as ever.
 
-    The part consists either of modules that work token by token (whatever they are called: this is tested), or of two
-    linear modules of the block itself with an activation between them, as in OPT. Otherwise everything is computed.
+    The feed-forward part consists either of modules that work token by token (whatever they are called: this is
+    tested), or of two linear modules of the block itself with an activation between them, as in OPT. Otherwise all of
+    it is computed.
     """
 
     def __init__(self, block: nn.Module, width: int, dtype: torch.dtype) -> None:
         modules, linear = feed_forward_of(block)
         self._modules = [module for module in modules if _works_by_token(module, width, dtype)]
         self._pair = linear if len(linear) == 2 and not modules else []
+        self._queries = query_projections(block)
 
     @property
     def supported(self) -> bool:
-        """Whether anything can be skipped."""
+        """Whether the feed-forward part can be skipped."""
         return bool(self._modules or self._pair)
 
     def disable(self) -> None:
         """Compute everything from now on."""
-        self._modules, self._pair = [], []
+        self._modules, self._pair, self._queries = [], [], []
 
     @contextmanager
     def at(self, positions: Positions | None, shape: torch.Size) -> Iterator[None]:
-        """Compute only these positions of a batch [sequences, tokens]; elsewhere the feed-forward part gives zeros."""
-        if positions is None or not self.supported:
+        """Compute only these positions of a batch [sequences, tokens]; elsewhere the modules give zeros."""
+        if positions is None:
             yield
             return
         with ExitStack() as stack:
-            for module in self._modules:
+            for module in [*self._modules, *([] if torch.is_grad_enabled() else self._queries)]:
                 stack.enter_context(replaced_forward(module, _Rows(positions, shape).around))
             if self._pair:
                 rows = _Rows(positions, shape)

@@ -12,6 +12,9 @@ from torch import nn
 from breadth.errors import InputError, listed
 from breadth.lm.extra import quiet, require_lm
 
+#: Names of projections for queries and of the attention's output, where keys and values have projections of their own.
+QUERIES = frozenset(("q_proj", "o_proj", "out_proj"))
+
 
 class DecoderLayers(NamedTuple):
     """The list of transformer blocks, and the module and attribute that hold it."""
@@ -118,6 +121,13 @@ def feed_forward_of(block: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]
         elif any(True for _ in _linear_inside(child)) and not _is_attention(name, child) and not _is_block(child):
             modules.append(child)
     return modules, linear
+
+
+def query_projections(block: nn.Module) -> list[nn.Module]:
+    """The projections of a block's attention whose result for a token serves that token alone: query and output."""
+    attention = [child for name, child in block.named_children() if _is_attention(name, child)]
+    named = [(name, module) for child in attention for name, module in child.named_children()]
+    return [module for name, module in named if name in QUERIES and _is_linear(module)]
 
 
 def _names(linear: Sequence[tuple[str, str, bool]]) -> str:

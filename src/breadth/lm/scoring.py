@@ -29,8 +29,8 @@ Progress = Callable[[int], None]
 TaskT = TypeVar("TaskT", bound=Task)
 ScorerT = TypeVar("ScorerT", bound="type[Scorer[Any]]")
 
-#: Rows of hidden states whose logits over the whole vocabulary are computed at once.
-LOGIT_ROWS = 64
+#: Logits over the whole vocabulary that are computed at once.
+LOGITS = 2**23
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,16 @@ class Continuations(Requests):
     def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
         """Log-likelihood [sequences, 1] of each continuation."""
         positions = self.positions(batch)
-        hidden = self._hidden(model, batch, positions)
+        places = {place: k for k, place in enumerate(dict.fromkeys(zip(*positions, strict=True)))}  # shared in trees
+        hidden = self._hidden(model, batch, Positions(*map(list, zip(*places, strict=True))))
         device = model.head.weight.device
+        read = torch.tensor([places[place] for place in zip(*positions, strict=True)], device=device)
         target = torch.tensor([token for i in batch.index for token in self.targets[i]], device=device)
-        each = torch.cat(
-            [
-                -torch.nn.functional.cross_entropy(
-                    model.logits(hidden[k : k + LOGIT_ROWS]), target[k : k + LOGIT_ROWS], reduction="none"
-                )
-                for k in range(0, len(target), LOGIT_ROWS)
-            ]
-        )
+        each = torch.zeros(len(target), device=device)
+        rows = max(LOGITS // model.head.weight.shape[0], 1)
+        for k in range(0, len(places), rows):
+            own = ((read >= k) & (read < k + rows)).nonzero()[:, 0]
+            each[own] = model.logits(hidden[k : k + rows]).log_softmax(-1)[read[own] - k, target[own]]
         total = torch.zeros(len(batch.index), dtype=each.dtype, device=device)
         owners = [k for k, i in enumerate(batch.index) for _ in self.targets[i]]
         return total.index_add(0, torch.tensor(owners, device=device), each)[:, None]

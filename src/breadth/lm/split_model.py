@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from breadth.lm.acceleration import PACKED_ROWS, PackedWeights, Positions, SparseFeedForward
+from breadth.lm.acceleration import PACKED_ROWS, PackedWeights, Positions, SparseBlock
 from breadth.lm.batches import Batch, make_batch, make_batches
 from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, head_of
 
@@ -84,7 +84,7 @@ class SplitModel:
         self._parent, self._attribute, layers = decoder_layers(model)
         self.layers = layers
         self.packed = PackedWeights(model)
-        self._feed_forward = SparseFeedForward(layers[-1], config.hidden_size, self.head.weight.dtype)
+        self._last_block = SparseBlock(layers[-1], config.hidden_size, self.head.weight.dtype)
         self.top = top
         frozen = 0 if top is None else len(layers) - top
         self.is_split = frozen > 0
@@ -149,7 +149,7 @@ class SplitModel:
         """
         if batch.paths is not None and not self.attends_to_trees:
             return batch.by_sequence(self.hidden_states)
-        with self._feed_forward.at(positions, batch.ids.shape):
+        with self._last_block.at(positions, batch.ids.shape):
             if batch.states is None:
                 return self._run(batch)
             self._inject.kept = batch.states
@@ -162,9 +162,12 @@ class SplitModel:
     def logits(self, hidden: torch.Tensor, tokens: torch.Tensor | None = None) -> torch.Tensor:
         """Logits of some tokens (by default of all) for hidden states [..., width]."""
         weight, bias = self.head.weight, getattr(self.head, "bias", None)
+        hidden = hidden.to(weight.device)
         if tokens is not None:
             weight, bias = weight[tokens], None if bias is None else bias[tokens]
-        out = nn.functional.linear(hidden.to(weight.device), weight, bias)
+            out = nn.functional.linear(hidden, weight, bias)
+        else:
+            out = self.head(hidden)  # the module itself may have packed weights
         if self._scale != 1:
             out = out * self._scale
         if self._softcap is not None:
@@ -192,7 +195,7 @@ class SplitModel:
                 batch.states = self.frozen_states(batch)
                 agreed = agreed and same()
             if agreed and not same(Positions([0], [len(ids) - 1])):
-                self._feed_forward.disable()
+                self._last_block.disable()
             if agreed:
                 self.packed.test(same)
                 self.attends_to_trees = self._same_in_tree(ids[:TREE_TEST])
