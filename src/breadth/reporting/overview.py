@@ -241,5 +241,5 @@ def _course(data: ReportData) -> str:
     """Which test set rose most and least, for a table of scores: mean over models and runs."""
     means = data.table("gains").group_by("testset", maintain_order=True).agg(pl.col("gain").mean()).sort("gain")
     words = [f"{change(gain, data.about.share)} on {name}" for name, gain in means.iter_rows()]
-    said = f"from {words[0]} to {words[-1]}" if len(words) > 3 else joined(words)
-    return f"scores changed by {said} (first to last checkpoint, mean over {count(data.facts['runs'], 'run')})."
+    said = f"changes range from {words[0]} to {words[-1]}" if len(words) > 3 else f"scores changed by {joined(words)}"
+    return f"{said} (first to last checkpoint, mean over {count(data.facts['runs'], 'run')})."
