@@ -1,16 +1,18 @@
 """Twenty LoRA checkpoints on four test sets against lm-evaluation-harness, both from the shell to the last answer.
 
     python benchmarks/checkpoints.py --peer .venv-lm-eval/bin/python --peer-checkpoints 3 --into DIR
-    python benchmarks/checkpoints.py --data DATA --arc arc.parquet ...
+    python benchmarks/checkpoints.py --data DATA --sets mnli hans anli snli ...
+    python benchmarks/checkpoints.py --data DATA --sets mnli hans anli --arc arc.parquet ...
 
-Without --data the four test sets are generated ones; with it they are mnli, hans, anli, and ARC-Challenge as the
-harness's own arc_challenge asks it (the text of every option after the question). breadth is called once; the harness
+The test sets are four generated ones unless --sets names others. --arc adds ARC-Challenge as the harness's own
+arc_challenge asks it (the text of every option after the question). breadth is called once; the harness
 once per checkpoint with all four tasks, PEFT loaded its own way, at the batch size that is fastest on the first
-checkpoint. Both score the same continuations of the same prompts, in float32 with the same number of threads.
+checkpoint. Both score the same continuations of the same prompts with the same number of threads, the harness in
+float32 and breadth in float32, mixed, or one after the other.
 
-Adapters are on the attention of all layers, or of the top 8 of 30; their values are random, since time does not depend
-on them. With --peer-checkpoints below 20, the harness's time for all is that of those it evaluated, multiplied: its
-calls do not know of each other.
+Adapters are on the attention of all layers, or of the top 8 of 30, and trained: with dtype mixed, time depends on how
+close answers are. With --peer-checkpoints below 20, the harness's time for all is that of those it evaluated,
+multiplied: its calls do not know of each other.
 """
 
 from __future__ import annotations
@@ -21,47 +23,48 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 GENERATED = ("plain", "negation", "science", "chains")
-PUBLIC = ("mnli", "hans", "anli", "arc_text")
 #: As the harness's own arc_challenge asks it.
 ARC_PATTERN = "Question: {question}\nAnswer:"
 
 
 def write_checkpoints(folder: Path, layers: str | int, count: int) -> list[Path]:
-    """Adapters as PEFT saves them, in the directories of a Trainer; each is a random step from the last."""
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    from breadth.lm import load_model
-    from breadth.lm.layers import lora_targets
-
+    """Adapters as PEFT saves them, in the directories of a Trainer, every 4 steps of a training on `plain`."""
     paths = [folder / f"checkpoint-{100 * k}" for k in range(1, count + 1)]
-    if not paths[-1].is_dir():
-        model = load_model("smollm2-135m").model
-        config = LoraConfig(r=8, lora_alpha=16, target_modules=lora_targets(model, "attention", layers))
-        adapted = get_peft_model(model, config)
-        torch.manual_seed(0)
-        for path in paths:
-            with torch.no_grad():
-                for name, weight in adapted.named_parameters():
-                    if "lora_B" in name:
-                        weight.add_(0.01 * torch.randn_like(weight))
-            adapted.save_pretrained(path)
+    if paths[-1].is_dir():
+        return paths
+    from breadth.datasets import load
+    from breadth.lm import SplitModel, Trainer, attach_lora, encode_train_set, load_model
+    from breadth.study import Recipe
+
+    steps = 4 * count
+    recipe = Recipe(method="lora", layers=layers, lr=1e-3, warmup=0.1, steps=steps)
+    loaded = load_model("smollm2-135m")
+    adapted = attach_lora(loaded.model, rank=8, alpha=16, layers=layers)
+    examples = encode_train_set(loaded, load("plain", "train", items=512), "answers", context=512)
+    trainer = Trainer(SplitModel(adapted), examples, recipe, 0, steps)
+    for path in paths:
+        for _ in range(steps // count):
+            trainer.advance()
+        adapted.save_pretrained(path)
     return paths
 
 
-def write_study(folder: Path, checkpoints: list[Path], items: int, arc: Path | None) -> Path:
-    """A study file that evaluates the checkpoints on four sets."""
+def write_study(
+    folder: Path, checkpoints: list[Path], items: int, sets: Sequence[str], arc: Path | None, dtype: str
+) -> Path:
+    """A study file that evaluates the checkpoints on these sets."""
     import polars as pl
 
     study = {
         "name": "checkpoints",
         "models": [{"checkpoints": [str(path.resolve()) for path in checkpoints], "base": "smollm2-135m"}],
-        "recipe": {"method": "evaluate"},
-        "evaluate": {"on": list(GENERATED if arc is None else PUBLIC), "items": items},
+        "recipe": {"method": "evaluate", "dtype": dtype},
+        "evaluate": {"on": [*sets, *([] if arc is None else ["arc_text"])], "items": items},
     }
     if arc is not None:
         table = pl.read_parquet(arc).filter(pl.col("split") == "test")
@@ -196,8 +199,10 @@ def main() -> None:
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--layers", choices=["all", "8"], nargs="+", default=["all", "8"], help="with adapters")
-    parser.add_argument("--data", type=Path, help="directory of mnli, hans and anli; default: generated sets")
-    parser.add_argument("--arc", type=Path, help="with --data: table of ARC-Challenge (question, labels, choices)")
+    parser.add_argument("--sets", nargs="+", default=GENERATED)
+    parser.add_argument("--data", type=Path, help="directory with the files of public sets")
+    parser.add_argument("--arc", type=Path, help="table of ARC-Challenge (question, labels, choices): one more set")
+    parser.add_argument("--dtype", nargs="+", default=["float32", "mixed"], choices=["float32", "mixed"])
     parser.add_argument("--into", type=Path, required=True, help="an empty directory")
     chosen = parser.parse_args()
     from breadth.lm import fetch_model
@@ -207,13 +212,13 @@ def main() -> None:
         place = chosen.into / f"layers-{layers}"
         adapted = layers if layers == "all" else int(layers)
         checkpoints = write_checkpoints(place / "lora", adapted, chosen.checkpoints)
-        study = write_study(place, checkpoints, chosen.items, chosen.arc)
-        own = run_breadth(study, place / "study", chosen.threads, chosen.data)
-        print(
-            f"layers {layers}: breadth {own:.0f} s for {len(checkpoints)} checkpoints; load {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
-        items = write_tasks(place / "tasks", place / "study")
+        own = {}
+        for dtype in chosen.dtype:
+            study = write_study(place, checkpoints, chosen.items, chosen.sets, chosen.arc, dtype)
+            own[dtype] = run_breadth(study, place / dtype, chosen.threads, chosen.data)
+            load = os.getloadavg()[0]
+            print(f"layers {layers}: breadth, {dtype}, {own[dtype]:.0f} s; load {load:.1f}", flush=True)
+        items = write_tasks(place / "tasks", place / chosen.dtype[0])
 
         harness = partial(time_harness, chosen.peer, base, checkpoints, place, chosen.threads)
         batch = batch or (chosen.batches[0] if len(chosen.batches) == 1 else 0)
@@ -221,24 +226,26 @@ def main() -> None:
             tried = {size: harness(0, size, 25) for size in chosen.batches}
             batch = min(tried, key=tried.__getitem__)
             print(
-                "harness, 100 items, seconds by batch size:", {size: round(t) for size, t in tried.items()}, flush=True
+                "harness, 25 of each set, seconds by batch size:", {k: round(t) for k, t in tried.items()}, flush=True
             )
         count = chosen.peer_checkpoints or len(checkpoints)
         picked = sorted({round(k * (len(checkpoints) - 1) / max(count - 1, 1)) for k in range(count)})
-        seconds = [harness(k, batch) for k in picked]
-        same = total = 0
-        for k in picked:
-            theirs = harness_answers(place / f"harness-{k}-{batch}-None", items)
-            ours = breadth_answers(place / "study", 100 * (k + 1))
-            same += sum(ours[item] == answer for item, answer in theirs.items())
-            total += len(theirs)
-        peer = sum(seconds) / len(seconds) * len(checkpoints)
+        peer = sum(harness(k, batch) for k in picked) / len(picked) * len(checkpoints)
         how = "" if len(picked) == len(checkpoints) else f" ({len(picked)} calls measured, multiplied)"
-        print(
-            f"layers {layers}: lm-eval 0.4.13, batch {batch}: {peer:.0f} s{how}; {peer / own:.1f} times as fast; "
-            f"same answers {same:,} of {total:,}; load {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
+        load = os.getloadavg()[0]
+        print(f"layers {layers}: lm-eval 0.4.13, batch {batch}: {peer:.0f} s{how}; load {load:.1f}", flush=True)
+        theirs = {k: harness_answers(place / f"harness-{k}-{batch}-None", items) for k in picked}
+        for dtype, seconds in own.items():
+            ours = {k: breadth_answers(place / dtype, 100 * (k + 1)) for k in picked}
+            same = sum(ours[k][item] == answer for k in picked for item, answer in theirs[k].items())
+            total = sum(map(len, theirs.values()))
+            print(f"  {dtype}: {peer / seconds:.1f} times as fast; same answers {same:,} of {total:,}", flush=True)
+        if len(own) > 1:
+            one, other = (
+                [breadth_answers(place / dtype, 100 * (k + 1)) for k in range(len(checkpoints))] for dtype in own
+            )
+            differ = sum(one[k][item] != other[k][item] for k in range(len(one)) for item in one[k])
+            print(f"  {' and '.join(own)} differ in {differ:,} of {sum(map(len, one)):,} answers", flush=True)
 
 
 if __name__ == "__main__":

@@ -279,6 +279,39 @@ def test_other_test_sets_in_the_same_directory_are_refused(evaluate, own, tmp_pa
     assert parts(tmp_path / "study") == before
 
 
+def test_mixed_precision_gives_the_answers_of_float32(evaluate, own, tmp_path, monkeypatch):
+    monkeypatch.setattr("breadth.lm.placement.has_bfloat16", lambda: True)
+    notes = Notes()
+    for dtype in ("float32", "mixed"):
+        evaluate(own, dtype=dtype, into=tmp_path / dtype, events=notes)
+    assert "mixed: as requested" in notes.notes
+    exact, mixed = (
+        open_study(tmp_path / dtype).responses.sort("subject", "item").collect() for dtype in ("float32", "mixed")
+    )
+    assert mixed.drop("subject", "margin").equals(exact.drop("subject", "margin"))
+    before = parts(tmp_path / "mixed")
+    assert len(evaluate(own, dtype="mixed", into=tmp_path / "mixed").done_before) == 1
+    assert parts(tmp_path / "mixed") == before
+    with pytest.raises(InputError, match=r"^--dtype: 'half' is not one of auto, float32, mixed, bfloat16, float16"):
+        evaluate(own, dtype="half", into=tmp_path / "half")
+
+
+def test_a_cluster_refuses_mixed_precision(tmp_path):
+    from breadth.execute import plan_study
+    from breadth.execute.cluster.executor import RayExecutor
+    from breadth.study import read_study_file
+
+    study = {
+        "name": "mixed", "models": ["tiny"], "train": {"set": "plain", "examples": 8},
+        "recipe": {"method": "lora", "steps": 1, "dtype": "mixed"}, "evaluate": {"on": ["plain"], "items": 4},
+    }  # fmt: skip
+    write_tiny_model(tmp_path / "tiny")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study))
+    plan = plan_study(read_study_file(tmp_path / "study.yaml"), tmp_path / "study", dry=True)
+    with pytest.raises(InputError, match=r"--on ray does not compute with dtype: mixed; set recipe.dtype to float32"):
+        RayExecutor().check_plan(plan)
+
+
 def test_a_cluster_refuses_checkpoints(tmp_path, own, tiny_base):
     from breadth.execute import plan_study
     from breadth.execute.cluster.executor import RayExecutor

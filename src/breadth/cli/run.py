@@ -278,6 +278,10 @@ def evaluate_command(
         typer.Option("--trained-on", metavar="SET", help="In-domain test set (held-out training data): the control."),
     ] = None,
     items: Annotated[int | None, typer.Option(metavar="N", min=2, help="Items per test set. Default: all.")] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="float32, mixed (faster on many CPUs, same answers), bfloat16 or float16."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Files of data sets. Default: BREADTH_DATA, then the Hub.")
     ] = None,
@@ -313,8 +317,8 @@ def evaluate_command(
         raise InputError(f"{'--until' if patience is None else '--patience'} is for --follow; add it")
     try:
         _evaluate(
-            checkpoints, on, into, base, name, trained_on, items, data, threads, (until, patience) if follow else None,
-            dry_run,
+            checkpoints, on, into, base, name, trained_on, items, dtype, data, threads,
+            (until, patience) if follow else None, dry_run,
         )  # fmt: skip
     except KeyboardInterrupt:
         print_line("\nStopped. The same command resumes where it stopped.")
@@ -323,7 +327,8 @@ def evaluate_command(
 
 def _evaluate(
     checkpoints: list[str], on: str, into: Path, base: str | None, name: str | None, trained_on: str | None,
-    items: int | None, data: Path | None, threads: int | None, ends: tuple[int | None, float | None] | None, dry: bool,
+    items: int | None, dtype: str | None, data: Path | None, threads: int | None,
+    ends: tuple[int | None, float | None] | None, dry: bool,
 ) -> None:  # fmt: skip
     from breadth.cli.progress import TerminalEvents
     from breadth.cli.terminal import print_line, print_notes, print_warnings
@@ -338,7 +343,7 @@ def _evaluate(
     testsets = [each.strip() for each in on.split(",") if each.strip()]
     file = checkpoint_study(
         checkpoints, on=testsets, into=into, base=base, name=name, trained_on=trained_on, items=items,
-        follow=ends is not None,
+        dtype=dtype, follow=ends is not None,
     )  # fmt: skip
     print_warnings(file.warnings)
     executor, outcome = LocalExecutor(), Outcome(into)

@@ -1,7 +1,7 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
 Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``, ``prompts``, ``scores``,
-``checkpoints`` and ``weight_files`` do not.
+``placement``, ``checkpoints`` and ``weight_files`` do not.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from breadth.lm.models import describe_models as describe_models
     from breadth.lm.models import fault_of as fault_of
     from breadth.lm.models import model_folder as model_folder
+    from breadth.lm.placement import MIXED as MIXED
+    from breadth.lm.placement import Dtype as Dtype
+    from breadth.lm.placement import Quantisation as Quantisation
     from breadth.lm.placement import available_memory as available_memory
     from breadth.lm.prompts import encode_continuations as encode_continuations
     from breadth.lm.prompts import few_shot_text as few_shot_text
@@ -95,7 +98,7 @@ _MODULES = {
     "layers": ("attach_lora", "trainable", "unfreeze"),
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
-    "placement": ("available_memory",),
+    "placement": ("MIXED", "Dtype", "Quantisation", "available_memory"),
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),
     "scores": ("SCORES", "Outputs", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),

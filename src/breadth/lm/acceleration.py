@@ -151,12 +151,16 @@ class PackedWeights:
     Evaluation is almost entirely products of hidden states with weights. The layout that oneDNN wants does not depend
     on the hidden states, and weights do not change while a checkpoint is evaluated. Results equal those of the plain
     product up to rounding. Packed weights of frozen modules are kept from one use to the next.
+
+    ``precision`` is that of the products: float32, or bfloat16 inside ``rounded``.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.supported = _has_onednn()
-        self.weights: dict[torch.Tensor, torch.Tensor] = {}  # by the parameter that they are copies of
+        self.precision = torch.float32
+        #: By the parameter that they are copies of, then by precision.
+        self.weights: dict[torch.Tensor, dict[torch.dtype, torch.Tensor]] = {}
 
     @contextmanager
     def enabled(self, keep: bool = True) -> Iterator[None]:
@@ -179,6 +183,15 @@ class PackedWeights:
                         stack.callback(self.weights.pop, weight, None)
             yield
 
+    @contextmanager
+    def rounded(self) -> Iterator[None]:
+        """Inside this context, factors and results of products with packed weights are rounded to bfloat16."""
+        self.precision = torch.bfloat16
+        try:
+            yield
+        finally:
+            self.precision = torch.float32
+
     def test(self, same: Callable[[], bool]) -> None:
         """Disable packing if ``same`` is false with it, or if this machine cannot do it."""
         try:
@@ -191,11 +204,13 @@ class PackedWeights:
         rows = hidden.shape[:-1].numel()
         if rows < PACKED_ROWS or hidden.dtype is not torch.float32 or torch.is_grad_enabled():
             return plain(hidden)
-        weight = self.weights.get(module.weight)
-        if weight is None:
-            weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), PACKED_FOR)
-            self.weights[module.weight] = weight
-        return torch.ops.mkldnn._linear_pointwise(hidden, weight, module.bias, "none", [], "")
+        packed = self.weights.setdefault(module.weight, {})
+        if self.precision not in packed:
+            rounded = module.weight.detach().to(self.precision)
+            packed[self.precision] = torch.ops.mkldnn._reorder_linear_weight(rounded, PACKED_FOR)
+        weight, bias = packed[self.precision], None if module.bias is None else module.bias.to(self.precision)
+        out = torch.ops.mkldnn._linear_pointwise(hidden.to(self.precision), weight, bias, "none", [], "")
+        return out.to(hidden.dtype)
 
 
 def _is_suited(weight: torch.Tensor) -> bool:

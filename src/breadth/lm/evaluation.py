@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
 
@@ -14,13 +14,15 @@ import torch
 
 from breadth.datasets import ItemSet, Task
 from breadth.errors import InputError
-from breadth.lm.batches import Batch, make_batches, plan_trees, tokens_per_batch
+from breadth.lm.batches import Batch, make_batches, plan_trees, rebatch, tokens_per_batch
 from breadth.lm.lanes import map_in_lanes
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
+from breadth.lm.mixed import settle
+from breadth.lm.placement import MIXED
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scores import SCORES, Floats, Outputs
-from breadth.lm.scoring import Progress, Requests, Scorer, scorer_of
+from breadth.lm.scoring import NextToken, Progress, Requests, Scorer, scorer_of
 from breadth.lm.split_model import SplitModel
 
 
@@ -49,6 +51,18 @@ class EncodedTestSet:
     def tokens(self) -> int:
         """Tokens of all batches including padding."""
         return sum(batch.ids.numel() for batch in self.batches)
+
+    @property
+    def can_be_mixed(self) -> bool:
+        """Whether ``dtype: mixed`` applies: one sequence decides on an item, and none is part of a tree."""
+        trees = any(batch.paths is not None for batch in self.batches)
+        return bool(self.batches) and isinstance(self.requests, NextToken) and not trees
+
+    def only(self, chosen: Sequence[int]) -> EncodedTestSet:
+        """The set with batches of some sequences alone; none of them may be part of a tree."""
+        assert self.requests is not None
+        tokens = tokens_per_batch(self.batches[0].ids.device.type)
+        return replace(self, batches=rebatch(self.batches, self.requests.sequences, chosen, tokens))
 
     def part(self, index: int, of: int) -> range:
         """Numbers of the batches in part ``index`` of ``of`` parts with about as many tokens each."""
@@ -120,9 +134,40 @@ def evaluate(
     progress: Progress | None = None,
 ) -> pl.DataFrame:
     """Evaluate the model on every item of every set: testset, item, correct, margin, answer."""
-    parts = [(testset, testset.part(0, 1)) for testset in testsets]
-    outputs = compute_outputs(language_model, model, parts, progress)
-    return pl.concat([score_outputs(*each) for each in zip(testsets, ([each] for each in outputs), strict=True)])
+    outputs: dict[str, Outputs] = {}
+    for mixed, compute in ((False, _whole_outputs), (True, _mixed_outputs)):
+        own = [each for each in testsets if (language_model.dtype == MIXED and each.can_be_mixed) is mixed]
+        outputs |= zip((each.name for each in own), compute(language_model, model, own, progress), strict=True)
+    return pl.concat([score_outputs(testset, [outputs[testset.name]]) for testset in testsets])
+
+
+def _whole_outputs(
+    language_model: LanguageModel,
+    model: SplitModel,
+    testsets: Sequence[EncodedTestSet],
+    progress: Progress | None = None,
+) -> list[Outputs]:
+    return compute_outputs(language_model, model, [(testset, testset.part(0, 1)) for testset in testsets], progress)
+
+
+def _mixed_outputs(
+    language_model: LanguageModel, model: SplitModel, testsets: Sequence[EncodedTestSet], progress: Progress | None
+) -> list[Outputs]:
+    """Outputs from products in bfloat16, and from products in float32 where these could change the answer."""
+
+    def exact(chosen: list[list[int]]) -> list[Floats]:
+        some = [testset.only(own) for testset, own in zip(testsets, chosen, strict=True)]
+        return [_in_order(each) for each in _whole_outputs(language_model, model, some)]
+
+    with model.packed.rounded():
+        rough = [_in_order(each) for each in _whole_outputs(language_model, model, testsets, progress)]
+    return [Outputs(list(range(len(scores))), scores) for scores in settle(rough, exact)]
+
+
+def _in_order(outputs: Outputs) -> Floats:
+    """Outputs by the numbers of their sequences."""
+    values: Floats = outputs.values[np.argsort(outputs.index)]
+    return values
 
 
 def compute_outputs(

@@ -11,8 +11,11 @@ import psutil
 
 from breadth.errors import InputError
 
-Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Dtype = Literal["auto", "float32", "mixed", "bfloat16", "float16"]
 Quantisation = Literal["4bit", "8bit"]
+
+#: Weights in float32, of which a CPU computes products in bfloat16 where that cannot change an answer.
+MIXED = "mixed"
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -38,10 +41,10 @@ def place(dtype: str = "auto", device: str = "auto", quantise: str | None = None
     kind = chosen.partition(":")[0]
     name, dtype_note = _choose_dtype(dtype, kind)
     arguments: dict[str, Any] = {}
-    notes = [device_note, dtype_note]
+    notes, weights = [device_note, dtype_note], getattr(torch, "float32" if name == MIXED else name)
     several = kind == "cuda" and device == "auto" and torch.cuda.device_count() > 1
     if quantise is not None:
-        arguments["quantization_config"] = _quantisation(quantise, kind, getattr(torch, name))
+        arguments["quantization_config"] = _quantisation(quantise, kind, weights)
         notes.append(f"weights in {quantise}: as requested")
     if several:
         arguments["device_map"] = "auto"
@@ -49,9 +52,7 @@ def place(dtype: str = "auto", device: str = "auto", quantise: str | None = None
     elif quantise is not None:
         # Quantised weights are created on the GPU and cannot be moved there later.
         arguments["device_map"] = {"": chosen}
-    return Placement(
-        getattr(torch, name), name, arguments, None if arguments.get("device_map") else chosen, tuple(notes)
-    )
+    return Placement(weights, name, arguments, None if arguments.get("device_map") else chosen, tuple(notes))
 
 
 def _choose_device(device: str) -> tuple[str, str]:
@@ -80,6 +81,10 @@ def _choose_device(device: str) -> tuple[str, str]:
 def _choose_dtype(dtype: str, kind: str) -> tuple[str, str]:
     import torch
 
+    if dtype == MIXED and kind != "cpu":
+        raise InputError(f"dtype: mixed is for CPUs, and the model runs on {kind}; use bfloat16")
+    if dtype == MIXED and not has_bfloat16():
+        return "float32", "float32 instead of mixed: this CPU has no bfloat16 instructions"
     if dtype != "auto":
         return dtype, f"{dtype}: as requested"
     if kind != "cuda":
@@ -87,6 +92,13 @@ def _choose_dtype(dtype: str, kind: str) -> tuple[str, str]:
     if torch.cuda.is_bf16_supported(including_emulation=False):
         return "bfloat16", "bfloat16: the GPU supports it"
     return "float32", "float32: the GPU does not support bfloat16"
+
+
+def has_bfloat16() -> bool:
+    """Whether this CPU multiplies numbers in bfloat16; without such instructions that is slower than in float32."""
+    import torch
+
+    return any(value for name, value in torch.cpu.get_capabilities().items() if name.endswith("bf16"))
 
 
 def _quantisation(quantise: str, kind: str, dtype: Any) -> Any:

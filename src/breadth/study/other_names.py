@@ -93,7 +93,7 @@ _CONVERSIONS = {
     **dict.fromkeys(("layers_to_transform", "freeze_layers", "num_freeze_layers"), _TRAINED),
     "bf16": "Write dtype: bfloat16",
     "fp16": "Write dtype: float16",
-    "mixed_precision": "Give the format of the weights: float32, bfloat16 or float16",
+    "mixed_precision": "Write dtype: mixed, or the format of the weights: float32, bfloat16 or float16",
     "load_in_4bit": "Write quantise: 4bit",
     "load_in_8bit": "Write quantise: 8bit",
     **dict.fromkeys(("quantization_bit", "bits"), _BITS),

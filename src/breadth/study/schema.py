@@ -14,7 +14,7 @@ from breadth.datasets import Loss, Texts
 from breadth.difficulty import Order, Strategy
 from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
-from breadth.lm import step_of
+from breadth.lm import Dtype, Quantisation, step_of
 from breadth.study.document import did_you_mean
 from breadth.study.own_sets import OwnSet
 from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
@@ -80,9 +80,13 @@ class Recipe(Section):
     )
     num_fewshot: int = Field(4, ge=1, le=MOST, description="examples in the prompt (few-shot)")
     context: int = Field(512, ge=16, le=MOST, description="maximum tokens of a prompt; longer prompts are shortened")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="number format of the weights")
+    dtype: Dtype = Field(
+        "auto",
+        description="number format of the weights; mixed: float32, with products in bfloat16 on a CPU in evaluation, "
+        "except where that could change an answer",
+    )
     device: str = Field("auto", min_length=1, description="device: auto, cpu, cuda, cuda:1, mps")
-    quantise: Literal["4bit", "8bit"] | None = Field(None, description="load the frozen weights quantised")
+    quantise: Quantisation | None = Field(None, description="load the frozen weights quantised")
     trunk: Literal["auto", "on", "off"] = Field(
         "auto", description="cache what the untrained lower layers compute instead of computing it at every checkpoint"
     )

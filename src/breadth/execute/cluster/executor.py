@@ -14,6 +14,7 @@ from breadth.errors import InputError
 from breadth.execute.cluster.tasks import Chain, cut
 from breadth.execute.executors import Executor, UnitResult, execute_unit
 from breadth.execute.progress import Events
+from breadth.lm import MIXED
 from breadth.study import RunSpec, start_key
 
 if TYPE_CHECKING:
@@ -60,7 +61,12 @@ class RayExecutor(Executor):
         check_answers(self.options.address)
 
     def check_plan(self, plan: Plan) -> None:
-        """Refuse checkpoints that are there already: they are on this machine."""
+        """Refuse checkpoints that are there already, which are on this machine, and ``dtype: mixed``.
+
+        Which items of a set are computed again in float32 depends on all of them, and workers share a set.
+        """
+        if any(unit.run.recipe.dtype == MIXED for unit in plan.units):
+            raise InputError("--on ray does not compute with dtype: mixed; set recipe.dtype to float32")
         if any(unit.run.source is not None for unit in plan.units):
             raise InputError(
                 "--on ray is for runs that train; checkpoints that are there already are evaluated on this machine, so "
