@@ -94,7 +94,7 @@ def test_added(problems, text, expected):
         ("{file: mine.csv, pattern: '{claim', answers: {1: ' a', 0: ' b'}}", "pattern: pattern '{claim': expected '}'"),
         ("{file: no.csv, pattern: '{claim}', answers: {1: ' a', 0: ' b'}}", "file: there is no file 'no.csv'"),
         ("{pattern: '{claim}', answers: {1: ' a', 0: ' b'}}", "file: is missing (table of test items"),
-        ("{file: mine.csv, kind: choice, pattern: '{claim}\n{choices}'}", "options: is missing: kind choice needs"),
+        ("{file: mine.csv, kind: choice, options: null, pattern: '{claim}'}", "options: is missing: kind choice needs"),
         ("{file: mine.csv, kind: choice, options: x, pattern: '{claim}'}", "options: mine.csv has no column 'x'"),
         ("{file: mine.csv, kind: generate, pattern: '{claim}'}", "extract: is missing: kind generate needs it"),
         ("{file: mine.csv, kind: generate, pattern: '{claim}', extract: 'x'}", "extract: has no group"),
@@ -107,6 +107,8 @@ def test_kinds(problems, entry, expected):
 
 
 def test_kinds_that_are_sound(study):
+    default = study(f"{HEAD}  mine: {{file: mine.csv, kind: choice, pattern: '{{claim}}'}}\n").study.sets["mine"]
+    assert default.options == "options"
     study(f"{HEAD}  mine: {{file: mine.csv, kind: generate, pattern: '{{claim}}', metric: number}}\n")
     study(f"{HEAD}  mine: {{file: mine.csv, kind: choice, pattern: '{{claim}} {{choices}}', options: options}}\n")
     words = "pattern: '{premise} {hypothesis}'\nanswers: {entailment: ' Yes', not_entailment: ' No'}\n"

@@ -242,7 +242,7 @@ def test_everything_at_once(problems):
         "train:\n  set: [plane, 3]\n  levels: 4\n"
         "recipe:\n  method: lora\n  lr: fast\n  epochs: -1\n  micro_batch: 5\n"
         "evaluate:\n  on: [snlii]\n"
-        "sets:\n  snli: {kind: choice, pattern: '{q}'}\n"
+        "sets:\n  snli: {kind: choice, options: null, pattern: '{q}'}\n"
     )
     assert [line.split(":")[0] for line in lines] == [
         "line 1, name", "line 1, models.nam", "line 1, models", "line 3, train.set",

@@ -46,7 +46,9 @@ class OwnSet(Section):
     pattern: str | None = Field(None, description="the prompt, with columns in braces")
     shorten: str | None = Field(None, description="field to shorten if a prompt is too long")
     options: str | None = Field(
-        None, description="column with the options of an item; {choices} in the pattern lists them"
+        None,
+        description="column with the options of an item, for kind choice by default options; {choices} in the pattern "
+        "lists them",
     )
 
     @property
@@ -88,6 +90,8 @@ class OwnSet(Section):
         kind = value.get("kind", DEFAULT_KIND)
         known = kind if isinstance(kind, str) and kind in KINDS else None
         section: Any = _section_of_kind(known, tuple(KINDS.values()))
+        if known is not None and KINDS[known].uses_options:
+            value = {"options": "options", **value}
         return section.model_validate(value)  # type: ignore[no-any-return]
 
 
