@@ -17,7 +17,7 @@ from breadth.lm import evaluation, placement
 from breadth.lm.evaluation import encode_testset, evaluate, keep_frozen_states
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
-from breadth.lm.mixed import RISK, SAMPLE, reach, settle
+from breadth.lm.mixed import RISK, SAMPLE, rounding_errors, settle
 from breadth.lm.placement import MIXED, place
 from breadth.lm.split_model import SplitModel
 
@@ -38,11 +38,11 @@ class Exact:
         return [scores[items] for scores, items in zip(self.scores, chosen, strict=True)]
 
 
-def simulate(seed, draw, sets=4, items=200, answers=2, spread=1.0, sd=0.03):
-    """True scores, the rough ones, and what is settled."""
+def simulate(seed, draw, sets=4, items=200, answers=2, spread=1.0, sd=0.03, shift=0.1):
+    """True scores, the rough ones, and what is settled; every set has a shift of its own."""
     random = np.random.default_rng(seed)
     exact = Exact([random.normal(0, spread, (items, answers)) for _ in range(sets)])
-    rough = [scores + sd * draw(random, scores.shape) for scores in exact.scores]
+    rough = [scores + shift * random.normal(size=answers) + sd * draw(random, scores.shape) for scores in exact.scores]
     return exact, rough, settle(rough, exact)
 
 
@@ -51,11 +51,20 @@ def wrong(exact, settled):
 
 
 def test_the_reach_of_errors_is_a_prediction_interval():
-    errors = np.abs(np.random.default_rng(0).normal(0, 0.03, 32))
-    spread = np.sqrt(np.mean(errors**2))
-    assert reach(errors) == pytest.approx(stats.t.ppf(1 - RISK / 2, 32) * spread)
-    assert reach(errors[:8]) > reach(errors)  # fewer items say less
-    assert reach(np.append(errors, 1.0)) == pytest.approx(1.5)  # one far out counts more than their spread
+    random = np.random.default_rng(0)
+    rough = [random.normal(size=(20, 2)), random.normal(size=(12, 2))]
+    errors = [shift + random.normal(0, 0.03, (len(scores), 2)) for scores, shift in zip(rough, (0.5, -2), strict=True)]
+    exact, known = [a + b for a, b in zip(rough, errors, strict=True)], [np.ones(20, bool), np.ones(12, bool)]
+    shifts, limits = rounding_errors(rough, exact, known)
+    apart = [np.diff(own)[:, 0] for own in errors]  # of two answers
+    pooled = np.sqrt(sum((own - own.mean()) @ (own - own.mean()) for own in apart) / 30)
+    for k, own in enumerate(errors):
+        assert shifts[k] == pytest.approx(own.mean(axis=0))
+        assert limits[k] == pytest.approx(stats.t.ppf(1 - RISK / 2, 30) * pooled * np.sqrt(1 + 1 / len(own)))
+    exact[0][3, 0] += 1  # one error far out counts more than their spread
+    assert rounding_errors(rough, exact, known)[1][1] == pytest.approx(1.25 * 0.95, rel=0.1)
+    alone = [np.arange(len(scores)) == 3 for scores in rough]
+    assert rounding_errors(rough, exact, alone)[1] == [np.inf, np.inf]  # one item of each says nothing
 
 
 @pytest.mark.parametrize(("answers", "share"), [(2, 0.2), (3, 0.3), (5, 0.5)])
@@ -85,19 +94,19 @@ def test_other_sets_size_spread_and_scale():
             7, lambda random, shape: random.normal(size=shape), sets=sets, items=items, spread=spread, sd=sd
         )
         assert wrong(exact, settled) == 0
-        assert all(len(own) >= min(items, 4) for own in exact.asked)
+        assert all(len(own) >= min(items, 8) for own in exact.asked)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 60), st.floats(0, 2))
 def test_what_is_scored_twice_is_exact_and_everything_else_is_clear(seed, sets, items, sd):
     exact, rough, settled = simulate(seed, lambda random, shape: random.normal(size=shape), sets, items, sd=sd)
-    errors = np.concatenate([np.ptp(exact.scores[k][own] - rough[k][own], axis=1) for k, own in enumerate(exact.asked)])
-    for k, own in enumerate(exact.asked):
-        others = np.setdiff1d(np.arange(items), own)
+    known = [np.isin(np.arange(items), own) for own in exact.asked]
+    shifts, limits = rounding_errors(rough, exact.scores, known)
+    for k, own in enumerate(known):
         assert np.array_equal(settled[k][own], exact.scores[k][own])
-        assert np.array_equal(settled[k][others], rough[k][others])
-        ordered = np.sort(rough[k][others], axis=1)
-        assert (ordered[:, -1] - ordered[:, -2] >= reach(errors)).all()
+        assert np.allclose(settled[k][~own], rough[k][~own] + shifts[k])
+        ordered = np.sort(settled[k][~own], axis=1)
+        assert (ordered[:, -1] - ordered[:, -2] >= limits[k]).all()
 
 
 def test_without_sets_nothing_is_asked():
