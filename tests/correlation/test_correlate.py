@@ -330,7 +330,7 @@ class TestStudy:
         correlation = breadth.correlate(plain)
         assert "2 runs without training or with a single checkpoint left out: m-few, m-zero" in correlation.warnings
         assert correlation.pairs["run"].n_unique() == 2
-        with pytest.raises(InputError, match="no run was trained and evaluated at two or more checkpoints"):
+        with pytest.raises(InputError, match="no run was evaluated at two or more checkpoints"):
             breadth.correlate(write_study(tmp_path, [ZERO]))
 
     def test_options_of_a_table_hold_for_a_study(self, plain):

@@ -279,6 +279,40 @@ def test_other_test_sets_in_the_same_directory_are_refused(evaluate, own, tmp_pa
     assert parts(tmp_path / "study") == before
 
 
+def test_a_tokenizer_that_was_replaced_after_evaluation(evaluate, whole, tmp_path):
+    own = shutil.copytree(whole, tmp_path / "runs" / "whole")
+    evaluate(own, base=None)
+    before = parts(tmp_path / "study")
+    path = own / "checkpoint-20" / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "normalizer": {"type": "Lowercase"}}))
+    with pytest.raises(InputError, match="have different tokenizers"):
+        evaluate(own, base=None)
+    for step in (10, 30):
+        shutil.copy(path, own / f"checkpoint-{step}" / "tokenizer.json")
+    with pytest.raises(InputError, match="checkpoint-10: its tokenizer is not the one that was evaluated as step 10"):
+        evaluate(own, base=None)
+    assert parts(tmp_path / "study") == before
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model(evaluate, whole, tmp_path):
+    own = shutil.copytree(whole, tmp_path / "runs" / "whole")
+    for folder in own.iterdir():
+        path = folder / "tokenizer.json"
+        tokenizer = json.loads(path.read_text())
+        tokenizer["model"]["vocab"] = {token: 9000 + k for token, k in tokenizer["model"]["vocab"].items()}
+        path.write_text(json.dumps(tokenizer))
+    with pytest.raises(InputError, match=r"plain: the tokenizer of .* gives token 9,\d+, and the model has only"):
+        evaluate(own, base=None)
+
+
+def test_checkpoints_of_unknown_training_are_correlated_with_a_control(evaluate, own, tmp_path):
+    evaluate(own, on=("plain", "negation", "science"))
+    with pytest.raises(InputError, match=r"what its runs were trained on is unknown, .* name it with --control"):
+        breadth.correlate(tmp_path / "study")
+    assert breadth.correlate(tmp_path / "study", control="plain").pairs.height == 1
+    assert breadth.correlate(tmp_path / "study", adjust="none").pairs.height == 3
+
+
 def test_mixed_precision_gives_the_answers_of_float32(evaluate, own, tmp_path, monkeypatch):
     monkeypatch.setattr("breadth.lm.placement.has_bfloat16", lambda: True)
     notes = Notes()

@@ -43,6 +43,7 @@ def test_a_glob_a_list_and_a_directory_give_the_same_checkpoints_in_order(tmp_pa
     [
         ("checkpoint-500", 500), ("step_500", 500), ("step500", 500), ("global_step7", 7), ("step1000-tokens2B", 1000),
         ("iter-20", 20), ("epoch=1-step=30", 30), ("0500", 500), ("final", None), ("v2", None), ("footstep", None),
+        ("qwen-checkpoint-1.5b-step-100", 100), ("checkpoint-7b", None), ("step-5-checkpoint-2", 5), ("ckpt1-iter9", 9),
     ],
 )  # fmt: skip
 def test_steps_are_read_from_names(tmp_path, name, step):
@@ -62,6 +63,47 @@ def test_a_path_whose_step_cannot_be_told(tmp_path, adapters):
         find_checkpoints(["runs/final"], tmp_path)
     with pytest.raises(InputError, match=r"runs: its directories do not say their steps \(final\); name them as"):
         find_checkpoints(["runs"], tmp_path)
+
+
+def test_a_directory_of_checkpoints_whose_steps_are_not_in_checkpoint_names(tmp_path, adapters):
+    for name, step in (("a", 7), ("b", 9)):
+        folder = shutil.copytree(adapters / "checkpoint-10", tmp_path / "states" / name)
+        (folder / "trainer_state.json").write_text(json.dumps({"global_step": step}))
+        (shutil.copytree(folder, tmp_path / "numbers" / f"{step}00") / "trainer_state.json").unlink()
+    assert steps(["states"], tmp_path) == [7, 9]
+    assert steps(["numbers"], tmp_path) == [700, 900]
+
+
+def test_files_that_are_missing_are_named(tmp_path, adapters, whole):
+    for name, source, gone in (("a", adapters, "adapter_config.json"), ("b", whole, "config.json")):
+        folder = shutil.copytree(source, tmp_path / name)
+        (folder / "checkpoint-20" / gone).unlink()
+        kept, left_out = readable(find_checkpoints([name], tmp_path))
+        assert [each.step for each in kept] == [10, 30]
+        assert len(left_out) == 1
+        assert f"no {gone}, so it is left out" in left_out[0]
+    mixed = shutil.copytree(adapters, tmp_path / "c")
+    shutil.copy(whole / "checkpoint-20" / "config.json", mixed / "checkpoint-20")
+    assert "a config.json without weights; delete config.json" in readable(find_checkpoints(["c"], tmp_path))[1][0]
+
+
+def test_checkpoints_with_other_tokenizers(tmp_path, whole):
+    own = shutil.copytree(whole, tmp_path / "whole")
+    path = own / "checkpoint-20" / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    path.write_text(json.dumps({**tokenizer, "truncation": {"max_length": 9}}))  # by how it was last used
+    check_alike(find_checkpoints(["whole"], tmp_path), own_tokenizer=True)
+    vocabulary = tokenizer["model"]["vocab"]
+    one, other = list(vocabulary)[30:32]
+    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+    path.write_text(json.dumps(tokenizer))
+    check_alike(find_checkpoints(["whole"], tmp_path))
+    with pytest.raises(
+        InputError, match=r"checkpoint-10 and .*checkpoint-20 have different tokenizers; give the model"
+    ):
+        check_alike(find_checkpoints(["whole"], tmp_path), own_tokenizer=True)
+    path.unlink()  # one without a tokenizer uses that of the others
+    check_alike(find_checkpoints(["whole"], tmp_path), own_tokenizer=True)
 
 
 def test_a_directory_that_a_trainer_has_not_written_to_yet(tmp_path):

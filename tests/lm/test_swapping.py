@@ -7,7 +7,16 @@ import pytest
 import torch
 
 from breadth.errors import InputError
-from breadth.lm import LoraAdapters, WholeWeights, changed_top, group_sums, load_model, weight_paths
+from breadth.lm import (
+    Batch,
+    LoraAdapters,
+    SplitModel,
+    WholeWeights,
+    changed_top,
+    group_sums,
+    load_model,
+    weight_paths,
+)
 
 IDS = torch.tensor([[5, 9, 30, 77, 12]])
 STEPS = (10, 20, 30)
@@ -36,10 +45,11 @@ def by_peft(base, folder):
         {"use_rslora": True},
         {"use_dora": True},
         {"alpha_pattern": {"q_proj": 64}, "rank_pattern": {"v_proj": 2}},
+        {"alpha_pattern": {"layers.3.self_attn.q_proj": 64, "q_proj": 2}},
         {"modules_to_save": ["lm_head"]},
         {"lora_bias": True, "init_lora_weights": True},
     ],
-    ids=["plain", "rslora", "dora", "patterns", "saved head", "bias of adapters"],
+    ids=["plain", "rslora", "dora", "patterns", "patterns that overlap", "saved head", "bias of adapters"],
 )
 def test_adapters_give_what_peft_gives(tmp_path, tiny_base, write_adapters, config):
     folder = write_adapters(tiny_base, tmp_path / "lora", **config)
@@ -50,6 +60,32 @@ def test_adapters_give_what_peft_gives(tmp_path, tiny_base, write_adapters, conf
         swapped.load(path, sums(path))
         # Merging rounds differently, by up to 6e-5 here; a wrong scale or rank differs by more than 0.1.
         torch.testing.assert_close(logits(swapped.language_model.model), by_peft(tiny_base, path), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("targets", [["q_proj", "lm_head"], ["q_proj", "embed_tokens"]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("saved", [True, False])
+def test_adapters_of_a_weight_that_head_and_embedding_share(
+    tmp_path, tiny_base, write_adapters, monkeypatch, targets, dtype, saved
+):
+    """Merged into one of them, an adapter would change the other; PEFT saves the shared weight as well, or not."""
+    from peft import PeftModel
+
+    own = PeftModel.save_pretrained
+    monkeypatch.setattr(
+        PeftModel, "save_pretrained", lambda self, folder: own(self, folder, save_embedding_layers=saved)
+    )
+    folder = write_adapters(tiny_base, tmp_path / "lora", steps=(10, 20), target_modules=targets)
+    paths = [folder / f"checkpoint-{step}" for step in (10, 20)]
+    swapped = LoraAdapters(paths[0], str(tiny_base), dtype=dtype)
+    assert not swapped.merges
+    split, tolerance = SplitModel(swapped.language_model.model), 1e-3 if dtype == "float32" else 0.3
+    for path in (*paths, paths[0]):
+        swapped.load(path, sums(path))
+        wanted = by_peft(tiny_base, path)
+        torch.testing.assert_close(logits(split.model).float(), wanted, atol=tolerance, rtol=0.1)
+        hidden, few = split.hidden_states(Batch([0], IDS)), torch.tensor([3, 99])
+        torch.testing.assert_close(split.logits(hidden[0, -1], few).detach(), wanted[few], atol=tolerance, rtol=0.1)
 
 
 def test_adapters_that_are_not_merged_give_the_same(tiny_base, adapters):
@@ -125,6 +161,10 @@ def test_an_adapter_of_another_model(tmp_path, adapters):
         ({"peft_type": "IA3"}, "breadth evaluates LORA adapters"),
         ({"init_lora_weights": "pissa"}, "changes the base model"),
         ({"lora_alpha": "16"}, "not a number"),
+        ({"lora_alpha": float("inf")}, "lora_alpha is inf, not a number"),
+        ({"alora_invocation_tokens": [5, 6]}, "alora_invocation_tokens is not supported, .* is not plain LoRA"),
+        ({"layer_replication": [[0, 2], [1, 3]]}, "layer_replication is not supported"),
+        ({"trainable_token_indices": [3]}, "trainable_token_indices is not supported"),
         ({"alpha_pattern": {"(a+)+$": 8}}, "regular expressions are not evaluated"),
     ],
 )

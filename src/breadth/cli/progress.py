@@ -71,6 +71,7 @@ class TerminalEvents(ShownEvents):
     def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
         super().__init__()
         self.rest = TimeLeft(plan, paces)
+        self.alone = len(plan.units) == 1
         self.work = Work(0, 0)
         self.answers, self.answer_seconds = 0, 0.0
         self.last = time.perf_counter()
@@ -164,9 +165,10 @@ class TerminalEvents(ShownEvents):
             print_line(f"{run.name}: {self.scores.plain}", target=errors)
 
     def failed(self, run: RunSpec, reason: str) -> None:
-        """Say at once that a run failed."""
+        """Say at once that a run failed, unless it is the only one: then that is the end of the command."""
         self.rest.passed(run.name)
-        print_line(f"failed: {run.name}: {reason}", target=errors)
+        if not self.alone:
+            print_line(f"failed: {run.name}: {reason}", target=errors)
 
 
 def accuracies(answers: pl.DataFrame) -> dict[str, float]:

@@ -108,8 +108,8 @@ def _run(
     print_outcome(outcome)
 
 
-def print_outcome(outcome: Outcome) -> None:
-    """Say what became of the runs, and what to type next; failures end the command with exit code 1."""
+def print_outcome(outcome: Outcome, failure: int = 1) -> None:
+    """Say what became of the runs, and what to type next; failures end the command with the exit code ``failure``."""
     from breadth.cli.terminal import errors, print_line
 
     folder = outcome.folder
@@ -122,9 +122,9 @@ def print_outcome(outcome: Outcome) -> None:
     }
     print_line(f"{folder}: runs: {', '.join(f'{n} {what}' for what, n in counts.items() if n) or 'nothing to do'}.")
     if outcome.failed:
-        for failure in outcome.failures():
-            print_line(f"breadth: {failure}", target=errors)
-        raise typer.Exit(1)
+        for reason in outcome.failures():
+            print_line(f"breadth: {reason}", target=errors)
+        raise typer.Exit(failure)
     if outcome.stopped:
         kept = "; ".join(f"{run}: {answers}" for run, answers in outcome.stopped.items())
         print_line(f"Stopped by --max-requests. {kept}. The same command asks for the rest.")
@@ -370,4 +370,4 @@ def _evaluate(
             outcome = execute_plan(plan, events=events, executor=executor)
         if outcome.failed:
             break
-    print_outcome(outcome)
+    print_outcome(outcome, failure=2)  # nothing is trained: what fails are the checkpoints

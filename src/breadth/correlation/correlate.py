@@ -264,20 +264,29 @@ def _correlate_study(
 ) -> Correlation:
     """Correlate the runs of a study over their checkpoints, each with its own in-domain set as the control.
 
-    Runs without training and runs of a single checkpoint have nothing to correlate and are left out.
+    Runs of a single checkpoint have nothing to correlate and are left out. So are runs of which it is unknown what they
+    were trained on, unless the control is given.
     """
-    trained = study.select((pl.len().over("run") > 1) & pl.col("train_set").is_not_null())
+    names = [control] if isinstance(control, str) else list(control or ())
+    bias = BIAS in names and BIAS not in study.testsets
+    given = bool(control and names != [BIAS] * bias) or options.adjust == "none"
+    several = pl.len().over("run") > 1
+    trained = study.select(several if given else several & pl.col("train_set").is_not_null())
     others = study.subjects.join(trained.subjects, on="run", how="anti")["run"].unique(maintain_order=True)
+    if not trained.subjects.height and study.select(several).subjects.height:
+        raise InputError(
+            f"{study.name}: what its runs were trained on is unknown, so they have no in-domain test set to control "
+            f"for; name it with --control (test sets: {listed(study.testsets, 6)}), or give --trained-on to `breadth "
+            "evaluate`, or use --adjust none"
+        )
     if not trained.subjects.height:
         raise InputError(
-            f"{study.name}: no run was trained and evaluated at two or more checkpoints, so nothing can be correlated "
-            f"over checkpoints (runs: {listed(others, 4)})"
+            f"{study.name}: no run was evaluated at two or more checkpoints, so nothing can be correlated over "
+            f"checkpoints (runs: {listed(others, 4)})"
         )
     parts: dict[str, Correlation] = {}
     failures: dict[str, InputError] = {}
-    names = [control] if isinstance(control, str) else list(control or ())
-    bias = BIAS in names and BIAS not in study.testsets
-    if (control and names != [BIAS] * bias) or options.adjust == "none":
+    if given:
         scores = settle_trajectories(
             trained, control or (), testsets, by, order,
             score=options.score, square_bias=options.adjust == "linear", seed=options.seed,

@@ -289,7 +289,7 @@ def load_own(
 
 def _table(source: Any, name: str) -> Table:
     """A file, or a frame that messages call by the name of the set."""
-    table = read_table(source)
+    table = read_table(source, name)
     return table if isinstance(source, str | os.PathLike) else replace(table, name=name)
 
 

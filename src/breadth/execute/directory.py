@@ -34,7 +34,7 @@ def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> 
     orphaned = [run.name for run in store.runs() if run.name not in known] if names & {"study.yaml", "runs"} else []
     if orphaned:
         raise InputError(
-            f"{file.path}: is not the study in {folder}, and would orphan {len(orphaned)} of its runs. Changed: "
+            f"{folder}: holds another study, and {file.path} would orphan {len(orphaned)} of its runs. Changed: "
             f"{_changes(file, runs, store)}. Undo the change, or choose another directory with --into; models, seeds "
             "and sizes can be added at any time"
         )
@@ -141,6 +141,8 @@ def _changes(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:
         before = parse_study(store.read_study() or "", path, file.base)
     except InputError:
         store.runs()[0].record()  # says so if breadth 0.1 wrote the directory
+        if not path.exists():
+            return "everything, because the runs were recorded by breadth.Recorder"
         return f"unknown, because {path} cannot be read"
     changed = differences(resolved_study(before.study), resolved_study(file.study))
     return "; ".join(changed) or f"the content of {_changed_files(file, runs, store)}"

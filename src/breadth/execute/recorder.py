@@ -195,7 +195,7 @@ class Recorder:
             before = None
             with suppress(InputError):  # a damaged record is written again
                 before = run.record()
-            if before is not None and before != record:
+            if before is not None and before != record and run.sound_steps():
                 changed = differences(before.specification(), record.specification())
                 raise InputError(
                     f"{run.folder}: this run began with other settings. Changed: {'; '.join(changed)}. Undo the "

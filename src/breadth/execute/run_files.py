@@ -4,8 +4,9 @@ A saved state is no part of the results: without it, training begins again and e
 file of named tensors (safetensors, never a pickle) that is whole or not there; its name carries its checksum.
 
 ``weights.json`` is there if the checkpoints are not breadth's own. A checkpoint is known by checksums of its layers and
-of its settings; an adapter also by those of its base model. They tell which layers all checkpoints share, and that a
-checkpoint was replaced by another one of the same step. A file of the same size and time as before is not read again.
+of its settings; an adapter also by those of its base model, a whole model by that of its tokenizer. They tell which
+layers all checkpoints share, and that a checkpoint was replaced by another one of the same step. A file of the same
+size and time as before is not read again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from typing import Any
 from breadth.errors import InputError
 from breadth.execute.data import StudyData
 from breadth.execute.progress import Work
-from breadth.lm import Checkpoint, check_alike, computing_settings, config_path, group_sums, locate, weight_paths
+from breadth.lm import (
+    Checkpoint,
+    check_alike,
+    computing_settings,
+    config_path,
+    group_sums,
+    locate,
+    tokenizer_paths,
+    tokenizer_sum,
+    weight_paths,
+)
 from breadth.records import RunStore, Store, checksum, sealed, unsealed
 from breadth.study import RunSpec, start_key
 
@@ -33,8 +44,8 @@ _STATE = re.compile(r"^state-(\d+)\.([0-9a-f]+)\.safetensors$")
 #: The file of a run with checksums of weights.
 WEIGHTS = "weights.json"
 
-#: The names of what is known beside the layers: settings, and the base model of an adapter.
-SETTINGS, BASE = "settings", "base"
+#: The names of what is known beside the layers: settings, the base model of an adapter, and a model's own tokenizer.
+SETTINGS, BASE, TOKENIZER = "settings", "base", "tokenizer"
 
 Sums = dict[str, str]
 
@@ -120,6 +131,7 @@ class KnownWeights:
 
     store: RunStore
     base: Path | None = None
+    own_tokenizer: bool = False
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -130,13 +142,16 @@ class KnownWeights:
         base = Path(run.source.model()) if first.is_local and first.is_adapter else None
         values = unsealed(store.store.read(f"{store.key}/{WEIGHTS}")) or {}
         sound = all(isinstance(each, dict) and {*each} == {"files", "sums"} for each in values.values())
-        return cls(store, base if base is not None and base.is_dir() else None, values if sound else {})
+        base = base if base is not None and base.is_dir() else None
+        return cls(store, base, run.source.has_own_tokenizer, values if sound else {})
 
     def sums(self, checkpoint: Checkpoint, folder: Path) -> Sums:
         """The checksums of a checkpoint, from the record if its files are as they were."""
         files = _files([*weight_paths(folder), config_path(checkpoint)])
         if checkpoint.is_adapter and self.base is not None:
             files += _files(weight_paths(self.base))
+        if self.own_tokenizer:
+            files += _files(tokenizer_paths(checkpoint))
         known = self.entries.get(str(checkpoint.step))
         if known is not None and known["files"] == files:
             return dict(known["sums"])
@@ -144,6 +159,8 @@ class KnownWeights:
         sums[SETTINGS] = _sum(computing_settings(checkpoint))
         if checkpoint.is_adapter and self.base is not None:
             sums[BASE] = self._base_sum
+        if self.own_tokenizer:
+            sums[TOKENIZER] = tokenizer_sum(checkpoint)
         self.entries[str(checkpoint.step)] = {"files": files, "sums": sums}
         return dict(sums)
 
@@ -163,10 +180,15 @@ class KnownWeights:
             if each.step not in done or not each.is_local or before is None:
                 continue
             now = self.sums(each, Path(each.place))
-            if now != before["sums"]:
-                what = self.base if now | {BASE: ""} == before["sums"] | {BASE: ""} else each.place
+            known = {TOKENIZER: now.get(TOKENIZER), **before["sums"]}
+            differ = {key for key in {*known, *now} if known.get(key) != now.get(key)}
+            if differ:
+                place = self.base if differ == {BASE} else each.place
+                what = (
+                    "tokenizer is not the one that was" if differ == {TOKENIZER} else "weights are not those that were"
+                )
                 raise InputError(
-                    f"{what}: its weights are not those that were evaluated as step {each.step:,}; choose "
+                    f"{place}: its {what} evaluated as step {each.step:,}; choose "
                     f"another directory with --into, or delete {self.store.part_path(each.step)} to evaluate it again"
                 )
 
@@ -180,7 +202,7 @@ def check_source(run: RunSpec, store: RunStore) -> tuple[str, ...]:
     source = run.source
     if source is None or not source.checkpoints:
         return ()
-    check_alike(source.checkpoints)
+    check_alike(source.checkpoints, own_tokenizer=source.has_own_tokenizer)
     locate(source.model())
     KnownWeights.read(store, run).check_unchanged(source.checkpoints)
     return source.left_out

@@ -75,8 +75,8 @@ class Swapped:
         if split.is_split:
             keep_frozen_states(split, self.testsets, events.prepared)
             events.note(
-                f"the checkpoints differ in the top {split.top} of {len(split.layers)} layers; the others are computed "
-                f"once and cached ({split.frozen_bytes(tokens) / 2**20:,.0f} MB)"
+                f"the checkpoints differ in the top {split.top} of {len(split.layers)} layers at most; the others are "
+                f"computed once and cached ({split.frozen_bytes(tokens) / 2**20:,.0f} MB)"
             )
         self.model = split
         return split

@@ -121,6 +121,8 @@ class BreadthCallback(TrainerCallback):
 
     def _evaluate(self, state: TrainerState, control: TrainerControl, force: bool = False) -> None:
         step = state.global_step
+        if step > state.max_steps:  # a Trainer that resumes from its last checkpoint takes one step more
+            return
         scores = self.recorder.evaluate(self.trainer.model, step, force=force)
         logged = any(
             entry["step"] == step and any(key.startswith(PREFIX) for key in entry) for entry in state.log_history

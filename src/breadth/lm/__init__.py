@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from breadth.lm.checkpoints import pattern_of as pattern_of
     from breadth.lm.checkpoints import readable as readable
     from breadth.lm.checkpoints import step_of as step_of
+    from breadth.lm.checkpoints import tokenizer_paths as tokenizer_paths
+    from breadth.lm.checkpoints import tokenizer_sum as tokenizer_sum
     from breadth.lm.checkpoints import weight_paths as weight_paths
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
     from breadth.lm.evaluation import compute_outputs as compute_outputs
@@ -86,7 +88,8 @@ _MODULES = {
     "borrowed": ("as_found", "borrow"),
     "checkpoints": (
         *("Checkpoint", "base_of", "check_alike", "computing_settings", "config_path", "find_checkpoints"),
-        *("find_revisions", "is_settled", "pattern_of", "readable", "step_of", "weight_paths"),
+        *("find_revisions", "is_settled", "pattern_of", "readable", "step_of", "tokenizer_paths", "tokenizer_sum"),
+        "weight_paths",
     ),
     "evaluation": (
         *("EncodedTestSet", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),

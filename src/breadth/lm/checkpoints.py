@@ -13,12 +13,14 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 from breadth.errors import InputError, NothingFoundError, listed
-from breadth.lm.loading import HUB_ID, INDEX, check_index, fetch_revision
+from breadth.lm.loading import HUB_ID, INDEX, TOKENIZERS, check_index, fetch_revision
 from breadth.lm.models import BUILT_IN
 from breadth.lm.weight_files import Tensor, read_headers
 from breadth.records import check_nesting, reading
@@ -38,7 +40,10 @@ MOST_CHECKPOINTS = 100_000
 #: Seconds that files must not have changed for, unless the trainer's state, which is written last, is there.
 SETTLED = 5.0
 
-_STEP = re.compile(r"(?:^|[^a-z])(?:checkpoint|ckpt|(?:global)?[-_]?steps?|iter(?:ation)?)[-_=]?(\d+)(?!\d)", re.I)
+# A number of parameters is no step: checkpoint-1.5b, checkpoint-7b.
+_STEP = re.compile(
+    r"(?:^|[^a-z])(checkpoint|ckpt|(?:global)?[-_]?steps?|iter(?:ation)?)[-_=]?(\d+)(?!\d|\.\d|[bm](?![a-z]))", re.I
+)
 _RANGE = re.compile(r"^(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?$")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _REVISION = re.compile(r"^[\w./-]+$")
@@ -51,6 +56,9 @@ _IDLE = {
 
 #: Keys of an adapter's configuration that change what it computes.
 _COMPUTING = ("peft_type", "r", "lora_alpha", "use_rslora", "use_dora", "alpha_pattern", "rank_pattern", "bias")
+
+#: Keys of tokenizer.json that do not change the tokens of a text, but with how it was last used.
+_LAST_USE = {"version", "truncation", "padding"}
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,9 @@ def find_checkpoints(patterns: Sequence[str], base: Path) -> tuple[Checkpoint, .
 def _folders(pattern: str, base: Path) -> list[str]:
     path = os.path.normpath(os.path.join(base, os.path.expanduser(pattern)))
     if os.path.isdir(path):
-        inside = [os.path.join(path, name) for name in os.listdir(path) if _STEP.search(name)]
-        return [folder for folder in inside if os.path.isdir(folder)] or [_itself(path)]
+        inside = [os.path.join(path, name) for name in os.listdir(path)]
+        named = [folder for folder in inside if os.path.isdir(folder) and _in_name(os.path.basename(folder))]
+        return named or _with_states(path, inside) or [_itself(path)]
     if not glob.has_magic(path):
         if os.path.exists(path):
             raise InputError(f"{path}: is a file; give the directory it is in")
@@ -112,6 +121,14 @@ def _folders(pattern: str, base: Path) -> list[str]:
     if not found:
         raise NothingFoundError(f"{path}: matches no directory; give the checkpoints of a trainer")
     return found
+
+
+def _with_states(path: str, inside: Sequence[str]) -> list[str]:
+    """The checkpoints in a directory that is none itself, if other things than their names tell all steps."""
+    if weight_paths(Path(path)) or (Path(path) / "config.json").is_file():
+        return []
+    held = [folder for folder in inside if os.path.isdir(folder) and weight_paths(Path(folder))]
+    return held if all(step_of(Path(folder)) is not None for folder in held) else []
 
 
 def _itself(path: str) -> str:
@@ -138,12 +155,12 @@ def find_revisions(patterns: Sequence[str]) -> tuple[Checkpoint, ...]:
                 f"{pattern!r} is not OWNER/REPO@REVISION, as EleutherAI/pythia-160m@step{{1000..3000..1000}}"
             )
         for name in expand_braces(revisions):
-            match = _STEP.search(name) or re.fullmatch(r"(\d+)", name)
-            if not _REVISION.match(name) or match is None:
+            step = _step_in(name)
+            if not _REVISION.match(name) or step is None:
                 raise InputError(f"{repository}@{name}: its step is unknown; revisions are named as step1000")
-            if int(match[1]) in steps:
-                raise InputError(f"{steps[int(match[1])]} and {repository}@{name} are both step {int(match[1]):,}")
-            steps[int(match[1])] = f"{repository}@{name}"
+            if step in steps:
+                raise InputError(f"{steps[step]} and {repository}@{name} are both step {step:,}")
+            steps[step] = f"{repository}@{name}"
     return tuple(Checkpoint(step, steps[step]) for step in sorted(steps))
 
 
@@ -174,15 +191,26 @@ def _choices(inside: str) -> list[str]:
     return list(map(str, numbers))
 
 
+def _in_name(name: str) -> re.Match[str] | None:
+    """Where a name tells its step; a number after "step" comes first, then the last one of others."""
+    matches = list(_STEP.finditer(name))
+    return max(matches, key=lambda match: ("step" in match[1].lower(), match.start()), default=None)
+
+
+def _step_in(name: str) -> int | None:
+    match = _in_name(name)
+    return int(match[2]) if match else int(name) if re.fullmatch(r"\d+", name) else None
+
+
 def step_of(folder: Path) -> int | None:
     """The step of a checkpoint: from its directory's name, or else from the trainer's state in it.
 
-    >>> [step_of(Path(name)) for name in ("checkpoint-500", "step_500", "step500-tokens2B", "final")]
-    [500, 500, 500, None]
+    >>> [step_of(Path(name)) for name in ("checkpoint-500", "step500-tokens2B", "checkpoint-1.5b-step-100", "final")]
+    [500, 500, 100, None]
     """
-    match = _STEP.search(folder.name) or re.fullmatch(r"(\d+)", folder.name)
-    if match:
-        return int(match[1])
+    named = _step_in(folder.name)
+    if named is not None:
+        return named
     state = folder / TRAINER_STATE
     step = read_json(state, MOST_STATE).get("global_step") if state.is_file() else None
     return step if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None
@@ -195,8 +223,8 @@ def pattern_of(path: str) -> str:
     ('runs/a/checkpoint-*', 'runs/a')
     """
     folder, name = os.path.split(path.rstrip("/"))
-    match = _STEP.search(name)
-    return path if match is None else os.path.join(folder, f"{name[: match.start(1)]}*{name[match.end(1) :]}")
+    match = _in_name(name)
+    return path if match is None else os.path.join(folder, f"{name[: match.start(2)]}*{name[match.end(2) :]}")
 
 
 def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
@@ -237,7 +265,14 @@ def unready(folder: Path) -> str | None:
     """Why a checkpoint cannot be read yet; None if it is whole."""
     paths = weight_paths(folder)
     if not paths:
+        adapter = [name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS) if (folder / name).is_file()]
+        if adapter and (folder / "config.json").is_file():
+            return f"has an adapter ({adapter[0]}) and a config.json without weights; delete config.json"
+        if adapter == [ADAPTER_WEIGHTS]:
+            return f"has an adapter, but no {ADAPTER_CONFIG}"
         return "has no weights (*.safetensors)"
+    if not any((folder / name).is_file() for name in (ADAPTER_CONFIG, "config.json")):
+        return "has no config.json"
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         return f"lacks {listed(missing, most=3)}"
@@ -263,8 +298,11 @@ def readable(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], list[
     return whole, [f"{line}, so it is left out" for line in left_out]
 
 
-def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
-    """Refuse checkpoints of one model whose tensors differ in name or shape, or that compute with other settings."""
+def check_alike(checkpoints: Sequence[Checkpoint], *, own_tokenizer: bool = False) -> None:
+    """Refuse checkpoints of one model whose tensors differ in name or shape, or that compute with other settings.
+
+    With ``own_tokenizer``, whole models may not differ in their tokenizers: that of one of them is used for all.
+    """
     first: tuple[Checkpoint, dict[str, Tensor], dict[str, Any]] | None = None
     for each in checkpoints:
         if not each.is_local:
@@ -283,6 +321,11 @@ def check_alike(checkpoints: Sequence[Checkpoint]) -> None:
             raise InputError(f"{names} have different shapes: {wrong}; {remedy}")
         if wrong := next(_unlike(settings_before, settings), None):
             raise InputError(f"{names} have different settings: {wrong}; {remedy}")
+        if own_tokenizer and len({tokenizer_sum(one) for one in (other, each)} - {""}) > 1:
+            raise InputError(
+                f"{names} have different tokenizers; give the model whose tokenizer all of them use (base: in a study "
+                f"file, --base on the command line), or {remedy}"
+            )
 
 
 def _unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -299,6 +342,30 @@ def computing_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     config = read_json(path) if path.is_file() else {}
     keys = _COMPUTING if checkpoint.is_adapter else sorted({*config} - _IDLE)
     return {key: config[key] for key in keys if config.get(key) not in (None, {}, False)}
+
+
+def tokenizer_paths(checkpoint: Checkpoint) -> list[Path]:
+    """The files that say how a text becomes tokens, of those that are there."""
+    folder = checkpoint.folder()
+    return [folder / name for name in (*TOKENIZERS, "merges.txt") if (folder / name).is_file()]
+
+
+def tokenizer_sum(checkpoint: Checkpoint) -> str:
+    """A checksum of a checkpoint's tokenizer; empty if it has none."""
+    digest = xxhash.xxh3_128()
+    paths = tokenizer_paths(checkpoint)
+    for path in paths:
+        with reading(path, "tokenizer"):
+            content = path.read_bytes()
+            digest.update(_lasting(content) if path.name == "tokenizer.json" else content)
+    return digest.hexdigest() if paths else ""
+
+
+@lru_cache(maxsize=2)  # checkpoints have the same one, as a rule
+def _lasting(content: bytes) -> bytes:
+    """What tokenizer.json says about the tokens of a text, without how it was last used."""
+    values = json.loads(content)
+    return json.dumps({key: values[key] for key in sorted({*values} - _LAST_USE)}).encode()
 
 
 def config_path(checkpoint: Checkpoint) -> Path:

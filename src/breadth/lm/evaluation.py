@@ -93,6 +93,7 @@ def encode_testset(
     limit = fitting_context(language_model, context, scorer.longest)
     prompts = encode_prompts(tokenizer, task, items, context=limit, bos=language_model.bos, before=before)
     requests = scorer.requests(prompts.ids)
+    _refuse_unknown_tokens(language_model, testset.name, prompts.ids if requests is None else requests.sequences)
     batches: list[Batch] = []
     if requests is not None:
         config = causal_model_of(language_model.model).config.get_text_config(decoder=True)
@@ -101,6 +102,16 @@ def encode_testset(
         batches = make_batches(requests.sequences, device, tokens_per_batch(device), trees)
     written = scorer.plan(language_model, prompts.ids) if requests is None else []
     return EncodedTestSet(testset.name, items, scorer, prompts.ids, requests, batches, prompts.shortened, written)
+
+
+def _refuse_unknown_tokens(language_model: LanguageModel, name: str, sequences: Sequence[Sequence[int]]) -> None:
+    known = getattr(language_model.model.get_input_embeddings(), "num_embeddings", None)
+    largest = max((max(each, default=0) for each in sequences), default=0)
+    if known is not None and largest >= known:
+        raise InputError(
+            f"{name}: the tokenizer of {language_model.name} gives token {largest:,}, and the model has only {known:,} "
+            "tokens; use the tokenizer that it was trained with"
+        )
 
 
 def fitting_context(language_model: LanguageModel, context: int, longest: int) -> int:

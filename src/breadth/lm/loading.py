@@ -28,9 +28,9 @@ INDEX = "model.safetensors.index.json"
 
 #: Seconds to wait for the Hub.
 HUB_TIMEOUT = 10.0
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model", "tekken.json", "vocab.txt")
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model", "tekken.json", "vocab.txt")
 #: What is fetched of a revision.
-_FETCHED = ["*.safetensors", "*.json", *(name for name in _TOKENIZERS if not name.endswith(".json")), "merges.txt"]
+_FETCHED = ["*.safetensors", "*.json", *(name for name in TOKENIZERS if not name.endswith(".json")), "merges.txt"]
 
 
 @dataclass(frozen=True)
@@ -208,9 +208,9 @@ def _check_directory(folder: Path, tokenizer: bool = True) -> None:
             )
         raise InputError(f"{folder}: has no weights (*.safetensors)")
     check_index(folder / INDEX)
-    if tokenizer and not any((folder / name).is_file() for name in _TOKENIZERS):
+    if tokenizer and not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(
-            f"{folder}: has no tokenizer ({listed(_TOKENIZERS)}); copy the tokenizer's files "
+            f"{folder}: has no tokenizer ({listed(TOKENIZERS)}); copy the tokenizer's files "
             "into it, or, for a checkpoint, name the model whose tokenizer it has (--base, or base: in a study file)"
         )
 

@@ -128,7 +128,7 @@ def _shortened(
     allowed = f"even without its {field}" if field else "and no field may be cut (set `shorten`)"
     raise InputError(
         f"item {item!r}: its prompt has {length} tokens, but at most {max(limit, 0)} fit, {allowed}; raise "
-        "recipe.context, as far as the model allows"
+        "context (recipe.context in a study file), as far as the model allows"
     )
 
 

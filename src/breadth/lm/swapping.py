@@ -6,6 +6,7 @@ weights are copied into the same modules, only where they differ from those that
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -30,6 +31,12 @@ _LORA = re.compile(
     r"^base_model\.model\.(.+?)\.lora_(A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight|\.bias)?$"
 )
 _PLAIN = re.compile(r"^[\w.]+$")
+
+#: Settings of adapters that compute something else than plain LoRA, and are not evaluated.
+_UNSUPPORTED = (
+    *("alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication", "monteclora_config"),
+    *("trainable_token_indices", "use_bdlora", "use_qalora"),
+)
 
 #: Ways to initialise an adapter that leave the base model's weights as they are.
 _HARMLESS = (None, True, False, "gaussian", "orthogonal")
@@ -97,7 +104,8 @@ class LoraAdapters(SwappableModel):
     """A base model whose checkpoints hold LoRA adapters.
 
     In float32 on a CPU, adapters are merged into copies of the weights, so that a pass costs what it costs without
-    them; elsewhere merging would lose precision, and they stay beside the weights.
+    them; elsewhere merging would lose precision, and they stay beside the weights. So they do if another module uses an
+    adapted weight, as embedding and head may do.
     """
 
     def __init__(self, folder: Path, base: str, quantise: str | None = None, **options: Any) -> None:
@@ -107,17 +115,26 @@ class LoraAdapters(SwappableModel):
         model = _attach(loaded.model, folder, base)
         self.language_model = replace(loaded, model=model)
         self._layers = [module for module in model.modules() if hasattr(module, "lora_A") and hasattr(module, "merge")]
-        suited = (getattr(module.get_base_layer(), "weight", None) for module in self._layers)
+        suited = [getattr(module.get_base_layer(), "weight", None) for module in self._layers]
+        uses = Counter(tensor.data_ptr() for tensor in model.state_dict().values())
         settings = model.peft_config["default"]
         plain = quantise is None and not settings.lora_bias and settings.bias == "none"
         self.merges = plain and all(
-            weight is not None and weight.dtype is torch.float32 and weight.device.type == "cpu" for weight in suited
+            weight is not None
+            and weight.dtype is torch.float32
+            and weight.device.type == "cpu"
+            and uses[weight.data_ptr()] == 1
+            for weight in suited
         )
         self._own: list[torch.Tensor] = []
         if self.merges:
             self._own = [module.get_base_layer().weight.detach().clone() for module in self._layers]
         for name, parameter in model.named_parameters():
             parameter.requires_grad_("lora_" in name or "modules_to_save" in name)
+        saved = _adapter_tensors(folder)
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            if name in saved:  # of an adapted embedding or head, which PEFT saves with the adapter
+                parameter.requires_grad_(True)
         for module in self._layers if self.merges else ():
             module.get_base_layer().weight.requires_grad_(True)
 
@@ -211,12 +228,17 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
             f"{path}: init_lora_weights {config['init_lora_weights']!r} changes the base model; convert the adapter to "
             "plain LoRA, or save whole weights with `merge_and_unload`"
         )
+    if unknown := [key for key in _UNSUPPORTED if config.get(key) not in (None, False)]:
+        raise InputError(
+            f"{path}: {listed(unknown)} is not supported, because such an adapter is not plain LoRA; save whole "
+            "weights with `merge_and_unload`"
+        )
     matches = {name: match for name in tensors if (match := _LORA.match(name))}
     ranks = {match[1]: tensors[name].shape[0] for name, match in matches.items() if match[2] in ("A", "embedding_A")}
     if not ranks:
         raise InputError(f"{folder / ADAPTER_WEIGHTS}: has no LoRA weights")
     others = [name.removeprefix(ADAPTER_PREFIX).rpartition(".") for name in tensors if name not in matches]
-    saved = sorted({module for module, _, kind in others if kind != "bias"})
+    saved = sorted({module for module, _, kind in others if kind != "bias" and not module.endswith(".base_layer")})
     linear = {name: module for name, module in model.named_modules() if name in ranks}
     if absent := sorted(set(ranks) - set(linear)):
         raise InputError(f"{folder}: is not an adapter of {base}, which has no module {listed(absent, most=3)}")
@@ -230,7 +252,7 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
         alpha_pattern=_alphas(path, config, list(ranks)),
         target_modules=sorted(ranks),
         modules_to_save=saved or None,
-        bias="all" if any(module not in saved for module, _, _ in others) else "none",
+        bias="all" if any(kind == "bias" and module not in saved for module, _, kind in others) else "none",
         use_rslora=config.get("use_rslora") is True,
         use_dora=config.get("use_dora") is True,
         lora_bias=any(".lora_B.bias" in name for name in tensors),
@@ -246,7 +268,7 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
 
 def _number(path: Path, values: Mapping[str, Any], key: str, default: float) -> float:
     value = values.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InputError(f"{path}: {key} is {value!r}, not a number")
     return value
 
@@ -258,7 +280,7 @@ def _alphas(path: Path, config: Mapping[str, Any], modules: Sequence[str]) -> di
         raise InputError(f"{path}: alpha_pattern must name modules; regular expressions are not evaluated")
     return {
         module: _number(path, patterns, key, 0.0)
-        for key in patterns
+        for key in reversed(patterns)  # the first one that matches counts
         for module in modules
         if module == key or module.endswith(f".{key}")
     }

@@ -109,8 +109,8 @@ def _are_percentages(cells: pl.Series) -> bool:
     return bool(cells.str.contains(r"^\d{1,2},\d{3}$").all() and usual > 0.5 and not cells.str.contains("00$").any())  # type: ignore[operator]
 
 
-def read_table(source: Any) -> Table:
-    """Read a table from a path (CSV, TSV, Parquet, JSON, JSON lines, NPZ, Markdown), or take a frame."""
+def read_table(source: Any, name: str = "table") -> Table:
+    """Read a table from a path (CSV, TSV, Parquet, JSON, JSON lines, NPZ, Markdown), or take a frame by this name."""
     if isinstance(source, Table):
         return source
     if isinstance(source, pl.LazyFrame):
@@ -137,9 +137,9 @@ def read_table(source: Any) -> Table:
         with reading(path, kind[1:].upper()):
             table = Table(reader(path), str(path), header_lines=1 if reader in (read_csv, read_tsv) else 0)
     elif isinstance(source, pl.DataFrame):
-        table = Table(source, "table")
+        table = Table(source, name)
     elif type(source).__module__.split(".")[0] == "pandas":
-        table = Table(_from_pandas(source), "table")
+        table = Table(_from_pandas(source, name), name)
     else:
         raise InputError(f"a table is a path or a polars or pandas frame, not {type(source).__name__}")
     if not table.frame.height:
@@ -190,21 +190,22 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Path], object]] = {
 }
 
 
-def _from_pandas(frame: Any) -> pl.DataFrame:
+def _from_pandas(frame: Any, name: str) -> pl.DataFrame:
     """Convert column by column, which needs no Arrow library; row labels become columns if they are named."""
     if any(frame.index.names):
         frame = frame.reset_index()
     if not frame.columns.is_unique:
-        raise InputError(f"table: {listed(map(str, frame.columns[frame.columns.duplicated()]))} names several columns")
+        repeated = listed(map(str, frame.columns[frame.columns.duplicated()].unique()))
+        raise InputError(f"{name}: more than one column is called {repeated}; rename them")
     columns = {}
-    for name in frame.columns:
-        values = frame[name]
+    for column in frame.columns:
+        values = frame[column]
         if values.dtype.kind in "iufb":
             numbers = values.to_numpy(dtype=float, na_value=float("nan")) if values.hasnans else values.to_numpy()
-            columns[str(name)] = pl.Series(str(name), numbers, nan_to_null=True)
+            columns[str(column)] = pl.Series(str(column), numbers, nan_to_null=True)
         else:
             cells = [None if missing else cell for cell, missing in zip(values, values.isna(), strict=True)]
-            columns[str(name)] = pl.Series(str(name), cells, strict=False)
+            columns[str(column)] = pl.Series(str(column), cells, strict=False)
     return pl.DataFrame(columns)
 
 

@@ -117,6 +117,12 @@ class CheckpointSource:
         """The checkpoint of a step."""
         return next(each for each in self.checkpoints if each.step == step)
 
+    @property
+    def has_own_tokenizer(self) -> bool:
+        """Whether the tokenizer is one that the checkpoints come with."""
+        first = self.checkpoints[0]
+        return first.is_local and not first.is_adapter and self.base is None
+
     def model(self) -> str:
         """What is loaded first: the base of adapters, or else the first checkpoint."""
         first = self.checkpoints[0]
