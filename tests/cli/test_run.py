@@ -351,6 +351,23 @@ def test_an_adapter_without_its_base(command, own_checkpoints):
     )
 
 
+@pytest.mark.usefixtures("unreachable")
+def test_a_base_that_cannot_be_reached(command, own_checkpoints):
+    out = refused(command(own_checkpoints, ok=False, base="someone/gone"))
+    assert out.count("someone/gone: ") == 1
+
+
+def test_a_checkpoint_with_numbers_that_are_not_finite(command, own_checkpoints, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    path = own_checkpoints / "checkpoint-20" / "adapter_model.safetensors"
+    save_file({name: tensor * float("nan") for name, tensor in load_file(path).items()}, path)
+    out = refused(command(own_checkpoints, ok=False))
+    assert "checkpoint-20: the weights of " in out
+    assert out.count("are not finite numbers") == 1
+    assert open_study(tmp_path / "study").subjects["step"].to_list() == [10]  # the one before is kept
+
+
 def test_an_adapter_of_another_base(command, own_checkpoints, tmp_path):
     from breadth.lm import write_tiny_model
 

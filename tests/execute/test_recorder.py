@@ -250,6 +250,38 @@ def test_settings_of_the_training_are_kept(make, record, tmp_path):
     record(config={"lr": 0.2, "data": ["a"]}, name="other").evaluate(make()[0], 0)
 
 
+def test_settings_may_change_until_something_is_recorded(make, record, recwarn):
+    long = {**OWN, "file": OWN["file"].with_columns(text=pl.col("text") + " very" * 2000)}
+    with pytest.raises(InputError, match=r"\(set `shorten`\); raise context \(recipe.context in a study file\)"):
+        record(testsets=[long]).evaluate(make()[0], 0)
+    assert set(record(testsets=[{**long, "shorten": "text"}]).evaluate(make()[0], 0)) == {"reviews"}
+    assert not recwarn
+
+
+@pytest.mark.parametrize("targets", [["q_proj", "lm_head"], ["lm_head"], ["embed_tokens"]])
+def test_adapters_of_head_and_embedding(make, record, tmp_path, targets):
+    """Margins are the log-odds that the model itself gives, adapters of the head included."""
+    from peft import LoraConfig, get_peft_model
+
+    model, tokenizer = make(attention_dropout=0.0)
+    model = get_peft_model(model, LoraConfig(target_modules=targets))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_" in name:
+                weight.add_(0.3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)))
+    record(testsets=[OWN]).evaluate(model, 0)
+    answers = breadth.open(tmp_path / "study").responses.collect()
+    items = breadth.open(tmp_path / "study").items.select("item", "text", "label")
+    yes, no = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in (" Yes", " No"))
+    model.eval()
+    for row in answers.join(items, on="item").iter_rows(named=True):
+        ids = tokenizer(f"{row['text']} was it good?", return_tensors="pt")
+        with torch.no_grad():
+            logits = model(**ids).logits[0, -1]
+        wanted = float(logits[yes] - logits[no]) * (1 if row["label"] == "good" else -1)
+        assert row["margin"] == pytest.approx(wanted, abs=1e-4)
+
+
 def test_other_items(make, record):
     record(testsets=[OWN]).evaluate(make()[0], 0)
     with pytest.raises(InputError, match=r"evaluate\.items: 24 -> 10"):

@@ -188,6 +188,16 @@ def test_resumed_from_a_checkpoint(make, watch, tmp_path, every):
     assert logged(again).keys() == logged(whole).keys()
 
 
+def test_resumed_from_the_last_checkpoint(make, watch, tmp_path):
+    """A Trainer takes one more step then, which is no step of the training."""
+    for again in (False, True):
+        trainer = make(save_strategy="steps", save_steps=2)
+        watch(trainer)
+        trainer.train(resume_from_checkpoint=again)
+    assert trainer.state.global_step == 7
+    assert steps(tmp_path / "study") == [0, 2, 4, 6]
+
+
 def test_adapters(make, watch, tmp_path):
     from breadth.lm import attach_lora
 

@@ -94,7 +94,7 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path, ending, kind):
 
 
 def test_frames_of_pandas_with_columns_of_one_name():
-    with pytest.raises(InputError, match="x names several columns"):
+    with pytest.raises(InputError, match="table: more than one column is called x; rename them"):
         read_table(pd.DataFrame([[1, 2, 3]], columns=["x", "x", "y"]))
 
 

@@ -195,12 +195,14 @@ class Recorder:
             before = None
             with suppress(InputError):  # a damaged record is written again
                 before = run.record()
-            if before is not None and before != record and run.sound_steps():
-                changed = differences(before.specification(), record.specification())
-                raise InputError(
-                    f"{run.folder}: this run began with other settings. Changed: {'; '.join(changed)}. Undo the "
-                    "change, or give another name or seed, or another directory"
-                )
+            if before is not None and before != record:
+                if run.sound_steps():
+                    changed = differences(before.specification(), record.specification())
+                    raise InputError(
+                        f"{run.folder}: this run began with other settings. Changed: {'; '.join(changed)}. Undo the "
+                        "change, or give another name or seed, or another directory"
+                    )
+                run.store.delete(f"{run.key}/run.json")  # nothing was recorded with these settings
             for name, testset in self.testsets.items():
                 store.write_items(name, _with_stored_shift(store, name, testset.frame))
             run.write_record(record)
