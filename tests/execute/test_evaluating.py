@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import breadth
+from breadth.correlation import carry_over
 from breadth.errors import InputError
 from breadth.execute import Events, evaluating, run
 from breadth.lm import write_tiny_model
@@ -311,6 +312,9 @@ def test_checkpoints_of_unknown_training_are_correlated_with_a_control(evaluate,
         breadth.correlate(tmp_path / "study")
     assert breadth.correlate(tmp_path / "study", control="plain").pairs.height == 1
     assert breadth.correlate(tmp_path / "study", adjust="none").pairs.height == 3
+    raw = carry_over(open_study(tmp_path / "study"))
+    assert "the in-domain score is not known, so nothing is controlled for; name it with --control" in raw.reasons
+    assert "no correlation between test sets" not in raw.finding
 
 
 def test_mixed_precision_gives_the_answers_of_float32(evaluate, own, tmp_path, monkeypatch):

@@ -132,7 +132,7 @@ def _correlated(source: Study | Trajectories, score: Score) -> tuple[Correlation
         ordered = known >= {"run", "step"}
         most = max(source.ends["checkpoints"]) if ordered else 0
         options["score"] = score
-        controlled = known >= RUN_COLUMNS
+        controlled = known >= RUN_COLUMNS and (most < 2 or source.subjects["train_set"].is_not_null().any())
         if not controlled:
             marked = [name for name, shift in source.shifts.items() if shift == "in-domain"]
             controlled, options["control"] = bool(marked), marked or None
