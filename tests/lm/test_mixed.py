@@ -17,7 +17,7 @@ from breadth.lm import evaluation, placement
 from breadth.lm.evaluation import encode_testset, evaluate, keep_frozen_states
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
-from breadth.lm.mixed import RISK, SAMPLE, rounding_errors, settle
+from breadth.lm.mixed import SAMPLE, WRONG, RoundingErrors, open_items, rounding_errors, settle
 from breadth.lm.placement import MIXED, place
 from breadth.lm.split_model import SplitModel
 
@@ -50,21 +50,35 @@ def wrong(exact, settled):
     return sum(int((a.argmax(1) != b.argmax(1)).sum()) for a, b in zip(exact.scores, settled, strict=True))
 
 
-def test_the_reach_of_errors_is_a_prediction_interval():
+def test_errors_are_estimated_beyond_the_shift_of_a_set():
     random = np.random.default_rng(0)
     rough = [random.normal(size=(20, 2)), random.normal(size=(12, 2))]
     errors = [shift + random.normal(0, 0.03, (len(scores), 2)) for scores, shift in zip(rough, (0.5, -2), strict=True)]
     exact, known = [a + b for a, b in zip(rough, errors, strict=True)], [np.ones(20, bool), np.ones(12, bool)]
-    shifts, limits = rounding_errors(rough, exact, known)
-    apart = [np.diff(own)[:, 0] for own in errors]  # of two answers
-    pooled = np.sqrt(sum((own - own.mean()) @ (own - own.mean()) for own in apart) / 30)
+    estimated = rounding_errors(rough, exact, known)
+    apart = [np.diff(own)[:, 0] - np.diff(own).mean() for own in errors]  # of two answers
+    pooled = np.sqrt(sum(own @ own for own in apart) / 30)
+    assert estimated.free == 30
+    assert estimated.largest == pytest.approx(max(np.abs(own).max() for own in apart))
     for k, own in enumerate(errors):
-        assert shifts[k] == pytest.approx(own.mean(axis=0))
-        assert limits[k] == pytest.approx(stats.t.ppf(1 - RISK / 2, 30) * pooled * np.sqrt(1 + 1 / len(own)))
-    exact[0][3, 0] += 1  # one error far out counts more than their spread
-    assert rounding_errors(rough, exact, known)[1][1] == pytest.approx(1.25 * 0.95, rel=0.1)
+        assert estimated.shifts[k] == pytest.approx(own.mean(axis=0))
+        assert estimated.scales[k] == pytest.approx(pooled * np.sqrt(1 + 1 / len(own)))
     alone = [np.arange(len(scores)) == 3 for scores in rough]
-    assert rounding_errors(rough, exact, alone)[1] == [np.inf, np.inf]  # one item of each says nothing
+    assert rounding_errors(rough, exact, alone).scales == [np.inf, np.inf]  # one item of each says nothing
+
+
+def test_items_are_open_until_few_wrong_answers_are_expected():
+    distances = np.linspace(0, 0.5, 501)
+    scores, known = [np.stack([distances, 0 * distances], axis=1)], [np.zeros(501, bool)]
+    errors = RoundingErrors([np.zeros(2)], [0.03], 40, 0.01)
+    (chosen,) = open_items(scores, known, errors)
+    expected = stats.t.sf(distances / 0.03, 40)
+    assert chosen.tolist() == list(range(len(chosen)))
+    assert expected[len(chosen) :].sum() <= WRONG < expected[len(chosen) - 1 :].sum()
+    known[0][:300] = True
+    assert open_items(scores, known, errors)[0].tolist() == []
+    far = errors._replace(largest=0.32)  # one error far out counts more than their spread
+    assert open_items(scores, known, far)[0].tolist() == list(range(300, 400))
 
 
 @pytest.mark.parametrize(("answers", "share"), [(2, 0.2), (3, 0.3), (5, 0.5)])
@@ -101,12 +115,11 @@ def test_other_sets_size_spread_and_scale():
 def test_what_is_scored_twice_is_exact_and_everything_else_is_clear(seed, sets, items, sd):
     exact, rough, settled = simulate(seed, lambda random, shape: random.normal(size=shape), sets, items, sd=sd)
     known = [np.isin(np.arange(items), own) for own in exact.asked]
-    shifts, limits = rounding_errors(rough, exact.scores, known)
+    errors = rounding_errors(rough, exact.scores, known)
     for k, own in enumerate(known):
         assert np.array_equal(settled[k][own], exact.scores[k][own])
-        assert np.allclose(settled[k][~own], rough[k][~own] + shifts[k])
-        ordered = np.sort(settled[k][~own], axis=1)
-        assert (ordered[:, -1] - ordered[:, -2] >= limits[k]).all()
+        assert np.allclose(settled[k][~own], rough[k][~own] + errors.shifts[k])
+    assert not any(map(len, open_items(settled, known, errors)))
 
 
 def test_without_sets_nothing_is_asked():

@@ -169,8 +169,8 @@ class KnownWeights:
         return "" if self.base is None else _sum(group_sums(weight_paths(self.base)))
 
     def all_sums(self) -> list[Sums]:
-        """The checksums of every checkpoint that is known, deleted ones included."""
-        return [dict(each["sums"]) for each in self.entries.values()]
+        """The checksums of what every known checkpoint computes with, deleted ones included."""
+        return [{key: each["sums"][key] for key in each["sums"].keys() - {TOKENIZER}} for each in self.entries.values()]
 
     def check_unchanged(self, checkpoints: Iterable[Checkpoint]) -> None:
         """Refuse checkpoints whose weights are not those that were evaluated."""
