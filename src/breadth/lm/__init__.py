@@ -1,7 +1,7 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
 Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``, ``prompts``, ``scores``,
-``placement``, ``checkpoints`` and ``weight_files`` do not.
+``placement``, ``checkpoints``, ``alike`` and ``weight_files`` do not.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from breadth.lm.alike import check_alike as check_alike
+    from breadth.lm.alike import computing_settings as computing_settings
+    from breadth.lm.alike import config_path as config_path
+    from breadth.lm.alike import tokenizer_paths as tokenizer_paths
+    from breadth.lm.alike import tokenizer_sum as tokenizer_sum
     from breadth.lm.batches import Batch as Batch
     from breadth.lm.borrowed import as_found as as_found
     from breadth.lm.borrowed import borrow as borrow
     from breadth.lm.checkpoints import Checkpoint as Checkpoint
     from breadth.lm.checkpoints import base_of as base_of
-    from breadth.lm.checkpoints import check_alike as check_alike
-    from breadth.lm.checkpoints import computing_settings as computing_settings
-    from breadth.lm.checkpoints import config_path as config_path
     from breadth.lm.checkpoints import find_checkpoints as find_checkpoints
     from breadth.lm.checkpoints import find_revisions as find_revisions
     from breadth.lm.checkpoints import is_settled as is_settled
     from breadth.lm.checkpoints import pattern_of as pattern_of
     from breadth.lm.checkpoints import readable as readable
     from breadth.lm.checkpoints import step_of as step_of
-    from breadth.lm.checkpoints import tokenizer_paths as tokenizer_paths
-    from breadth.lm.checkpoints import tokenizer_sum as tokenizer_sum
     from breadth.lm.checkpoints import weight_paths as weight_paths
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
     from breadth.lm.evaluation import compute_outputs as compute_outputs
@@ -84,12 +84,12 @@ if TYPE_CHECKING:
     from breadth.lm.weight_files import group_sums as group_sums
 
 _MODULES = {
+    "alike": ("check_alike", "computing_settings", "config_path", "tokenizer_paths", "tokenizer_sum"),
     "batches": ("Batch",),
     "borrowed": ("as_found", "borrow"),
     "checkpoints": (
-        *("Checkpoint", "base_of", "check_alike", "computing_settings", "config_path", "find_checkpoints"),
-        *("find_revisions", "is_settled", "pattern_of", "readable", "step_of", "tokenizer_paths", "tokenizer_sum"),
-        "weight_paths",
+        *("Checkpoint", "base_of", "find_checkpoints", "find_revisions", "is_settled", "pattern_of", "readable"),
+        *("step_of", "weight_paths"),
     ),
     "evaluation": (
         *("EncodedTestSet", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
