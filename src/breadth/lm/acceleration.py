@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from breadth.lm.layers import feed_forward_of, query_projections
+from breadth.lm.layers import GatedFeedForward, feed_forward_of, gated_feed_forward, query_projections
 from breadth.lm.placement import available_memory
 
 #: Products with fewer rows are left alone: packing the weights would take longer than it saves.
@@ -159,6 +159,8 @@ class PackedWeights:
         self.model = model
         self.supported = _has_onednn()
         self.precision = torch.float32
+        self._unchanged = False
+        self._gated = [parts for module in model.modules() if (parts := gated_feed_forward(module))]
         #: By the parameter that they are copies of, then by precision.
         self.weights: dict[torch.Tensor, dict[torch.dtype, torch.Tensor]] = {}
 
@@ -170,18 +172,36 @@ class PackedWeights:
         or without oneDNN, nothing changes. With ``keep=False`` no copy outlives the context, which suits single passes.
         """
         modules = [module for module in self.model.modules() if type(module) is nn.Linear and _is_suited(module.weight)]
-        weights = [module.weight for module in modules]
-        new = [weight for weight in weights if weight.requires_grad or weight not in self.weights]
-        for weight in new:
-            self.weights.pop(weight, None)  # it was frozen when it was packed
+        self._drop_changed()
+        new = [module.weight for module in modules if self.precision not in self.weights.get(module.weight, {})]
+        size = sum(weight.numel() * self.precision.itemsize for weight in new)
         with ExitStack() as stack:
-            if self.supported and sum(weight.nbytes for weight in new) <= PACKED_SHARE * available_memory():
+            if self.supported and size <= PACKED_SHARE * available_memory():
+                gated = [parts for parts in self._gated if parts.is_plain and _is_suited(parts.gate.weight)]
                 for module in modules:
                     stack.enter_context(replaced_forward(module, partial(self._multiply, module)))
-                for weight in new:
-                    if weight.requires_grad or not keep:
-                        stack.callback(self.weights.pop, weight, None)
+                for parts in gated:
+                    stack.enter_context(replaced_forward(parts.module, partial(self._feed_forward, parts)))
+                stack.callback(self._drop_changed)
+                for weight in () if keep else new:
+                    stack.callback(self.weights.pop, weight, None)
             yield
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Inside this context no weight changes, so packed copies of trained ones are kept to its end as well."""
+        self._drop_changed()
+        self._unchanged = True
+        try:
+            yield
+        finally:
+            self._unchanged = False
+            self._drop_changed()
+
+    def _drop_changed(self) -> None:
+        """Drop packed copies of weights that training may have changed since, or will."""
+        for weight in [] if self._unchanged else [weight for weight in self.weights if weight.requires_grad]:
+            del self.weights[weight]
 
     @contextmanager
     def rounded(self) -> Iterator[None]:
@@ -201,16 +221,41 @@ class PackedWeights:
             self.supported = False
 
     def _multiply(self, module: nn.Linear, plain: Callable[..., Any], hidden: torch.Tensor) -> Any:
-        rows = hidden.shape[:-1].numel()
-        if rows < PACKED_ROWS or hidden.dtype is not torch.float32 or torch.is_grad_enabled():
+        if not _is_worth_packing(hidden):
             return plain(hidden)
+        return self._product(hidden.to(self.precision), module).to(hidden.dtype)
+
+    def _feed_forward(self, parts: GatedFeedForward, plain: Callable[..., Any], hidden: torch.Tensor) -> Any:
+        """All of a gated feed-forward part in one precision: fewer passes over the memory, and fewer roundings."""
+        if not _is_worth_packing(hidden):
+            return plain(hidden)
+        rounded = hidden.to(self.precision)
+        gate = self._product(rounded, parts.gate, *parts.activation)
+        gated = torch.ops.mkldnn._linear_pointwise.binary(rounded, gate, *self._packed(parts.up), "mul")
+        return self._product(gated, parts.down).to(hidden.dtype)
+
+    def _product(
+        self, rounded: torch.Tensor, module: nn.Linear, function: str = "none", variant: str = ""
+    ) -> torch.Tensor:
+        """A linear module's result, followed by an activation function, in the precision of its input."""
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            rounded, *self._packed(module), function, [], variant
+        )
+        return product
+
+    def _packed(self, module: nn.Linear) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Weight and bias in the current precision."""
         packed = self.weights.setdefault(module.weight, {})
         if self.precision not in packed:
             rounded = module.weight.detach().to(self.precision)
             packed[self.precision] = torch.ops.mkldnn._reorder_linear_weight(rounded, PACKED_FOR)
-        weight, bias = packed[self.precision], None if module.bias is None else module.bias.to(self.precision)
-        out = torch.ops.mkldnn._linear_pointwise(hidden.to(self.precision), weight, bias, "none", [], "")
-        return out.to(hidden.dtype)
+        return packed[self.precision], None if module.bias is None else module.bias.to(self.precision)
+
+
+def _is_worth_packing(hidden: torch.Tensor) -> bool:
+    """Whether products with these hidden states use packed weights."""
+    rows = hidden.shape[:-1].numel()
+    return rows >= PACKED_ROWS and hidden.dtype is torch.float32 and not torch.is_grad_enabled()
 
 
 def _is_suited(weight: torch.Tensor) -> bool:

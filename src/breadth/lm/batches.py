@@ -171,18 +171,13 @@ def make_batch(sequences: Sequence[Sequence[int]], index: list[int], device: tor
 
 
 def rebatch(
-    batches: Sequence[Batch], sequences: Sequence[Sequence[int]], chosen: Sequence[int], tokens: int
+    sequences: Sequence[Sequence[int]], states: Sequence[torch.Tensor], device: torch.device | str, tokens: int
 ) -> list[Batch]:
-    """New batches of some sequences, with their kept states; ``batches`` are the old ones, none of them with trees."""
-    places = {i: (batch, k) for batch in batches for k, i in enumerate(batch.index)}
-    again = []
-    for part in plan_batches([len(sequences[i]) for i in chosen], tokens):
-        index = [chosen[k] for k in part]
-        batch = make_batch(sequences, index, batches[0].ids.device)
-        kept = [old.states[k, : len(sequences[i])] for i in index for old, k in [places[i]] if old.states is not None]
-        batch.states = torch.nn.utils.rnn.pad_sequence(kept, batch_first=True) if kept else None
-        again.append(batch)
-    return again
+    """Batches of sequences, each computed alone; ``states`` are their kept states, if they have any."""
+    batches = _plain_batches(sequences, range(len(sequences)), device, tokens)
+    for batch in batches if states else ():
+        batch.states = torch.nn.utils.rnn.pad_sequence([states[i] for i in batch.index], batch_first=True)
+    return batches
 
 
 class _Row:

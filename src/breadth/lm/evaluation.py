@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -58,11 +59,15 @@ class EncodedTestSet:
         trees = any(batch.paths is not None for batch in self.batches)
         return bool(self.batches) and isinstance(self.requests, NextToken) and not trees
 
-    def only(self, chosen: Sequence[int]) -> EncodedTestSet:
-        """The set with batches of some sequences alone; none of them may be part of a tree."""
+    def kept_states(self) -> dict[int, torch.Tensor]:
+        """Kept states of every sequence that has them; none may be part of a tree."""
         assert self.requests is not None
-        tokens = tokens_per_batch(self.batches[0].ids.device.type)
-        return replace(self, batches=rebatch(self.batches, self.requests.sequences, chosen, tokens))
+        return {
+            i: batch.states[k, : len(self.requests.sequences[i])]
+            for batch in self.batches
+            if batch.states is not None
+            for k, i in enumerate(batch.index)
+        }
 
     def part(self, index: int, of: int) -> range:
         """Numbers of the batches in part ``index`` of ``of`` parts with about as many tokens each."""
@@ -165,14 +170,32 @@ def _mixed_outputs(
     language_model: LanguageModel, model: SplitModel, testsets: Sequence[EncodedTestSet], progress: Progress | None
 ) -> list[Outputs]:
     """Outputs from products in bfloat16, and from products in float32 where these could change the answer."""
+    with model.packed.unchanged():
+        with model.packed.rounded():
+            rough = [_in_order(each) for each in _whole_outputs(language_model, model, testsets, progress)]
+        settled = settle(rough, partial(_some_outputs, model, testsets))
+    return [Outputs(list(range(len(scores))), scores) for scores in settled]
 
-    def exact(chosen: list[list[int]]) -> list[Floats]:
-        some = [testset.only(own) for testset, own in zip(testsets, chosen, strict=True)]
-        return [_in_order(each) for each in _whole_outputs(language_model, model, some)]
 
-    with model.packed.rounded():
-        rough = [_in_order(each) for each in _whole_outputs(language_model, model, testsets, progress)]
-    return [Outputs(list(range(len(scores))), scores) for scores in settle(rough, exact)]
+def _some_outputs(
+    model: SplitModel, testsets: Sequence[EncodedTestSet], chosen: Sequence[Sequence[int]]
+) -> list[Floats]:
+    """Logits of some items of every set, by their numbers; in batches across sets, where fewer tokens are padding."""
+    all_requests = [cast(NextToken, testset.requests) for testset in testsets]
+    tokens = sorted({token for requests in all_requests for token in requests.tokens})
+    sequences, states = list[list[int]](), list[torch.Tensor]()
+    for testset, requests, own in zip(testsets, all_requests, chosen, strict=True):
+        kept = testset.kept_states()
+        sequences += [requests.sequences[i] for i in own]
+        states += [kept[i] for i in own if i in kept]
+    device = testsets[0].batches[0].ids.device
+    small = tokens_per_batch(device.type) // 2  # there are few, and every thread should have its share
+    batches = rebatch(sequences, states, device, small)
+    joined = NextToken(sequences, tokens)
+    rows = map_in_lanes(model, _forward, [(joined, batch) for batch in batches])
+    parts = np.split(_in_order(_joined(batches, iter(rows))), np.cumsum([len(own) for own in chosen])[:-1])
+    columns = [[tokens.index(token) for token in requests.tokens] for requests in all_requests]
+    return [part[:, own] for part, own in zip(parts, columns, strict=True)]
 
 
 def _in_order(outputs: Outputs) -> Floats:
@@ -190,7 +213,8 @@ def compute_outputs(
     """Outputs of some batches of some sets. A batch gives the same outputs whatever is computed along with it."""
     model.model.eval()
     work = [(testset, testset.batches[k]) for testset, batches in parts if testset.requests for k in batches]
-    rows = iter(map_in_lanes(model, _forward, work, done=_by_item(progress) if progress else None))
+    done = _by_item(progress) if progress else None
+    rows = iter(map_in_lanes(model, _forward_testset, work, done=done))
     return [
         _texts(language_model, model, testset, batches, progress)
         if testset.requests is None
@@ -228,11 +252,16 @@ def _texts(
         return Outputs(index, testset.scorer.generate(language_model, prompts, progress) if prompts else [])
 
 
-def _forward(model: SplitModel, work: tuple[EncodedTestSet, Batch]) -> Floats:
+def _forward_testset(model: SplitModel, work: tuple[EncodedTestSet, Batch]) -> Floats:
     testset, batch = work
     assert testset.requests is not None
+    return _forward(model, (testset.requests, batch))
+
+
+def _forward(model: SplitModel, work: tuple[Requests, Batch]) -> Floats:
+    requests, batch = work
     with torch.inference_mode():
-        values: Floats = testset.requests.forward(model, batch).cpu().double().numpy()
+        values: Floats = requests.forward(model, batch).cpu().double().numpy()
     return values
 
 

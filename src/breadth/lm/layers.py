@@ -15,6 +15,29 @@ from breadth.lm.extra import quiet, require_lm
 #: Names of projections for queries and of the attention's output, where keys and values have projections of their own.
 QUERIES = frozenset(("q_proj", "o_proj", "out_proj"))
 
+#: Activation functions that oneDNN applies to a product, as it calls them; by their classes in torch and transformers.
+ACTIVATIONS = {
+    "SiLU": ("swish", ""),
+    "SiLUActivation": ("swish", ""),
+    "GELUActivation": ("gelu", "none"),
+    "GELUTanh": ("gelu", "tanh"),
+}
+
+
+class GatedFeedForward(NamedTuple):
+    """A feed-forward part that computes ``down(activation(gate(x)) * up(x))``."""
+
+    module: nn.Module
+    gate: nn.Linear
+    up: nn.Linear
+    down: nn.Linear
+    activation: tuple[str, str]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is attached to any of its parts."""
+        return not any(map(has_attachments, self.module.modules()))
+
 
 class DecoderLayers(NamedTuple):
     """The list of transformer blocks, and the module and attribute that hold it."""
@@ -121,6 +144,31 @@ def feed_forward_of(block: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]
         elif any(True for _ in _linear_inside(child)) and not _is_attention(name, child) and not _is_block(child):
             modules.append(child)
     return modules, linear
+
+
+def gated_feed_forward(module: nn.Module) -> GatedFeedForward | None:
+    """The parts of a gated feed-forward module, if it has their names and is tested to compute nothing else."""
+    children = dict(module.named_children())
+    act = children.pop("act_fn", None)
+    activation = ACTIVATIONS.get(type(act).__name__)
+    if activation is None or set(children) != {"gate_proj", "up_proj", "down_proj"}:
+        return None
+    gate, up, down = (children[name] for name in ("gate_proj", "up_proj", "down_proj"))
+    if act is None or not (type(gate) is type(up) is type(down) is nn.Linear) or gate.weight.device.type != "cpu":
+        return None
+    parts = GatedFeedForward(module, gate, up, down, activation)
+    if not parts.is_plain:
+        return None
+    hidden = torch.linspace(-1, 1, 4 * gate.in_features).reshape(1, 4, -1).sin().to(gate.weight.dtype)
+    with torch.no_grad():
+        own, expected = module(hidden), down(act(gate(hidden)) * up(hidden))
+    same = isinstance(own, torch.Tensor) and torch.allclose(own, expected, rtol=1e-4, atol=1e-6)
+    return parts if same else None
+
+
+def has_attachments(module: nn.Module) -> bool:
+    """Whether something is attached to a module that its class does not say: a hook, or a forward of its own."""
+    return bool("forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks)
 
 
 def query_projections(block: nn.Module) -> list[nn.Module]:

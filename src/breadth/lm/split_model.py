@@ -18,7 +18,7 @@ from torch import nn
 
 from breadth.lm.acceleration import PACKED_ROWS, PackedWeights, Positions, SparseBlock
 from breadth.lm.batches import Batch, make_batch, make_batches
-from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, head_of
+from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, has_attachments, head_of
 
 #: Tokens of a sequence by which a model is tested for trees: few enough for any sliding window.
 TREE_TEST = 32
@@ -102,10 +102,7 @@ class SplitModel:
         return (
             self._copies
             and self.head.weight.device.type == "cpu"
-            and not any(
-                "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks
-                for module in self.model.modules()
-            )
+            and not any(map(has_attachments, self.model.modules()))
         )
 
     def twin(self) -> SplitModel:
