@@ -275,8 +275,9 @@ def test_options_that_are_wrong_are_named_as_options(evaluate, own, tmp_path):
 def test_other_test_sets_in_the_same_directory_are_refused(evaluate, own, tmp_path):
     evaluate(own)
     before = parts(tmp_path / "study")
-    with pytest.raises(InputError, match=r"would orphan 1 of its runs. Changed: evaluate.on"):
+    with pytest.raises(InputError, match=r"would orphan 1 of its runs. Changed: evaluate.on") as error:
         evaluate(own, on=("plain", "science"))
+    assert str(error.value).endswith("models and checkpoints can be added at any time")
     assert parts(tmp_path / "study") == before
 
 

@@ -332,6 +332,7 @@ def test_a_run_that_another_process_records(make, record, tmp_path):
         ({"testsets": ["plane"]}, "unknown data set 'plane'. Did you mean plain?"),
         ({"testsets": ["plain", "plain"]}, "'plain' is listed twice"),
         ({"testsets": [3]}, "int is not a test set"),
+        ({"testsets": None}, "testsets: None is not a list of test sets; name data sets"),
         ({"testsets": [{"file": OWN["file"]}]}, "the name of a set of your own is None"),
         ({"testsets": [{**OWN, "name": "../x"}]}, "the name of a set of your own is '../x'"),
         ({"testsets": [{**OWN, "name": "hans"}]}, "'hans' is the name of a data set that breadth knows"),
@@ -343,7 +344,11 @@ def test_a_run_that_another_process_records(make, record, tmp_path):
         ({"items": 1}, "items is 1"),
         ({"seed": True}, "seed is True"),
         ({"trained_on": "negatoin"}, "is not one of the test sets (plain, negation). Did you mean negation?"),
+        ({"trained_on": 3}, "trained_on is 3; it must be a text"),
+        ({"name": 3}, "name is 3; it must be a text"),
+        ({"name": " "}, "name is ' '; it must be a text"),
         ({"config": {"model": object()}}, "config: holds what JSON cannot"),
+        ({"config": "lr"}, "config: 'lr' is not a mapping"),
     ],
 )
 def test_bad_options(record, options, message):

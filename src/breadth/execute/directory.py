@@ -14,7 +14,7 @@ from typing import Any
 from breadth.errors import InputError, listed
 from breadth.execute.data import StudyData
 from breadth.records import RunStore, StudyStore, is_imported, sealed
-from breadth.study import RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
+from breadth.study import EVALUATE, RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
 
 #: Packages whose versions are recorded with every run.
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
@@ -33,10 +33,11 @@ def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> 
     known = {run.name for run in runs}
     orphaned = [run.name for run in store.runs() if run.name not in known] if names & {"study.yaml", "runs"} else []
     if orphaned:
+        more = "models and checkpoints" if file.study.recipe.method == EVALUATE else "models, seeds and sizes"
         raise InputError(
             f"{folder}: holds another study, and {file.path} would orphan {len(orphaned)} of its runs. Changed: "
-            f"{_changes(file, runs, store)}. Undo the change, or choose another directory with --into; models, seeds "
-            "and sizes can be added at any time"
+            f"{_changes(file, runs, store)}. Undo the change, or choose another directory with --into; {more} can be "
+            "added at any time"
         )
 
 

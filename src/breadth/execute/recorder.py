@@ -100,6 +100,9 @@ class Recorder:
         ):
             if value is not None and (type(value) is not int or value < least):
                 raise InputError(f"Recorder: {option} is {value!r}; it must be a whole number, {least} or more")
+        for option, text in (("trained_on", trained_on), ("name", name)):
+            if text is not None and not (isinstance(text, str) and text.strip()):
+                raise InputError(f"Recorder: {option} is {text!r}; it must be a text")
         self.every, self.items, self.trained_on, self.name, self.seed = every, items, trained_on, name, seed
         self.tokenizer, self.context, self.config = tokenizer, context, _plain(config or {})
         self.testsets = load_testsets(testsets, items=items, trained_on=trained_on, data=data)
@@ -293,6 +296,8 @@ def load_testsets(
     data: str | os.PathLike[str] | None = None,
 ) -> dict[str, Loaded]:
     """Load test sets by name or description, and draw their items as a study does."""
+    if not isinstance(testsets, Iterable | Loaded):
+        raise InputError(f"testsets: {testsets!r} is not a list of test sets; name data sets, or {_OWN}")
     given = [testsets] if isinstance(testsets, str | Mapping | Loaded) else list(testsets)
     if not given:
         raise InputError("testsets: is empty; name at least one data set (see `breadth ls datasets`)")
@@ -363,6 +368,8 @@ def _checked_step(step: Any) -> int:
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as JSON holds them."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"config: {values!r} is not a mapping of settings to values")
     try:
         plain: dict[str, Any] = json.loads(json.dumps(values, allow_nan=False))
     except (TypeError, ValueError) as error:
