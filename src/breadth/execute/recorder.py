@@ -102,7 +102,7 @@ class Recorder:
                 raise InputError(f"Recorder: {option} is {value!r}; it must be a whole number, {least} or more")
         for option, text in (("trained_on", trained_on), ("name", name)):
             if text is not None and not (isinstance(text, str) and text.strip()):
-                raise InputError(f"Recorder: {option} is {text!r}; it must be a text")
+                raise InputError(f"Recorder: {option} is {text!r}; it must be a non-empty string")
         self.every, self.items, self.trained_on, self.name, self.seed = every, items, trained_on, name, seed
         self.tokenizer, self.context, self.config = tokenizer, context, _plain(config or {})
         self.testsets = load_testsets(testsets, items=items, trained_on=trained_on, data=data)
