@@ -7,7 +7,8 @@ from scipy import stats
 
 import breadth
 from breadth.correlation import count_findings
-from breadth.correlation.verdict import contradictions, sensitivity, short
+from breadth.correlation.partial import Flag
+from breadth.correlation.verdict import contradictions, sensitivity, short, why_not_computed
 from breadth.datasets import simulate_scores
 from breadth.results import Answer
 
@@ -133,11 +134,11 @@ def test_nothing_computed_says_why_and_what_is_needed():
     result = breadth.correlate(simulate_scores(runs=2).head(5), control="in_domain", by="run", order="step")
     verdict = result.verdict()
     assert (verdict.answer, verdict.computed) == (Answer.UNKNOWN, False)
-    assert verdict.reason.endswith("could be computed: too few complete rows (15).")
+    assert verdict.reason.endswith("could be computed: too few complete rows.")
     assert verdict.needed == "--adjust gam needs at least 8 checkpoints in a run."
     flat = simulate_scores(runs=1).with_columns(in_domain=pl.lit(0.5))
     constant = breadth.correlate(flat, control="in_domain", order="step").verdict()
-    assert constant.reason.endswith("the control is constant (15).")
+    assert constant.reason.endswith("the control is constant.")
     assert constant.needed == ""
 
 
@@ -155,3 +156,9 @@ def test_groups_may_differ_in_strength():
     other.__dict__["heterogeneity"] = result.heterogeneity.with_columns(q_differ=pl.lit(0.001))
     assert contradictions(other)[1] == 6
     assert other.verdict().answer is Answer.YES
+
+
+def test_several_reasons_are_counted_by_pairs():
+    flags = [Flag.TOO_FEW_ROWS, Flag.CONSTANT_A, Flag.TOO_FEW_ROWS]
+    pairs = pl.DataFrame({"ci_low": [None] * 3, "flag": flags}, schema={"ci_low": pl.Float64, "flag": pl.String})
+    assert why_not_computed(pairs) == "too few complete rows (2 pairs), a test set is constant (1 pair)"

@@ -111,10 +111,12 @@ def correlation_verdict(result: Correlation) -> Verdict:
 
 
 def why_not_computed(pairs: pl.DataFrame) -> str:
-    """Why pairs have no interval, the commonest reason first."""
+    """Why pairs have no interval, the commonest reason first, with the number of pairs if there are several reasons."""
     flags = pairs.filter(pl.col("ci_low").is_null())["flag"].replace_strict(REASONS, default=None).drop_nulls()
     numbers = flags.value_counts().sort(["count", "flag"], descending=[True, False])
-    return ", ".join(f"{reason} ({number:,})" for reason, number in numbers.iter_rows())
+    if numbers.height == 1:
+        return str(numbers["flag"].item())
+    return ", ".join(f"{reason} ({count(number, 'pair')})" for reason, number in numbers.iter_rows())
 
 
 def _nothing(result: Correlation) -> Verdict:
