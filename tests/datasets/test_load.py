@@ -393,7 +393,7 @@ def test_generation_with_and_without_extraction(tmp_path):
     pl.DataFrame({"question": [f"{i} + 1?" for i in range(20)], "label": list(range(1, 21))}).write_ndjson(path)
     task = load_own("sums", file=path, kind="generate", metric="number", max_tokens=8, split="all").task
     assert isinstance(task, Generate)
-    assert (task.metric, task.max_tokens, task.completion) == ("number", 8, "label")
+    assert (task.metric, task.max_tokens, task.completion) == ("number", 8, None)
     frame = load_own("sums", file=path, kind="generate", extract=r"= (\d+)", split="all").frame
     assert set(frame["label"]) == {str(i) for i in range(1, 21)}
     for wrong, complaint in (("(", "is not a regular expression"), (r"\d+", "has no group")):

@@ -48,7 +48,7 @@ def test_neutral_is_dropped_except_in_scitail():
 
 def test_question_sets_have_the_published_sizes_and_metrics():
     sizes = {entry.name: entry.items for entry in REGISTRY.values() if entry.kind == "qa"}
-    assert sizes == {"arc": 1170, "gsm8k": 1319, "bbh": 5250, "mmlu_pro": 12032, "math": 1324, "musr": 756}
+    assert sizes == {"arc": 1170, "gsm8k": 1319, "bbh": 5250, "mmlu_pro": 12032, "math": 1324, "musr": 756, "gpqa": 546}
     tasks = {name: REGISTRY[name].task for name in sizes}
     assert isinstance(tasks["arc"], Choice)
     assert tasks["arc"].continuation == "label"

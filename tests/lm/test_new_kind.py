@@ -138,7 +138,7 @@ def test_a_study_file_uses_it(rating, read):
         ),
         (
             ('    pattern: "{text} Rating: "\n', ""),
-            "line 6, sets.mine.pattern: is missing: kind rating needs the prompt",
+            "line 6, sets.mine.prompt: is missing: kind rating needs the prompt",
         ),
         (("{text}", "{txt}"), "line 9, sets.mine.pattern: mine.csv has no column 'txt'. Did you mean text?"),
     ],

@@ -44,7 +44,7 @@ def test_numbers_are_labels(study):
             "  a/b: {file: mine.csv, pattern: '{claim}', answers: {1: ' a', 0: ' b'}}\n",
             "line 11, sets.a/b: a name has only",
         ),
-        ("    shorten: clam\n", "line 11, sets.mine.shorten: 'clam' is not in the pattern. Did you mean claim?"),
+        ("    shorten: clam\n", "line 11, sets.mine.shorten: 'clam' is not in the prompt. Did you mean claim?"),
         ("    label: lable\n", "line 11, sets.mine.label: mine.csv has no column 'lable'. Did you mean label?"),
         (
             "    label: claim\n",
@@ -53,7 +53,7 @@ def test_numbers_are_labels(study):
         ("    labels: {1: yes, 0: 0}\n", "line 11, sets.mine.labels: no answer for 'yes'"),
         ("    item: id\n", "line 11, sets.mine.item: mine.csv has the item 'a' more than once"),
         ("    item: nr\n", "line 11, sets.mine.item: mine.csv has no column 'nr'"),
-        ("    fields: {clam: id}\n", "line 11, sets.mine.fields.clam: is not in the pattern. Did you mean claim?"),
+        ("    fields: {clam: id}\n", "line 11, sets.mine.fields.clam: is not in the prompt. Did you mean claim?"),
         ("    fields: {claim: text}\n", "line 11, sets.mine.fields.claim: mine.csv has no column 'text'"),
         ("    train_file: no.csv\n", "line 11, sets.mine.train_file: there is no file 'no.csv'"),
         ("    train_file: broken.parquet\n", "line 11, sets.mine.train_file: "),
@@ -78,7 +78,7 @@ def test_added(problems, text, expected):
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        ("{file: mine.csv, answers: {1: ' a', 0: ' b'}}", "pattern: is missing: kind pattern needs the prompt"),
+        ("{file: mine.csv, answers: {1: ' a', 0: ' b'}}", "prompt: is missing: kind pattern needs the prompt"),
         (
             "{file: mine.csv, pattern: '{claim}'}",
             "answers: is missing: kind pattern needs answers for at least two labels",
@@ -140,7 +140,7 @@ def test_a_resolved_study_makes_the_same_runs(study):
 def test_several_problems_of_a_set_are_reported_together(problems):
     found = problems(f"{HEAD}  mine: {{file: 3, kind: generate, metric: nunber, max_tokens: 0, normalise: true}}\n")
     keys = [line.split(":")[0].rpartition(".")[2] for line in found]
-    assert keys == ["file", "metric", "max_tokens", "normalise", "pattern"]
+    assert keys == ["file", "metric", "max_tokens", "normalise", "prompt"]
 
 
 def test_a_set_that_is_not_a_section(problems):

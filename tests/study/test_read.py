@@ -247,8 +247,7 @@ def test_everything_at_once(problems):
     assert [line.split(":")[0] for line in lines] == [
         "line 1, name", "line 1, models.nam", "line 1, models", "line 3, train.set",
         "line 3, train.set", "line 4, train.levels", "line 7, recipe.lr", "line 8, recipe.epochs",
-        "line 9, recipe.micro_batch", "line 11, evaluate.on", "line 13, sets.snli.file", "line 13, sets.snli",
-        "line 13, sets.snli.options",
+        "line 9, recipe.micro_batch", "line 11, evaluate.on", "line 13, sets.snli.kind", "line 13, sets.snli.options",
     ]  # fmt: skip
 
 

@@ -1,14 +1,17 @@
 """Data to measure on: sets by name (public, generated, your own), and simulated data whose truth is known.
 
 ``registry`` lists the sets, ``load`` reads them into one canonical frame, ``examples`` draws items to train and to test
-on, ``suite`` generates items, ``tasks`` and ``kinds`` define how items are scored. Imports only ``records`` and
+on, ``suite`` generates items, ``tasks`` and ``kinds`` define how items are scored, ``protocols`` how published studies
+word and score them. Imports only ``records`` and
 ``errors``.
 """
 
 from breadth.datasets.canonical import Entry
 from breadth.datasets.examples import draw_examples, draw_items, places, without
-from breadth.datasets.kinds import Choice, Generate, Metric, Pattern, Texts, answer_problems, answer_warnings, extract
+from breadth.datasets.extraction import RULES, extract, extract_answer
+from breadth.datasets.kinds import Choice, Generate, Metric, Pattern, Texts, answer_problems, answer_warnings
 from breadth.datasets.load import ItemSet, Loaded, load, load_own
+from breadth.datasets.protocols import PROTOCOLS, Protocol
 from breadth.datasets.registry import REGISTRY, describe_datasets, find, find_file, is_cached
 from breadth.datasets.simulated import (
     TESTSETS,
@@ -32,13 +35,16 @@ from breadth.datasets.tasks import (
     fields_of,
     register_kind,
     unregister_kind,
+    wording_problems,
 )
 
 __all__ = [
     "CHOICES",
     "DEFAULT_KIND",
     "KINDS",
+    "PROTOCOLS",
     "REGISTRY",
+    "RULES",
     "SETS",
     "TESTSETS",
     "AnswerTruth",
@@ -51,6 +57,7 @@ __all__ = [
     "Loss",
     "Metric",
     "Pattern",
+    "Protocol",
     "SimulatedStudy",
     "Task",
     "TaskKeys",
@@ -63,6 +70,7 @@ __all__ = [
     "draw_examples",
     "draw_items",
     "extract",
+    "extract_answer",
     "fields_of",
     "find",
     "find_file",
@@ -77,4 +85,5 @@ __all__ = [
     "simulate_study",
     "unregister_kind",
     "without",
+    "wording_problems",
 ]

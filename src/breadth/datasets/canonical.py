@@ -56,7 +56,8 @@ class Layout:
 class Entry(Layout):
     """A set that can be loaded by name: what it is, and where it comes from.
 
-    ``items`` is the number of test items after preprocessing; for generated sets, the maximum.
+    ``items`` is the number of test items after preprocessing; for generated sets, the maximum. ``extra_columns`` are
+    columns beside the fields of its prompt that the set always has.
     """
 
     kind: Kind
@@ -67,6 +68,13 @@ class Entry(Layout):
     configs: tuple[str | None, ...] = (None,)
     test_split: str = "test"
     train_split: str | None = None
+    extra_columns: tuple[str, ...] = ()
+
+    @property
+    def usual_columns(self) -> tuple[str, ...]:
+        """Columns that a prompt or a completion can use, wherever the set comes from."""
+        options = ("choices",) if self.task.uses_options else ()
+        return tuple(dict.fromkeys((*self.task.fields, *options, "label", *self.extra_columns)))
 
     @property
     def source(self) -> str:

@@ -10,20 +10,24 @@ from typing import Annotated, Any, Literal, Self
 import polars as pl
 from pydantic import BeforeValidator, Field
 
-from breadth.datasets.tasks import KeyProblem, Task, TaskKeys, register_kind
+from breadth.datasets.extraction import BOXED, RULES
+from breadth.datasets.tasks import KeyProblem, Task, TaskKeys, fields_of, register_kind
 from breadth.errors import InputError, listed
 
-Metric = Literal["exact", "number", "math"]
+Metric = Literal["exact", "words", "number", "math"]
 
-# Braces may nest four deep, more than the answers of MATH need; \boxed 5$ without braces is allowed. The length is
-# bounded, because the search must stay fast on whatever a model writes.
-_INNER = r"\{(?:\\.|[^{}\\])*\}"
-for _ in range(3):
-    _INNER = rf"\{{(?:\\.|[^{{}}\\]|{_INNER})*\}}"
-BOXED = rf"(?s)\\(?:boxed|fbox)\s*\{{?((?:\\.|[^{{}}$\\]|{_INNER}){{1,400}})(?=[}}$])"
+#: What is scored of an item's options, in the words of a study file and of the task.
+ChoiceTexts = Literal["letters", "bracketed", "texts"]
+Continuation = Literal["label", "bracketed", "text"]
+_CONTINUATIONS: dict[str, Continuation] = {"letters": "label", "bracketed": "bracketed", "texts": "text"}
 
 #: What counts as the answer by default: the first line, the last number, or the last boxed expression.
-EXTRACT: dict[Metric, str] = {"exact": r"\A\s*([^\n]*\S)", "number": r"(-?\d[\d,]*(?:\.\d+)?)", "math": BOXED}
+EXTRACT: dict[Metric, str] = {
+    "exact": r"\A\s*([^\n]*\S)",
+    "words": r"\A\s*([^\n]*\S)",
+    "number": r"(-?\d[\d,]*(?:\.\d+)?)",
+    "math": BOXED,
+}
 
 
 def _as_text(value: Any) -> Any:
@@ -37,6 +41,17 @@ def _as_text(value: Any) -> Any:
 
 
 Texts = Annotated[dict[str, str], BeforeValidator(_as_text)]
+
+
+def _as_stops(value: Any) -> Any:
+    """One text stands for a list of one; an empty text would stop at once."""
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, list | tuple) and not all(texts):
+        raise InputError("a text to stop at is empty")
+    return texts
+
+
+Stops = Annotated[tuple[str, ...], BeforeValidator(_as_stops)]
 
 
 @register_kind
@@ -63,8 +78,12 @@ class Pattern(Task):
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:  # noqa: D102
         answers = NLI_PATTERN.answers if keys["answers"] is None else tuple(keys["answers"].items())
         if keys["pattern"] is None:
-            return cls(NLI_PATTERN.template, answers, shorten=keys["shorten"] or NLI_PATTERN.shorten)
-        return cls(keys["pattern"], answers, shorten=keys["shorten"])
+            return cls(NLI_PATTERN.template, answers, shorten=keys["shorten"] or NLI_PATTERN.shorten, **worded(keys))
+        return cls(keys["pattern"], answers, shorten=keys["shorten"], **worded(keys))
+
+    def overridden(self, keys: Mapping[str, Any]) -> Self:  # noqa: D102
+        answers = keys.get("answers")
+        return super().overridden({**keys, "answers": None if answers is None else list(answers.items())})
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -79,7 +98,8 @@ class Pattern(Task):
         own = tuple((label, answers[label]) for label in self.labels) if answers else self.answers
         if pattern is None:
             return replace(self, answers=own)
-        return Pattern(pattern, own, shorten=self.shorten if f"{{{self.shorten}}}" in pattern else None)
+        shorten = self.shorten if f"{{{self.shorten}}}" in pattern else None
+        return replace(self, template=pattern, answers=own, shorten=shorten)
 
     def spec(self) -> dict[str, Any]:
         """As for every task; the order of the answers does not matter, since it changes no result."""
@@ -138,30 +158,45 @@ class Choice(Task):
     """Compare the options of an item by their log-likelihood after the prompt.
 
     An item has columns ``options`` (texts), ``option_labels`` (such as A to D) and ``label`` (the correct one's label).
-    The template may use ``{choices}``, the options one per line with their labels. ``continuation`` is what is scored,
-    the label of an option or its whole text. ``normalise`` divides by the length of the text in characters (acc_norm).
+    The template may use ``{choices}``, the options one per line with their labels. ``continuation`` is what is scored:
+    the label of an option, alone or in round brackets, or its whole text. ``normalise`` divides by the length of what
+    is scored in characters (acc_norm).
     """
 
     class Keys(TaskKeys):
         """Keys of kind choice."""
 
+        choices: ChoiceTexts = Field(
+            "texts", description="what is scored of an option: its letter or its text (choice)"
+        )
         normalise: bool = Field(False, description="divide an option's log-likelihood by its length (choice)")
 
     kind = "choice"
     summary = "compare an item's options"
     uses_options = True
 
-    continuation: Literal["label", "text"] = "text"
+    continuation: Continuation = "text"
     normalise: bool = False
 
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:  # noqa: D102
         template = keys["pattern"] or "Question: {question}\n{choices}\nAnswer:"
-        return cls(template, normalise=keys["normalise"], shorten=keys["shorten"])
+        continuation = _CONTINUATIONS[keys["choices"]]
+        return cls(template, continuation, keys["normalise"], shorten=keys["shorten"], **worded(keys))
+
+    def overridden(self, keys: Mapping[str, Any]) -> Self:  # noqa: D102
+        changes = {key: value for key, value in keys.items() if key != "choices"}
+        if keys.get("choices") is not None:
+            changes["continuation"] = _CONTINUATIONS[keys["choices"]]
+        return super().overridden(changes)
 
     def option_texts(self, row: Mapping[str, Any]) -> list[str]:
         """What is compared for an item: the labels of its options, or their texts."""
-        return list(row["option_labels"] if self.continuation == "label" else row["options"])
+        if self.continuation == "text":
+            return list(row["options"])
+        if self.continuation == "bracketed":
+            return [f"({label})" for label in row["option_labels"]]
+        return list(row["option_labels"])
 
     def completion_of(self, row: Mapping[str, Any]) -> str:  # noqa: D102
         return f" {self.option_texts(row)[row['option_labels'].index(row['label'])]}"
@@ -189,16 +224,21 @@ class Choice(Task):
 class Generate(Task):
     """Let the model write (greedy decoding), extract an answer from the text, and compare it with ``label``.
 
-    ``extract`` is a regular expression: the first group of the last match is the answer. ``metric`` says how answers
-    are compared: as text, as numbers, or by symbolic equality. ``completion`` is the column with the text to train on.
+    ``extract`` is a regular expression, of which the first group of the last match is the answer, or the name of a rule
+    (``breadth.datasets.extraction``). ``metric`` says how answers are compared: as text, as words without case and
+    punctuation, as numbers, or by symbolic equality. ``completion`` may also be the bare name of a column.
     """
 
     class Keys(TaskKeys):
         """Keys of kind generate."""
 
-        extract: str | None = Field(None, description="regular expression whose first group is the answer (generate)")
+        extract: str | None = Field(
+            None,
+            description=f"regular expression whose first group is the answer, or a rule: {', '.join(RULES)} (generate)",
+        )
         metric: Metric = Field("exact", description="how answers are compared (generate)")
         max_tokens: int = Field(256, ge=1, description="maximum tokens to write (generate)")
+        stop: Stops = Field((), description="texts at which writing stops (generate)")
 
     kind = "generate"
     summary = "let the model write"
@@ -208,16 +248,25 @@ class Generate(Task):
     metric: Metric = "exact"
     max_tokens: int = 256
     stop: tuple[str, ...] = ()
-    completion: str = "label"
 
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:  # noqa: D102
         expression = keys["extract"] or EXTRACT[keys["metric"]]
         template = keys["pattern"] or "Question: {question}\nAnswer:"
-        return cls(template, expression, keys["metric"], keys["max_tokens"], shorten=keys["shorten"])
+        stop = tuple(keys["stop"])
+        return cls(
+            template, expression, keys["metric"], keys["max_tokens"], stop, shorten=keys["shorten"], **worded(keys)
+        )
 
     def completion_of(self, row: Mapping[str, Any]) -> str:  # noqa: D102
-        return f" {row[self.completion]}"
+        column = self.completion
+        if column is None or fields_of(column):  # a text with columns in braces is what is trained on, not the answer
+            column = "label"
+        return f" {row[column]}"
+
+    def spec(self) -> dict[str, Any]:
+        """As for every task; the column to train on has always been part of it."""
+        return {**super().spec(), "completion": self.completion or "label"}
 
     def check(self, where: str) -> None:  # noqa: D102
         super().check(where)
@@ -233,6 +282,14 @@ class Generate(Task):
             yield KeyProblem(("extract",), message, ("metric", "kind"))
         elif wrong:
             yield KeyProblem(("extract",), wrong)
+
+
+def worded(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a task that keys common to all kinds give: prompt in training, completion, lines of options."""
+    given = {"train_template": keys.get("train_prompt"), "completion": keys.get("completion")}
+    if keys.get("choice_format") is not None:
+        given["choice_format"] = keys["choice_format"]
+    return given
 
 
 def answer_problems(answers: Mapping[str, str]) -> Iterator[KeyProblem]:
@@ -257,23 +314,9 @@ def answer_warnings(answers: Mapping[str, str], pattern: str) -> Iterator[KeyPro
             yield KeyProblem(("answers", label), message)
 
 
-def extract(expression: str, text: str) -> str | None:
-    r"""First group of the last match (the whole match if there is no group); None if nothing matches.
-
-    >>> extract(r"####\s*(\S+)", "so 3 + 4 = 7. #### 7")
-    '7'
-    """
-    try:
-        matches = list(re.finditer(expression, text, re.DOTALL))
-    except re.error as error:
-        raise InputError(f"extract {expression!r}: is not a regular expression ({error})") from error
-    if not matches:
-        return None
-    last = matches[-1]
-    return next((group for group in last.groups() if group is not None), last[0]).strip()
-
-
 def _expression_problem(expression: str) -> str | None:
+    if expression in RULES:
+        return None
     try:
         return None if re.compile(expression).groups else "has no group; put the answer in round brackets"
     except re.error as error:

@@ -248,6 +248,10 @@ def load_own(
     train_file: Any = None,
     kind: str = DEFAULT_KIND,
     pattern: str | None = None,
+    prompt: str | None = None,
+    train_prompt: str | None = None,
+    completion: str | None = None,
+    choice_format: str | None = None,
     shorten: str | None = None,
     options: str | None = None,
     split: Split = "test",
@@ -255,17 +259,30 @@ def load_own(
 ) -> Loaded:
     """Load a file, or a pandas or polars frame, as the set ``name``, with the same rules for ids and checks as `load`.
 
-    ``fields`` maps fields of the pattern to columns (only where names differ), ``labels`` raw labels to labels.
+    ``prompt`` has columns in braces (``pattern`` is its older name); ``train_prompt`` replaces it in training, and
+    ``completion`` is the text to train on, with columns in braces. ``choice_format`` is a line of ``{choices}``, as
+    ``"{letter}) {text}"``. ``fields`` maps fields of the prompt to columns (only where names differ), ``labels`` raw
+    labels to labels.
     ``item`` is the column of ids; by default the column ``id`` or ``item``, or else a hash of the texts. ``options``
     is the column with the options of a choice: a list, or a list written as text; the label is the letter, the text
     or the position (from 0) of the correct one. With ``train_file`` all of ``file`` is for testing, and items that
     also occur in ``train_file`` are dropped. ``keys`` are those of the scoring kind: ``answers`` (label to answer
-    words) for pattern, ``normalise`` for choice, ``extract``, ``metric`` and ``max_tokens`` for generate.
+    words) for pattern, ``choices`` and ``normalise`` for choice, ``extract``, ``metric``, ``max_tokens`` and ``stop``
+    for generate.
     """
     check_split(name, split)
     if shift not in SHIFTS:
         raise InputError(f"{name}: unknown shift {shift!r}; use one of {listed(SHIFTS)}")
-    task = _own_task(name, kind, {"pattern": pattern, "shorten": shorten}, keys)
+    if prompt is not None and pattern is not None:
+        raise InputError(f"{name}: prompt and pattern are two names for the same; give one of them")
+    common = {
+        "pattern": pattern if prompt is None else prompt,
+        "train_prompt": train_prompt,
+        "completion": completion,
+        "choice_format": choice_format,
+        "shorten": shorten,
+    }
+    task = _own_task(name, kind, common, keys)
     column = options or ("options" if task.uses_options else None)
     layout = Layout(
         name=name, shift=shift, task=task, columns=dict(fields or {}), label=label,

@@ -1,7 +1,7 @@
 """Every set that has a name, and which sets are available on this machine; nothing is read or downloaded.
 
-Public are eight sets of inference (arXiv 2512.07832) and six of questions (arXiv 2511.21692), each one `Entry`: Hub id,
-splits, columns, labels, task. Generated ones are listed in ``suite``. To make a set of your own available by name, add
+Public are eight sets of inference (arXiv 2512.07832) and seven of questions (arXiv 2511.21692), each one `Entry`: Hub
+id, splits, columns, labels, task. Generated ones are listed in ``suite``. To make a set of your own available by name, add
 its entry to ``REGISTRY``.
 """
 
@@ -14,8 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
-from breadth.datasets.canonical import Entry, Labels, with_choices, with_options
-from breadth.datasets.kinds import BOXED, NLI_PATTERN, Choice, Generate, extract
+from breadth.datasets.canonical import LETTERS, Entry, Labels, with_choices, with_options
+from breadth.datasets.examples import places
+from breadth.datasets.extraction import BOXED, extract
+from breadth.datasets.kinds import NLI_PATTERN, Choice, Generate
 from breadth.datasets.suite import MAX_ITEMS, SETS
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.records import Table
@@ -76,6 +78,7 @@ NLI = (
     _nli(
         name="hans", description="misleading word overlap, from templates", shift="adversarial", licence="MIT",
         items=30000, hub="jhu-cogsci/hans", test_split="validation", train_split="train", labels=_ZERO_ENTAILS,
+        extra_columns=("heuristic", "subcase"),
     ),
     _nli(
         name="anli", description="written to mislead models, third round", shift="adversarial",
@@ -111,7 +114,10 @@ def _solved(table: Table, pattern: str, ending: str) -> pl.DataFrame:
 
 
 def _grade_school(table: Table) -> pl.DataFrame:
-    return _solved(table, NUMBER, "#### and a number at the end").with_columns(pl.col("label").str.replace_all(",", ""))
+    solved = _solved(table, NUMBER, "#### and a number at the end")
+    # The solution in words alone: without the calculator's annotations <<48/2=24>> and without the line #### 24.
+    words = pl.col("solution").str.replace_all(r"<<[^>]*>>", "").str.replace(r"(?s)\s*####.*$", "").str.strip_chars()
+    return solved.with_columns(pl.col("label").str.replace_all(",", ""), words.alias("reasoning"))
 
 
 def _big_bench(table: Table) -> pl.DataFrame:
@@ -142,6 +148,37 @@ def _professional(table: Table) -> pl.DataFrame:
     )
 
 
+#: What the writers of GPQA say about a question's difficulty, from the easiest on; the texts on the Hub go on.
+_GPQA_RATINGS = ("easy undergraduate", "hard undergraduate", "hard graduate", "post-graduate")
+_GPQA_WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
+
+
+def _graduate(table: Table) -> pl.DataFrame:
+    """Put the right answer of every question at a place among the wrong ones that depends on the question alone."""
+    frame = table.frame
+    if "Correct Answer" not in frame.columns:  # a local file in the form of the other sets
+        return _labelled(table, ("answer", "label"))
+    options, labels = [], []
+    for row in frame.select("question", "Correct Answer", *_GPQA_WRONG).iter_rows():
+        question, right, *wrong = (str(text).strip() for text in row)
+        place = places([question], "gpqa")[0] % (len(wrong) + 1)
+        options.append([*wrong[:place], right, *wrong[place:]])
+        labels.append(LETTERS[place])
+    letters = list(LETTERS[: len(_GPQA_WRONG) + 1])
+    frame = frame.with_columns(
+        pl.Series("options", options, dtype=pl.List(pl.String)),
+        pl.Series("option_labels", [letters] * len(options), dtype=pl.List(pl.String)),
+        pl.Series("label", labels, dtype=pl.String),
+    )
+    if "Writer's Difficulty Estimate" in frame.columns:
+        said = pl.col("Writer's Difficulty Estimate").str.strip_chars().str.to_lowercase()
+        rating = pl.lit(None, dtype=pl.Int64)
+        for number, words in enumerate(_GPQA_RATINGS):
+            rating = pl.when(said.str.starts_with(words)).then(number).otherwise(rating)
+        frame = frame.with_columns(rating.alias("expert_rating"))
+    return frame
+
+
 #: The 21 subtasks of BIG-Bench Hard with 250 items each, without the three of pure generation: 5,250 items in all.
 _BBH = (
     *("boolean_expressions", "date_understanding", "disambiguation_qa", "formal_fallacies", "geometric_shapes"),
@@ -163,6 +200,7 @@ QUESTIONS = (
     _qa(
         name="gsm8k", description="grade-school word problems with worked solutions", licence="MIT", items=1319,
         hub="openai/gsm8k", configs=("main",), train_split="train", prepare=_grade_school,
+        extra_columns=("solution", "reasoning"),
         task=Generate(
             "Solve the problem step by step. End with #### and the number.\n\nProblem: {question}\nSolution:\n",
             extract=NUMBER, metric="number", max_tokens=320, stop=("\n\nProblem:",), shorten="question",
@@ -171,7 +209,7 @@ QUESTIONS = (
     ),
     _qa(
         name="bbh", description="BIG-Bench Hard, 21 subtasks", licence="MIT", items=5250, hub="SaylorTwift/bbh",
-        configs=_BBH, columns={"question": "input"}, prepare=_big_bench,
+        configs=_BBH, columns={"question": "input"}, prepare=_big_bench, extra_columns=("solution",),
         task=Generate(
             'Answer the question. End with "The answer is" and the answer.\n\nQuestion: {question}\nAnswer:\n',
             extract=_AFTER_ANSWER, metric="exact", stop=("\n\nQuestion:",), shorten="question", completion="solution",
@@ -179,7 +217,7 @@ QUESTIONS = (
     ),
     _qa(
         name="mmlu_pro", description="questions in fourteen subjects, up to ten options", licence="MIT", items=12032,
-        hub="TIGER-Lab/MMLU-Pro", columns={"id": "question_id"}, prepare=_professional,
+        hub="TIGER-Lab/MMLU-Pro", columns={"id": "question_id"}, prepare=_professional, extra_columns=("solution",),
         task=Generate(
             'Choose the right option. End with "The answer is" and its letter.\n\n'
             "Question: {question}\n{choices}\nAnswer:\n",
@@ -190,6 +228,7 @@ QUESTIONS = (
         name="math", description="competition mathematics, level 5", licence="MIT", items=1324,
         hub="DigitalLearningGmbH/MATH-lighteval", train_split="train", columns={"question": "problem"},
         keep=("level", "Level 5"), prepare=partial(_solved, pattern=BOXED, ending="\\boxed{...}"),
+        extra_columns=("solution",),
         task=Generate(
             "Solve the problem. Put the final answer in \\boxed{{}}.\n\nProblem: {question}\nSolution:\n",
             extract=BOXED, metric="math", max_tokens=1024, stop=("\n\nProblem:",), shorten="question",
@@ -204,6 +243,12 @@ QUESTIONS = (
             "{narrative}\n\nQuestion: {question}\n{choices}\nAnswer:",
             continuation="text", normalise=True, shorten="narrative",
         ),
+    ),
+    _qa(
+        name="gpqa", description="graduate-level science (GPQA-extended), access on request", licence="CC BY 4.0",
+        items=546, hub="Idavidrein/gpqa", configs=("gpqa_extended",), test_split="train",
+        columns={"question": "Question", "id": "Record ID"}, prepare=_graduate,
+        task=Choice("Question: {question}\n{choices}\nAnswer:", continuation="label", shorten="question"),
     ),
 )  # fmt: skip
 

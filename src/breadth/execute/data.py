@@ -19,7 +19,7 @@ import polars as pl
 
 from breadth.datasets import REGISTRY, Loaded, Task, draw_examples, draw_items, load, load_own, places
 from breadth.difficulty import STRATEGIES, sample_items
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, did_you_mean, listed
 from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
 from breadth.lm import few_shot_text
 from breadth.records import open_study, read_table
@@ -125,7 +125,7 @@ class StudyData:
 
     def _load(self, name: str, split: Any) -> Loaded:
         study = self.file.study
-        own = study.sets.get(name)
+        own = study.own_sets.get(name)
         trained = bool(study.train and name in study.train.set) or any(name == each.trained_on for each in study.models)
         if own is None:
             loaded = load(name, split, data=self.data)
@@ -138,7 +138,21 @@ class StudyData:
             loaded = load_own_testset(name, values) if split == "test" else load_own(name, **values, split=split)
         shift = "in-domain" if trained else "domain" if loaded.shift == "in-domain" else loaded.shift
         frame = loaded.frame.with_columns(shift=pl.lit(shift))
-        return replace(loaded, shift=shift, task=resolve_task(name, study, REGISTRY), frame=frame)
+        task = resolve_task(name, study, REGISTRY)
+        self._check_columns(name, task, frame)
+        return replace(loaded, shift=shift, task=task, frame=frame)
+
+    def _check_columns(self, name: str, task: Task, frame: pl.DataFrame) -> None:
+        """Refuse a prompt or completion with a field that is no column of the data, before anything runs."""
+        known = [*frame.columns, *(["choices"] if "options" in frame.columns else [])]
+        train = self.file.study.train
+        is_example = train is not None and name in train.set
+        for key, columns in task.columns.items():
+            for column in columns:
+                if column not in known and (key == "prompt" or is_example):
+                    place = self.file.place_of(("sets", name, key))
+                    hint = did_you_mean([column], known, most=1)
+                    raise InputError(f"{place}: {name} has no column {column!r}.{hint} Columns: {listed(known, 40)}")
 
     def _by_difficulty(self, run: RunSpec, examples: int, seed: int) -> pl.DataFrame:
         split = self._splits[run.train_set or ""]

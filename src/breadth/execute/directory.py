@@ -162,5 +162,5 @@ def _changed_files(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> s
             continue
         for (name, key), total in now.items():
             if name in own_sets and own_sets[name].get(key) != total:
-                changed.add(str(getattr(file.study.sets[name], key)))
+                changed.add(str(getattr(file.study.own_sets[name], key)))
     return listed(sorted(changed)) or "a file it names"

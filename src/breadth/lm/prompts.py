@@ -106,7 +106,7 @@ def prompt_texts(task: Task, items: pl.DataFrame, before: str = "") -> list[str]
 def few_shot_text(task: Task, items: pl.DataFrame) -> str:
     """Items with their correct completions, to put before a prompt."""
     return "".join(
-        task.template.format(**task.prompt_fields(row)) + task.completion_of(row) + SEPARATOR
+        task.template.format(**task.prompt_fields(row)) + task.target_of(row) + SEPARATOR
         for row in items.iter_rows(named=True)
     )
 

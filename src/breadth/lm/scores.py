@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from breadth.datasets import Choice, Generate, Metric, Pattern, extract
+from breadth.datasets import Choice, Generate, Metric, Pattern, extract_answer
 from breadth.errors import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -86,10 +86,10 @@ def choice_scores(task: Choice, items: pl.DataFrame, outputs: Floats) -> pl.Data
 
 def written_scores(task: Generate, items: pl.DataFrame, texts: Sequence[str]) -> pl.DataFrame:
     """Correct for every text that was written; the answer is the whole text, and there is no margin."""
-    correct = [
-        float(same_answer(extract(task.extract, text), str(label), task.metric))
-        for text, label in zip(texts, items["label"], strict=True)
-    ]
+    correct = []
+    for text, label in zip(texts, items["label"], strict=True):
+        answer = extract_answer(task.extract, text, str(label))
+        correct.append(float(same_answer(answer, str(label), task.metric)))
     return pl.DataFrame({"correct": correct, "margin": [None] * len(texts), "answer": list(texts)}, schema=SCORES)
 
 
@@ -103,10 +103,10 @@ def cut_at_stop(text: str, stops: Sequence[str]) -> str:
 
 
 def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
-    """Whether an extracted answer is correct: compared as text, as a number, or by symbolic equality.
+    """Whether an extracted answer is correct: compared as text, as words, as a number, or by symbolic equality.
 
-    >>> same_answer("1,200.0", "1200", "number"), same_answer("Yes.", "yes", "exact")
-    (True, True)
+    >>> same_answer("1,200.0", "1200", "number"), same_answer("Yes.", "yes", "exact"), same_answer("(B)", "b", "words")
+    (True, True, True)
     """
     if given is None:
         return False
@@ -115,11 +115,19 @@ def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
         return None not in numbers and numbers[0] == numbers[1]
     if metric == "math":
         return _same_formula(given, wanted)
+    if metric == "words":
+        return _words(given) == _words(wanted)
     return _plain(given) == _plain(wanted)
 
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).rstrip(".").casefold()
+
+
+def _words(text: str) -> str:
+    """Text without case and punctuation; a minus in front of a digit is a sign, not punctuation."""
+    kept = re.sub(r"-(?!\d)|[^\w\s-]|_", " ", text)
+    return " ".join(kept.split()).casefold()
 
 
 def _number(text: str) -> Decimal | None:

@@ -163,7 +163,7 @@ class Scorer(ABC, Generic[TaskT]):
     def completions(self) -> list[list[int]]:
         """The tokens after each prompt to train on with ``loss: completion``."""
         rows = self.items.iter_rows(named=True)
-        return encode_continuations(self.tokenizer, [self.task.completion_of(row) for row in rows])
+        return encode_continuations(self.tokenizer, [self.task.target_of(row) for row in rows])
 
 
 #: Scorers by the task they score.

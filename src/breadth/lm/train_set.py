@@ -84,7 +84,7 @@ class EncodedTrainSet:
 
 def encode_train_set(language_model: LanguageModel, examples: ItemSet, loss: Loss, *, context: int) -> EncodedTrainSet:
     """Encode training examples for a loss."""
-    tokenizer, task, items = language_model.tokenizer, examples.task, examples.frame
+    tokenizer, task, items = language_model.tokenizer, examples.task.in_training(), examples.frame
     scorer = scorer_of(task)(tokenizer, task, items)
 
     def prompts(longest: int, reserve: int | list[int]) -> list[list[int]]:

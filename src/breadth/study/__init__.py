@@ -8,7 +8,7 @@ from breadth.study.checks import study_problems, study_warnings
 from breadth.study.document import Problem, differences, read_document, resolved_study, resolved_yaml
 from breadth.study.expansion import EVALUATE, RunSpec, checkpoints, expand, start_key, total_steps
 from breadth.study.overview import Shown, Summary, describe_studies, expected_items, run_rows, show_study, summarise
-from breadth.study.own_sets import OwnSet, is_set_name, resolve_task
+from breadth.study.own_sets import KnownSet, OwnSet, is_set_name, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
 from breadth.study.schema import Evaluate, ModelEntry, Recipe, StudySpec, Train, name_of_checkpoints
 from breadth.study.sections import plain_problems
@@ -17,6 +17,7 @@ from breadth.study.template import init_study, key_tables
 __all__ = [
     "EVALUATE",
     "Evaluate",
+    "KnownSet",
     "ModelEntry",
     "OwnSet",
     "Problem",

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from breadth.datasets import REGISTRY, Task, answer_problems, answer_warnings, fields_of
+from breadth.datasets import PROTOCOLS, REGISTRY, Task, answer_problems, answer_warnings, fields_of
 from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
 from breadth.lm import BUILT_IN, HUB_ID
 from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
 from breadth.study.expansion import EVALUATE, TRAINED, find_source, merge_recipe, total_steps, variants_of
-from breadth.study.own_sets import own_set_problems, placed, resolve_task, used_sets
+from breadth.study.own_sets import own_set_problems, placed, resolve_task, unusual_columns, used_sets
 from breadth.study.schema import ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
 
@@ -30,6 +30,7 @@ def study_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     yield from _recipe_problems(study)
     yield from _training_problems(study)
     yield from _evaluation_problems(study)
+    yield from _protocol_problems(study)
     yield from _prompt_problems(study)
     yield from own_set_problems(study, REGISTRY, base)
 
@@ -204,7 +205,7 @@ def _training_problems(study: StudySpec) -> Iterator[Problem]:
                 f"{name} is of kind {task.kind}, which loss {wrong[0]} cannot train on; set recipe.loss to completion",
                 (("recipe", "loss"), ("recipe", "method"), ("sets", name, "kind")),
             )
-        own = study.sets.get(name)
+        own = study.own_sets.get(name)
         if own is not None and own.train_file is None and train.difficulty is None and used:
             yield Problem(place, f"sets.{name} has no train_file, and the items of its test file are not trained on")
 
@@ -236,9 +237,25 @@ def _difficulty_problems(train: Train) -> Iterator[Problem]:
         yield Problem(place, "is empty; remove it to train on every level")
 
 
+def _protocol_problems(study: StudySpec) -> Iterator[Problem]:
+    """An unknown protocol, or one that says nothing about a set of the study."""
+    name = study.protocol
+    if name is None:
+        return
+    if name not in PROTOCOLS:
+        hint = did_you_mean(name, PROTOCOLS)
+        yield Problem(("protocol",), f"unknown protocol {name!r}.{hint} Protocols: {listed(PROTOCOLS)}")
+        return
+    wording = PROTOCOLS[name].wording
+    absent = [each for each in used_sets(study) if each in REGISTRY and each not in wording]
+    if absent:
+        message = f"has no wording for {listed(absent)}; it is for {listed(wording)}. Remove the key or these sets"
+        yield Problem(("protocol",), message, (("evaluate", "on"), ("train", "set")))
+
+
 def _prompt_problems(study: StudySpec) -> Iterator[Problem]:
     """The study's own pattern and answers, against the sets they are for."""
-    tasks = {name: REGISTRY[name].task for name in used_sets(study) if name not in study.sets and name in REGISTRY}
+    tasks = {name: REGISTRY[name].task for name in used_sets(study) if name not in study.own_sets and name in REGISTRY}
     patterns = {name: task for name, task in tasks.items() if task.shared_keys}
     if study.answers is not None:
         yield from placed(answer_problems(study.answers), ())
@@ -296,18 +313,27 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
         if getattr(study, key) is not None and not any(task is not None and key in task.shared_keys for task in tasks):
             yield Problem((key,), "is not used: no set of this study is of kind pattern")
     yield from placed(answer_warnings(study.answers or {}, study.pattern or ""), ())
-    for name, own in study.sets.items():
-        yield from placed(own.task.warnings(own.model_dump()), ("sets", name))
+    yield from _set_warnings(study)
+
+
+def _set_warnings(study: StudySpec) -> Iterator[Problem]:
+    """What is unusual about the sets under ``sets``."""
+    yield from unusual_columns(study, REGISTRY)
+    for name in study.known_sets:
+        if name not in used_sets(study):
+            yield Problem(("sets", name), "is not used: the study neither evaluates nor trains on this set")
+    for name, own in study.own_sets.items():
+        yield from placed(own.task.warnings(own.task_keys()), ("sets", name))
 
 
 def _task(study: StudySpec, name: str) -> Task | None:
-    if name in study.sets:
+    if name in study.own_sets:
         return resolve_task(name, study, REGISTRY)
     return REGISTRY[name].task if name in REGISTRY else None
 
 
 def _set_problems(study: StudySpec, place: Place, names: Sequence[str]) -> Iterator[Problem]:
-    known = [*study.sets, *REGISTRY]
+    known = [*study.own_sets, *REGISTRY]
     for k, name in enumerate(names):
         if name not in known:
             hint = did_you_mean(name, known) or f" Data sets: {listed(known, most=40)}"

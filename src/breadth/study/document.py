@@ -114,9 +114,15 @@ class Document:
     lines: dict[Place, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
+    def as_written(self, place: Place) -> Place:
+        """A place as the file has it: the prompt of a set may be under its older name, pattern."""
+        older = (*place[:-1], "pattern")
+        is_older = place[:1] == ("sets",) and place[-1] == "prompt" and place not in self.lines and older in self.lines
+        return older if is_older else place
+
     def line(self, problem: Problem) -> int:
         """The line of a problem: of its place, or of the nearest place around it that is in the file."""
-        place = problem.place
+        place = self.as_written(problem.place)
         while place and place not in self.lines:
             place = place[:-1]
         return problem.line or self.lines.get(place, 1)
@@ -126,7 +132,7 @@ class Document:
         shown = []
         for problem in sorted(problems, key=self.line):
             # List positions are left out, since a message also names the line.
-            keys = ".".join(part for part in problem.place if isinstance(part, str))
+            keys = ".".join(part for part in self.as_written(problem.place) if isinstance(part, str))
             shown.append(f"line {self.line(problem)}{f', {keys}' if keys else ''}: {problem.message}")
         return list(dict.fromkeys(shown))
 

@@ -227,7 +227,7 @@ def expand(file: StudyFile) -> list[RunSpec]:
     """All runs of a study in the order of the file, those of one model together."""
     study = file.study
     tasks = {name: resolve_task(name, study, REGISTRY) for name in used_sets(study)}
-    own_sets = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.sets}
+    own_sets = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.own_sets}
     difficulty = _difficulty_spec(study.train, file.base)
     runs = []
     for entry, recipe in _models(study):
@@ -336,7 +336,7 @@ def variants_of(train: Train) -> list[tuple[int | None, Strategy | None]]:
 
 def _own_spec(study: StudySpec, name: str, base: Path) -> dict[str, Any]:
     """What an own set adds to its task: columns, labels and the content of its files."""
-    own = study.sets[name]
+    own = study.own_sets[name]
     values = own.data_spec()
     files = {key: getattr(own, key) for key in ("file", "train_file")}
     return {**values, **{key: None if path is None else _file_sum(base, path) for key, path in files.items()}}

@@ -59,7 +59,7 @@ _NAMES = {
     "sets.NAME.file": "path data_path file_path data_files test_file test_data",
     "sets.NAME.label": "label_column label_field target target_column answer_column output_column doc_to_target gold",
     "sets.NAME.item": "id id_column item_id question_id",
-    "sets.NAME.options": "choices choices_column options_column",
+    "sets.NAME.options": "choices_column options_column",
     "pattern": "prompt template prompt_template doc_to_text",
     "answers": "verbalizer verbaliser label_words doc_to_choice",
 }

@@ -74,7 +74,7 @@ def run_rows(runs: Sequence[RunSpec]) -> list[RunRow]:
 def expected_items(file: StudyFile, name: str) -> int | None:
     """Items of a test set that a checkpoint is evaluated on; None if only its data can tell."""
     study = file.study
-    own, wanted = study.sets.get(name), study.evaluate.items
+    own, wanted = study.own_sets.get(name), study.evaluate.items
     if study.train and study.train.difficulty and name in study.train.set:
         return None  # some items have no difficulty, and half of the others are held out
     if own is not None:

@@ -49,6 +49,11 @@ class StudyFile:
         """The study's name."""
         return self.study.name
 
+    def place_of(self, place: Place) -> str:
+        """Where a key is, for a message: the file, the line and the key."""
+        document = read_document(self.text, str(self.path))
+        return f"{self.path}: {document.describe([Problem(place, '')])[0].removesuffix(': ')}"
+
 
 def shipped_studies() -> dict[str, Path]:
     """Studies that come with breadth (published designs and demonstrations), by name.

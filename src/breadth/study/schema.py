@@ -16,7 +16,7 @@ from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
 from breadth.lm import Dtype, Quantisation, step_of
 from breadth.study.document import did_you_mean
-from breadth.study.own_sets import OwnSet
+from breadth.study.own_sets import KnownSet, OwnSet, SetSection, mark_known_sets
 from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
 
 #: Groups of modules that `recipe.targets` knows by name.
@@ -246,7 +246,22 @@ class StudySpec(Section):
     train: Train | None = Field(None, description="what to train on; required if the method trains or is few-shot")
     recipe: Recipe = Field(description="how models are adapted and trained")
     evaluate: Evaluate = Field(description="when to evaluate, and on which test sets")
-    sets: dict[str, SerializeAsAny[OwnSet]] = Field(default_factory=dict, description="your own data sets by name")
+    protocol: str | None = Field(
+        None, description="prompts and scoring of a published study, for the sets it has; null for breadth's own"
+    )
+    sets: Annotated[dict[str, SerializeAsAny[SetSection]], BeforeValidator(mark_known_sets)] = Field(
+        default_factory=dict, description="your own data sets by name, and changes to sets that breadth knows"
+    )
     pattern: str | None = Field(None, description="prompt for all sets of kind pattern that have no own prompt here")
     answers: Texts | None = Field(None, description="label: answer words, for the same sets")
     resources: Resources | None = Field(None, description="what a worker of a cluster gets (`breadth run --on ray`)")
+
+    @property
+    def own_sets(self) -> dict[str, OwnSet]:
+        """The user's own sets, by name."""
+        return {name: each for name, each in self.sets.items() if isinstance(each, OwnSet)}
+
+    @property
+    def known_sets(self) -> dict[str, KnownSet]:
+        """What the study changes about sets that breadth knows, by name."""
+        return {name: each for name, each in self.sets.items() if isinstance(each, KnownSet)}

@@ -62,7 +62,8 @@ class Section(BaseModel):
     def _refuse_booleans(cls, value: Any, info: ValidationInfo) -> Any:
         """Python takes true for 1; in a study file that is a mistake."""
         values = value if isinstance(value, list) and info.field_name != "models" else [value]
-        wanted = cls.model_fields[str(info.field_name)].annotation is bool
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        wanted = annotation is bool or bool in get_args(annotation)
         if not wanted and any(isinstance(each, bool) for each in values):
             raise InputError("true and false are neither numbers nor text; use quotation marks for a word")
         return value
