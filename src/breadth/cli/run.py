@@ -282,6 +282,14 @@ def evaluate_command(
         str | None,
         typer.Option(metavar="FORMAT", help="float32, mixed (faster on many CPUs, same answers), bfloat16 or float16."),
     ] = None,
+    chat_template: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Ask in chat form: auto (the tokenizer's own template) or a file with one."),
+    ] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System prompt in chat form.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Prompts and scoring of a published study (level-transfer).")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Files of data sets. Default: BREADTH_DATA, then the Hub.")
     ] = None,
@@ -317,8 +325,8 @@ def evaluate_command(
         raise InputError(f"{'--until' if patience is None else '--patience'} is for --follow; add it")
     try:
         _evaluate(
-            checkpoints, on, into, base, name, trained_on, items, dtype, data, threads,
-            (until, patience) if follow else None, dry_run,
+            checkpoints, on, into, base, name, trained_on, items, dtype, (chat_template, system, protocol), data,
+            threads, (until, patience) if follow else None, dry_run,
         )  # fmt: skip
     except KeyboardInterrupt:
         print_line("\nStopped. The same command resumes where it stopped.")
@@ -327,8 +335,8 @@ def evaluate_command(
 
 def _evaluate(
     checkpoints: list[str], on: str, into: Path, base: str | None, name: str | None, trained_on: str | None,
-    items: int | None, dtype: str | None, data: Path | None, threads: int | None,
-    ends: tuple[int | None, float | None] | None, dry: bool,
+    items: int | None, dtype: str | None, wording: tuple[str | None, str | None, str | None], data: Path | None,
+    threads: int | None, ends: tuple[int | None, float | None] | None, dry: bool,
 ) -> None:  # fmt: skip
     from breadth.cli.progress import TerminalEvents
     from breadth.cli.terminal import print_line, print_notes, print_warnings
@@ -341,9 +349,10 @@ def _evaluate(
 
         torch.set_num_threads(threads)
     testsets = [each.strip() for each in on.split(",") if each.strip()]
+    chat_template, system, protocol = wording
     file = checkpoint_study(
         checkpoints, on=testsets, into=into, base=base, name=name, trained_on=trained_on, items=items,
-        dtype=dtype, follow=ends is not None,
+        dtype=dtype, chat_template=chat_template, system=system, protocol=protocol, follow=ends is not None,
     )  # fmt: skip
     print_warnings(file.warnings)
     executor, outcome = LocalExecutor(), Outcome(into)

@@ -1,8 +1,8 @@
 """Every set that has a name, and which sets are available on this machine; nothing is read or downloaded.
 
 Public are eight sets of inference (arXiv 2512.07832) and seven of questions (arXiv 2511.21692), each one `Entry`: Hub
-id, splits, columns, labels, task. Generated ones are listed in ``suite``. To make a set of your own available by name, add
-its entry to ``REGISTRY``.
+id, splits, columns, labels, task. Generated ones are listed in ``suite``. To make a set of your own available by name,
+add its entry to ``REGISTRY``.
 """
 
 from __future__ import annotations

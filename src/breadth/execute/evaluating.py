@@ -16,7 +16,7 @@ from breadth.errors import InputError, NothingFoundError
 from breadth.execute.executors import LocalExecutor, Outcome, execute_plan
 from breadth.execute.plan import Plan, plan_study
 from breadth.execute.progress import Events
-from breadth.lm import BUILT_IN, find_checkpoints, is_settled, pattern_of, readable
+from breadth.lm import AUTO, BUILT_IN, NONE, find_checkpoints, is_settled, pattern_of, readable
 from breadth.records import StudyStore
 from breadth.study import (
     EVALUATE,
@@ -43,6 +43,9 @@ _OPTIONS = {
     "trained_on": "--trained-on",
     "items": "--items",
     "dtype": "--dtype",
+    "chat_template": "--chat-template",
+    "system": "--system",
+    "protocol": "--protocol",
 }
 
 
@@ -64,6 +67,9 @@ def evaluate(
     trained_on: str | None = None,
     items: int | None = None,
     dtype: str | None = None,
+    chat_template: str | os.PathLike[str] | None = None,
+    system: str | None = None,
+    protocol: str | None = None,
     data: str | os.PathLike[str] | None = None,
     follow: bool = False,
     until: int | None = None,
@@ -95,6 +101,10 @@ def evaluate(
     dtype
         Number format, as ``recipe.dtype`` of a study file: by default float32 on a CPU, bfloat16 on a GPU that supports
         it. ``"mixed"`` is faster on many CPUs and gives the answers of float32.
+    chat_template, system
+        Ask in chat form: ``"auto"`` for the tokenizer's own template, or a file with one; and a system prompt.
+    protocol
+        Prompts and scoring of a published study, such as ``"level-transfer"``; by default breadth's own.
     data
         Directory with files of registered data sets; otherwise BREADTH_DATA, then the Hub.
     follow
@@ -116,6 +126,7 @@ def evaluate(
     file = checkpoint_study(
         [os.fspath(path) for path in paths], on=[on] if isinstance(on, str) else list(on), into=Path(into),
         base=None if base is None else os.fspath(base), name=name, trained_on=trained_on, items=items, dtype=dtype,
+        chat_template=None if chat_template is None else os.fspath(chat_template), system=system, protocol=protocol,
         follow=follow,
     )  # fmt: skip
     executor, outcome, notes = LocalExecutor(), Outcome(Path(into)), (events or Events()).note
@@ -137,6 +148,9 @@ def checkpoint_study(
     trained_on: str | None = None,
     items: int | None = None,
     dtype: str | None = None,
+    chat_template: str | None = None,
+    system: str | None = None,
+    protocol: str | None = None,
     follow: bool = False,
 ) -> StudyFile:
     """The study of some checkpoints, together with what the directory ``into`` already has.
@@ -150,7 +164,11 @@ def checkpoint_study(
         "trained_on": trained_on,
         "name": name or name_of_checkpoints(os.path.abspath(given[0])) or "model",
         "recipe": {} if dtype is None else {"dtype": dtype},
+        "system": system,
     }
+    if chat_template is not None:
+        is_word = chat_template in (AUTO, NONE)
+        entry["chat_template"] = chat_template if is_word else _relative(chat_template, into)
     try:
         study = StudySpec.model_validate(
             {
@@ -158,6 +176,7 @@ def checkpoint_study(
                 "models": [entry],
                 "recipe": {"method": EVALUATE},
                 "evaluate": {"on": list(on), "items": items},
+                "protocol": protocol,
             }
         )
     except ValidationError as error:

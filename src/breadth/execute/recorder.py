@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
@@ -23,12 +24,12 @@ from breadth.records import RunRecord, RunStore, StudyStore
 from breadth.study import differences, is_set_name
 
 if TYPE_CHECKING:
-    from breadth.lm import EncodedTestSet, LanguageModel
+    from breadth.lm import ChatSettings, EncodedTestSet, LanguageModel
 
 #: The method of a run that breadth did not train itself.
 METHOD = "recorded"
 
-_OWN = "describe a file or frame of your own as {'name': ..., 'file': ..., 'pattern': ..., 'answers': {...}}"
+_OWN = "describe a file or frame of your own as {'name': ..., 'file': ..., 'prompt': ..., 'answers': {...}}"
 
 _Value = TypeVar("_Value")
 
@@ -59,6 +60,9 @@ class Recorder:
         Settings of the training to keep with the run. A restart with others is refused.
     context
         Maximum tokens of a prompt; longer prompts are shortened.
+    chat_template, system
+        Ask in chat form: ``"auto"`` for the tokenizer's own template, or a file with one; and a system prompt. By
+        default prompts are plain text.
     data
         Directory with files of registered data sets; otherwise BREADTH_DATA, then the Hub.
 
@@ -85,6 +89,8 @@ class Recorder:
         seed: int | None = None,
         config: Mapping[str, Any] | None = None,
         context: int = 512,
+        chat_template: str | os.PathLike[str] | None = None,
+        system: str | None = None,
         data: str | os.PathLike[str] | None = None,
     ) -> None:
         from breadth.lm import require_lm
@@ -105,6 +111,7 @@ class Recorder:
                 raise InputError(f"Recorder: {option} is {text!r}; it must be a non-empty string")
         self.every, self.items, self.trained_on, self.name, self.seed = every, items, trained_on, name, seed
         self.tokenizer, self.context, self.config = tokenizer, context, _plain(config or {})
+        self.chat = _chat_settings(chat_template, system)
         self.testsets = load_testsets(testsets, items=items, trained_on=trained_on, data=data)
         self.store = StudyStore(directory)
         check_recording(self.store)
@@ -133,12 +140,13 @@ class Recorder:
         force
             Evaluate also at a step that is no multiple of ``every``, such as the last one.
         """
-        from breadth.lm import SplitModel, as_found, borrow, compute_outputs, score_outputs
+        from breadth.lm import SplitModel, as_found, borrow, compute_outputs, score_outputs, with_chat
 
         step = _checked_step(step)
         if not force and self.every is not None and step % self.every:
             return None
-        language_model, processes = borrow(model, self.tokenizer, self.name), Processes()
+        language_model = with_chat(borrow(model, self.tokenizer, self.name), self.chat)
+        processes = Processes()
         run = self.store.run(self._run_name(language_model))
         with ExitStack() as stack:
             scores = processes.first(lambda: self._begin(run, language_model, step, stack))
@@ -212,12 +220,13 @@ class Recorder:
 
     def _record(self, language_model: LanguageModel) -> RunRecord:
         tasks = {name: testset.task.spec() for name, testset in self.testsets.items()}
+        chat = {} if self.chat is None else {"chat": self.chat.identity()}
         return RunRecord(
             language_model.name,
             self.trained_on,
             seed=self.seed,
             method=METHOD,
-            recipe={**self.config, "context": self.context},
+            recipe={**self.config, "context": self.context, **chat},
             evaluate={"on": sorted(self.testsets), "items": self.items},
             tasks=_plain(tasks),
         )
@@ -240,6 +249,17 @@ class Recorder:
     def _scores(self, answers: pl.DataFrame) -> dict[str, float]:
         means = dict(answers.group_by("testset").agg(pl.col("correct").cast(pl.Float64).mean()).iter_rows())
         return {name: means[name] for name in self.testsets}
+
+
+def _chat_settings(template: str | os.PathLike[str] | None, system: str | None) -> ChatSettings | None:
+    from breadth.lm import AUTO, NONE, ChatSettings, read_chat_template
+
+    given = NONE if template is None else os.fspath(template)
+    if given == NONE:
+        if system is not None:
+            raise InputError("Recorder: system needs chat_template, either 'auto' or a file with a template")
+        return None
+    return ChatSettings(AUTO if given == AUTO else read_chat_template(Path(given)), system)
 
 
 class Processes:

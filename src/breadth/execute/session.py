@@ -31,6 +31,7 @@ from breadth.lm import (
     keep_frozen_states,
     load_model,
     unfreeze,
+    with_chat,
 )
 from breadth.records import RunStore
 from breadth.study import RunSpec, start_key
@@ -151,7 +152,7 @@ def load_adapted(run: RunSpec, events: Events, source: str | None = None) -> tup
         source or run.model, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise,
         progress=events.fetching, warn=events.warn,
     )  # fmt: skip
-    return adapt(run, loaded)
+    return adapt(run, with_chat(loaded, run.chat))
 
 
 def adapt(run: RunSpec, loaded: LanguageModel) -> tuple[LanguageModel, SplitModel]:

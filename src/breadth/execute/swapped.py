@@ -29,6 +29,7 @@ from breadth.lm import (
     group_sums,
     keep_frozen_states,
     weight_paths,
+    with_chat,
 )
 from breadth.records import RunStore
 from breadth.study import RunSpec
@@ -46,6 +47,7 @@ class Swapped:
 
     def encode(self, study_data: RunData, events: Events) -> None:
         """Encode the test sets, and say what was chosen."""
+        self.weights.language_model = with_chat(self.weights.language_model, self.run.chat)
         loaded, context = self.weights.language_model, self.run.recipe.context
         testsets = [study_data.testsets[name] for name in self.run.evaluate.on]
         self.testsets = [encode_testset(loaded, testset, context=context) for testset in testsets]
@@ -145,6 +147,6 @@ def load_sample(run: RunSpec, missing: Sequence[int], events: Events) -> tuple[L
     sums = [group_sums(weight_paths(folder)) for folder in folders]
     weights = open_weights(run, checkpoint, sums[0], events)
     weights.load(folders[0], sums[0])
-    loaded = weights.language_model
+    loaded = with_chat(weights.language_model, run.chat)
     split = len(sums) > 1 and run.recipe.trunk != "off"
     return loaded, SplitModel(loaded.model, changed_top(loaded.model, sums) if split else None)

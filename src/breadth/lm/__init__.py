@@ -1,7 +1,7 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
 Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``, ``prompts``, ``scores``,
-``placement``, ``checkpoints``, ``alike`` and ``weight_files`` do not.
+``placement``, ``chat``, ``checkpoints``, ``alike`` and ``weight_files`` do not.
 """
 
 from __future__ import annotations
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from breadth.lm.batches import Batch as Batch
     from breadth.lm.borrowed import as_found as as_found
     from breadth.lm.borrowed import borrow as borrow
+    from breadth.lm.chat import AUTO as AUTO
+    from breadth.lm.chat import NONE as NONE
+    from breadth.lm.chat import Chat as Chat
+    from breadth.lm.chat import ChatSettings as ChatSettings
+    from breadth.lm.chat import has_chat_template as has_chat_template
+    from breadth.lm.chat import read_chat_template as read_chat_template
     from breadth.lm.checkpoints import Checkpoint as Checkpoint
     from breadth.lm.checkpoints import base_of as base_of
     from breadth.lm.checkpoints import find_checkpoints as find_checkpoints
@@ -46,6 +52,7 @@ if TYPE_CHECKING:
     from breadth.lm.loading import LanguageModel as LanguageModel
     from breadth.lm.loading import load_model as load_model
     from breadth.lm.loading import locate as locate
+    from breadth.lm.loading import with_chat as with_chat
     from breadth.lm.models import BUILT_IN as BUILT_IN
     from breadth.lm.models import built_in_model as built_in_model
     from breadth.lm.models import describe_models as describe_models
@@ -87,6 +94,7 @@ _MODULES = {
     "alike": ("check_alike", "computing_settings", "config_path", "tokenizer_paths", "tokenizer_sum"),
     "batches": ("Batch",),
     "borrowed": ("as_found", "borrow"),
+    "chat": ("AUTO", "NONE", "Chat", "ChatSettings", "has_chat_template", "read_chat_template"),
     "checkpoints": (
         *("Checkpoint", "base_of", "find_checkpoints", "find_revisions", "is_settled", "pattern_of", "readable"),
         *("step_of", "weight_paths"),
@@ -99,7 +107,7 @@ _MODULES = {
     "fetch": ("Stage", "fetch_model"),
     "lanes": ("lane_count", "map_in_lanes"),
     "layers": ("attach_lora", "trainable", "unfreeze"),
-    "loading": ("HUB_ID", "LanguageModel", "load_model", "locate"),
+    "loading": ("HUB_ID", "LanguageModel", "load_model", "locate", "with_chat"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
     "placement": ("MIXED", "Dtype", "Quantisation", "available_memory"),
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),

@@ -23,7 +23,7 @@ from breadth.lm.mixed import settle
 from breadth.lm.placement import MIXED
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scores import SCORES, Floats, Outputs
-from breadth.lm.scoring import NextToken, Progress, Requests, Scorer, scorer_of
+from breadth.lm.scoring import NextToken, Progress, Requests, Scorer, make_scorer
 from breadth.lm.split_model import SplitModel
 
 
@@ -94,9 +94,11 @@ def encode_testset(
 ) -> EncodedTestSet:
     """Encode a test set's prompts, with ``before`` in front of each, and plan its batches."""
     tokenizer, task, items = language_model.tokenizer, testset.task, testset.frame
-    scorer = scorer_of(task)(tokenizer, task, items)
+    scorer = make_scorer(language_model, task, items)
     limit = fitting_context(language_model, context, scorer.longest)
-    prompts = encode_prompts(tokenizer, task, items, context=limit, bos=language_model.bos, before=before)
+    prompts = encode_prompts(
+        tokenizer, task, items, context=limit, bos=language_model.bos, before=before, chat=language_model.chat
+    )
     requests = scorer.requests(prompts.ids)
     _refuse_unknown_tokens(language_model, testset.name, prompts.ids if requests is None else requests.sequences)
     batches: list[Batch] = []

@@ -31,6 +31,9 @@ def generate_texts(
     model, tokenizer = language_model.model, language_model.tokenizer
     device = next(model.parameters()).device
     padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+    stopping: dict[str, Any] = {"stop_strings": list(task.stop), "tokenizer": tokenizer} if task.stop else {}
+    if language_model.chat is not None:
+        stopping["eos_token_id"] = _end_tokens(language_model)
     texts = [""] * len(prompts)
     for index in plan_generation(language_model, prompts, task):
         width = max(len(prompts[i]) for i in index)
@@ -51,7 +54,7 @@ def generate_texts(
                 top_k=50,
                 repetition_penalty=1.0,
                 pad_token_id=padding,
-                **({"stop_strings": list(task.stop), "tokenizer": tokenizer} if task.stop else {}),
+                **stopping,
             )
         for row, i in enumerate(index):
             text = tokenizer.decode(out[row, width:], skip_special_tokens=True)
@@ -59,3 +62,13 @@ def generate_texts(
         if progress:
             progress(len(index))
     return texts
+
+
+def _end_tokens(language_model: Any) -> list[int]:
+    """Tokens that end what a model writes in a chat: those it was configured with, and what ends the turn."""
+    configured = language_model.model.generation_config.eos_token_id
+    if configured is None:
+        configured = language_model.tokenizer.eos_token_id
+    own = configured if isinstance(configured, list) else [configured]
+    tokens = [*own, *language_model.chat.end_tokens()]
+    return list(dict.fromkeys(token for token in tokens if token is not None))

@@ -8,11 +8,12 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from breadth.errors import InputError, listed
+from breadth.lm.chat import Chat, ChatSettings, start_chat
 from breadth.lm.extra import first_line, quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
@@ -35,7 +36,7 @@ _FETCHED = ["*.safetensors", "*.json", *(name for name in TOKENIZERS if not name
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A loaded model with its tokenizer, and notes on what was chosen and why."""
+    """A loaded model with its tokenizer, and notes on what was chosen and why; ``chat`` is None for plain text."""
 
     name: str
     model: Any
@@ -44,6 +45,7 @@ class LanguageModel:
     dtype: str
     bos: bool
     notes: tuple[str, ...]
+    chat: Chat | None = None
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a prompt, with exactly one BOS token in front if the model needs it, and nothing at the end."""
@@ -123,6 +125,14 @@ def load_model(
         notes.append(f"padding with {tokenizer.eos_token!r}: the tokenizer has no padding token")
     where = str(model.get_input_embeddings().weight.device)
     return LanguageModel(name, model.eval(), tokenizer, where, placement.dtype_name, bos, tuple(notes))
+
+
+def with_chat(loaded: LanguageModel, settings: ChatSettings | None) -> LanguageModel:
+    """The model with its prompts in chat form, if the settings ask for it and it has a template."""
+    if settings is None:
+        return loaded
+    chat, note = start_chat(loaded.tokenizer, settings, loaded.name)
+    return replace(loaded, chat=chat, notes=(*loaded.notes, note))
 
 
 def _located(name: str, progress: Progress | None) -> tuple[str, bool]:

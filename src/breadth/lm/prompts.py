@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import polars as pl
 
 from breadth.datasets import Task, fields_of
 from breadth.errors import InputError, listed
+from breadth.lm.chat import Chat, encode_in_chat
 
 #: Separates the examples of a few-shot prompt.
 SEPARATOR = "\n\n"
@@ -44,11 +45,13 @@ def encode_text(tokenizer: Any, text: str, bos: bool = False) -> list[int]:
     return encode_texts(tokenizer, [text], bos)[0]
 
 
-def encode_continuations(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Tokens of texts that follow another text.
+def encode_continuations(tokenizer: Any, texts: Sequence[str], chat: Chat | None = None) -> list[list[int]]:
+    """Tokens of texts that follow another text, or begin the assistant's turn of a chat.
 
     Some tokenizers add a space in front of every text, but not after a word.
     """
+    if chat is not None:
+        return encode_in_chat(tokenizer, texts, chat)
     start = encode_text(tokenizer, WORD)
     after = encode_texts(tokenizer, [WORD + text for text in texts])
     return [
@@ -66,19 +69,26 @@ def encode_prompts(
     bos: bool = False,
     reserve: int | Sequence[int] = RESERVE,
     before: str = "",
+    chat: Chat | None = None,
 ) -> Prompts:
     """Fill the task's template for every item and encode it, in at most ``context`` tokens minus ``reserve``.
 
     A prompt that is too long loses the end of the field ``task.shorten`` and nothing else. ``before`` (few-shot
-    examples) precedes every prompt. An item that cannot be made to fit raises an error that names it.
+    examples) precedes every prompt; in a ``chat`` both are the user's turn. An item that cannot be made to fit raises
+    an error that names it.
     """
+
+    def whole_prompt(row: dict[str, str]) -> str:
+        text = before + task.template.format(**row)
+        return text if chat is None else chat.prompt(text)
+
     rows = prompt_rows(task, items)
-    encoded = encode_texts(tokenizer, [before + task.template.format(**row) for row in rows], bos)
+    encoded = encode_texts(tokenizer, [whole_prompt(row) for row in rows], bos)
     reserved = [reserve] * len(rows) if isinstance(reserve, int) else list(reserve)
     long = [i for i, ids in enumerate(encoded) if len(ids) > context - reserved[i]]
     for i in long:
         limit, item = context - reserved[i], str(items["item"][i])
-        encoded[i] = _shortened(tokenizer, task, rows[i], limit, bos, before, item, len(encoded[i]))
+        encoded[i] = _shortened(tokenizer, task, rows[i], limit, bos, whole_prompt, item, len(encoded[i]))
     empty = [i for i, ids in enumerate(encoded) if not ids]
     if empty:
         raise InputError(f"item {items['item'][empty[0]]!r}: its prompt is empty; add words to the pattern")
@@ -112,7 +122,14 @@ def few_shot_text(task: Task, items: pl.DataFrame) -> str:
 
 
 def _shortened(
-    tokenizer: Any, task: Task, row: dict[str, str], limit: int, bos: bool, before: str, item: str, length: int
+    tokenizer: Any,
+    task: Task,
+    row: dict[str, str],
+    limit: int,
+    bos: bool,
+    whole_prompt: Callable[[dict[str, str]], str],
+    item: str,
+    length: int,
 ) -> list[int]:
     """Cut the end of the field that may be cut until the prompt fits; tokens at the cut may merge, so encode again."""
     field = task.shorten
@@ -121,7 +138,7 @@ def _shortened(
         keep = max(len(ends) - (length - limit), 0)
         while keep >= 0:
             cut = {**row, field: row[field][: ends[keep - 1]].strip() if keep else ""}
-            ids = encode_text(tokenizer, before + task.template.format(**cut), bos)
+            ids = encode_text(tokenizer, whole_prompt(cut), bos)
             if len(ids) <= limit:
                 return ids
             keep = min(keep - 1, max(keep - (len(ids) - limit), 0)) if keep else -1

@@ -18,7 +18,9 @@ from breadth.datasets import Choice, Generate, Pattern, Task
 from breadth.errors import InputError, listed
 from breadth.lm.acceleration import Positions
 from breadth.lm.batches import Batch
+from breadth.lm.chat import Chat
 from breadth.lm.generation import generate_texts, plan_generation
+from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import encode_continuations
 from breadth.lm.scores import Floats, choice_scores, pattern_scores, written_scores
 from breadth.lm.split_model import SplitModel
@@ -140,9 +142,9 @@ class Scorer(ABC, Generic[TaskT]):
     correct: Sequence[int] | None = None
     notes: Sequence[str] = ()
 
-    def __init__(self, tokenizer: Any, task: TaskT, items: pl.DataFrame) -> None:
+    def __init__(self, tokenizer: Any, task: TaskT, items: pl.DataFrame, chat: Chat | None = None) -> None:
         task.check_items(items)
-        self.tokenizer, self.task, self.items = tokenizer, task, items
+        self.tokenizer, self.task, self.items, self.chat = tokenizer, task, items, chat
 
     @abstractmethod
     def score(self, outputs: Any) -> pl.DataFrame:
@@ -161,9 +163,11 @@ class Scorer(ABC, Generic[TaskT]):
         return [list(range(len(prompts)))]
 
     def completions(self) -> list[list[int]]:
-        """The tokens after each prompt to train on with ``loss: completion``."""
-        rows = self.items.iter_rows(named=True)
-        return encode_continuations(self.tokenizer, [self.task.target_of(row) for row in rows])
+        """The tokens after each prompt to train on with ``loss: completion``; in a chat, the assistant's whole turn."""
+        texts = [self.task.target_of(row) for row in self.items.iter_rows(named=True)]
+        if self.chat is not None:
+            texts = [self.chat.turn(text) for text in texts]
+        return encode_continuations(self.tokenizer, texts, self.chat)
 
 
 #: Scorers by the task they score.
@@ -180,6 +184,14 @@ def register_scorer(task: type[Task]) -> Callable[[ScorerT], ScorerT]:
     return register
 
 
+def make_scorer(language_model: LanguageModel, task: Task, items: pl.DataFrame) -> Scorer[Any]:
+    """The scorer of some items for a model, which may be asked in chat form."""
+    scorer = scorer_of(task)
+    if language_model.chat is None:
+        return scorer(language_model.tokenizer, task, items)
+    return scorer(language_model.tokenizer, task, items, chat=language_model.chat)
+
+
 def scorer_of(task: Task) -> type[Scorer[Any]]:
     """The scorer of a task's kind."""
     if type(task) not in SCORERS:
@@ -191,9 +203,9 @@ def scorer_of(task: Task) -> type[Scorer[Any]]:
 class PatternScorer(Scorer[Pattern]):
     """Log-odds of the correct answer among the answers, from the language model's own head."""
 
-    def __init__(self, tokenizer: Any, task: Pattern, items: pl.DataFrame) -> None:
-        super().__init__(tokenizer, task, items)
-        self.answers = encode_continuations(tokenizer, [words for _, words in task.answers])
+    def __init__(self, tokenizer: Any, task: Pattern, items: pl.DataFrame, chat: Chat | None = None) -> None:
+        super().__init__(tokenizer, task, items, chat)
+        self.answers = encode_continuations(tokenizer, [words for _, words in task.answers], chat)
         self.notes = _answer_notes(task, self.answers)
         self.longest = max(map(len, self.answers))
         self.counts = [1 if self.longest == 1 else len(self.answers)] * items.height
@@ -235,11 +247,11 @@ def _answer_notes(task: Pattern, tokens: list[list[int]]) -> list[str]:
 class ChoiceScorer(Scorer[Choice]):
     """Which of an item's options the model finds most likely after the prompt (acc, acc_norm)."""
 
-    def __init__(self, tokenizer: Any, task: Choice, items: pl.DataFrame) -> None:
-        super().__init__(tokenizer, task, items)
+    def __init__(self, tokenizer: Any, task: Choice, items: pl.DataFrame, chat: Chat | None = None) -> None:
+        super().__init__(tokenizer, task, items, chat)
         rows = list(items.iter_rows(named=True))
         self.texts = [task.option_texts(row) for row in rows]
-        self.options = encode_continuations(tokenizer, [f" {text}" for own in self.texts for text in own])
+        self.options = encode_continuations(tokenizer, [f" {text}" for own in self.texts for text in own], chat)
         self.longest = max(map(len, self.options))
         self.counts = [len(own) for own in self.texts]
         self.correct = [row["option_labels"].index(row["label"]) for row in rows]
@@ -258,8 +270,8 @@ class ChoiceScorer(Scorer[Choice]):
 class GenerateScorer(Scorer[Generate]):
     """Whether the answer extracted from what the model writes is the label."""
 
-    def __init__(self, tokenizer: Any, task: Generate, items: pl.DataFrame) -> None:
-        super().__init__(tokenizer, task, items)
+    def __init__(self, tokenizer: Any, task: Generate, items: pl.DataFrame, chat: Chat | None = None) -> None:
+        super().__init__(tokenizer, task, items, chat)
         self.longest = task.max_tokens
 
     def generate(self, language_model: Any, prompts: list[list[int]], progress: Progress | None = None) -> list[str]:
@@ -270,8 +282,10 @@ class GenerateScorer(Scorer[Generate]):
         return plan_generation(language_model, prompts, self.task)
 
     def completions(self) -> list[list[int]]:
-        """The text to write, and the end of the sequence."""
+        """The text to write, and the end of the sequence; in a chat, the end of the turn is part of the text."""
         end = self.tokenizer.eos_token_id
+        if self.chat is not None:
+            return super().completions()
         return [[*ids, *([] if end is None else [end])] for ids in super().completions()]
 
     def score(self, outputs: list[str]) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from breadth.lm.evaluation import fitting_context
 from breadth.lm.lanes import map_in_lanes
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
-from breadth.lm.scoring import Continuations, Requests, scorer_of
+from breadth.lm.scoring import Continuations, Requests, make_scorer
 from breadth.lm.split_model import SplitModel
 
 
@@ -85,11 +85,13 @@ class EncodedTrainSet:
 def encode_train_set(language_model: LanguageModel, examples: ItemSet, loss: Loss, *, context: int) -> EncodedTrainSet:
     """Encode training examples for a loss."""
     tokenizer, task, items = language_model.tokenizer, examples.task.in_training(), examples.frame
-    scorer = scorer_of(task)(tokenizer, task, items)
+    scorer = make_scorer(language_model, task, items)
 
     def prompts(longest: int, reserve: int | list[int]) -> list[list[int]]:
         limit = fitting_context(language_model, context, longest)
-        return encode_prompts(tokenizer, task, items, context=limit, bos=language_model.bos, reserve=reserve).ids
+        return encode_prompts(
+            tokenizer, task, items, context=limit, bos=language_model.bos, reserve=reserve, chat=language_model.chat
+        ).ids
 
     if loss == "completion":
         completions = scorer.completions()

@@ -12,11 +12,11 @@ from pydantic import ValidationError
 from breadth.datasets import PROTOCOLS, REGISTRY, Task, answer_problems, answer_warnings, fields_of
 from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
-from breadth.lm import BUILT_IN, HUB_ID
+from breadth.lm import AUTO, BUILT_IN, HUB_ID, NONE, fault_of, has_chat_template, model_folder, read_chat_template
 from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
 from breadth.study.expansion import EVALUATE, TRAINED, find_source, merge_recipe, total_steps, variants_of
 from breadth.study.own_sets import own_set_problems, placed, resolve_task, unusual_columns, used_sets
-from breadth.study.schema import ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
+from breadth.study.schema import CHAT_KEYS, ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
 
 #: Most runs and checkpoints of a study.
@@ -57,6 +57,7 @@ def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     """Unknown models, models listed twice, and wrong keys in a model's own recipe."""
     for k, entry in enumerate(study.models):
         yield from _endpoint_problems(entry, ("models", k))
+        yield from _chat_problems(study, k, base)
         if entry.has_checkpoints:
             yield from _checkpoint_problems(study, k, base)
         elif entry.endpoint is None:  # else its server knows the name
@@ -107,6 +108,48 @@ def _checkpoint_problems(study: StudySpec, k: int, base: Path) -> Iterator[Probl
             f"{entry.trained_on!r} is not evaluated, so it is no control; evaluate on it, too, or leave it out",
             (("evaluate", "on"),),
         )
+
+
+def _chat_problems(study: StudySpec, k: int, base: Path) -> Iterator[Problem]:
+    """A template file that is not there or is none, and a system prompt that has no place."""
+    entry = study.models[k]
+
+    def place(key: str) -> Place:
+        return (key,) if getattr(entry, key) is None else ("models", k, key)
+
+    own = [key for key in CHAT_KEYS if getattr(entry, key) not in (None, NONE)]
+    if entry.endpoint is not None:
+        if own:
+            message = "a server applies its own chat template (api: chat asks in chat form); remove this key"
+            yield Problem(place(own[0]), message)
+        return
+    template = study.chat_template if entry.chat_template is None else entry.chat_template
+    system = study.system if entry.system is None else entry.system
+    if template == NONE:
+        if system is not None:
+            message = "needs chat form; set chat_template to auto or to a file with a template, or remove this key"
+            yield Problem(place("system"), message, (place("chat_template"),))
+    elif template != AUTO:
+        try:
+            read_chat_template(base / os.path.expanduser(template))
+        except InputError as error:
+            yield Problem(place("chat_template"), str(error))
+    elif system is not None and _lacks_chat_template(entry, base):
+        message = f"{entry.name} has no chat template, so a system prompt has no place"
+        remedy = "remove this key, or set chat_template to a file with a template"
+        yield Problem(place("system"), f"{message}; {remedy}", (("models", k, "name"),))
+
+
+def _lacks_chat_template(entry: ModelEntry, base: Path) -> bool:
+    """Whether a model is on this machine and has no chat template; false if only loading it could tell."""
+    if entry.has_checkpoints or entry.endpoint is not None:
+        return False
+    if entry.name in BUILT_IN:
+        folder = model_folder(entry.name)
+        return fault_of(folder) is None and not has_chat_template(folder)
+    folders = [base / os.path.expanduser(entry.name), Path(os.path.expanduser(entry.name))]
+    there = [folder for folder in folders if folder.is_dir()]
+    return bool(there) and not has_chat_template(there[0])
 
 
 def _endpoint_problems(entry: ModelEntry, place: Place) -> Iterator[Problem]:
@@ -291,6 +334,7 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
             yield Problem(
                 ("models", k, "endpoint"), "the key is sent without encryption; use https if the server has it"
             )
+    yield from _chat_warnings(study, base)
     if train is not None and trained:
         absent = [name for name in train.set if name not in study.evaluate.on]
         if absent:
@@ -314,6 +358,15 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
             yield Problem((key,), "is not used: no set of this study is of kind pattern")
     yield from placed(answer_warnings(study.answers or {}, study.pattern or ""), ())
     yield from _set_warnings(study)
+
+
+def _chat_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
+    """Models that are asked in plain text although the study asks in chat form."""
+    for k, entry in enumerate(study.models):
+        template = study.chat_template if entry.chat_template is None else entry.chat_template
+        if template == AUTO and _lacks_chat_template(entry, base):
+            place: Place = ("chat_template",) if entry.chat_template is None else ("models", k, "chat_template")
+            yield Problem(place, f"{entry.name} has no chat template, so it is asked in plain text")
 
 
 def _set_warnings(study: StudySpec) -> Iterator[Problem]:

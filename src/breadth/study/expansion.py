@@ -21,7 +21,17 @@ from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
 from breadth.errors import InputError
-from breadth.lm import Checkpoint, base_of, find_checkpoints, find_revisions, readable
+from breadth.lm import (
+    AUTO,
+    NONE,
+    ChatSettings,
+    Checkpoint,
+    base_of,
+    find_checkpoints,
+    find_revisions,
+    read_chat_template,
+    readable,
+)
 from breadth.records import RunRecord
 from breadth.study.own_sets import resolve_task, used_sets
 from breadth.study.schema import Evaluate, ModelEntry, Recipe, Start, StudySpec, Train
@@ -139,6 +149,7 @@ class RunSpec:
     their files in place of paths, and ``difficulty`` the source of difficulty likewise. ``examples`` counts training
     examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, ``source``
     where the checkpoints are, if they are there already, and ``endpoint`` where a model is that is not on this machine.
+    ``chat`` says how prompts become conversations; None for plain text.
     """
 
     model: str
@@ -155,6 +166,7 @@ class RunSpec:
     start: Start | None = None
     source: CheckpointSource | None = None
     endpoint: Endpoint | None = None
+    chat: ChatSettings | None = None
 
     @property
     def method(self) -> str:
@@ -187,8 +199,9 @@ class RunSpec:
         """Everything that determines the run's responses, as plain values, and its checkpoints."""
         # Checkpoints may be added to a run, so they are no part of what it is.
         base = {} if self.source is None else {"base": self.source.base}
+        chat = {} if self.chat is None else {"chat": self.chat.identity()}
         plain: dict[str, Any] = {
-            "recipe": {**_determining_keys(self.recipe, here=self.endpoint is None), **base},
+            "recipe": {**_determining_keys(self.recipe, here=self.endpoint is None), **base, **chat},
             # The order of test sets does not change a response.
             "evaluate": {**self.evaluate.model_dump(mode="json"), "on": sorted(self.evaluate.on)},
             "tasks": {name: task.spec() for name, task in self.tasks.items()},
@@ -238,7 +251,7 @@ def expand(file: StudyFile) -> list[RunSpec]:
             runs.append(
                 RunSpec(
                     entry.name, entry.trained_on, None, None, None, None, recipe, study.evaluate, on, own,
-                    source=_source(entry, file.base),
+                    source=_source(entry, file.base), chat=chat_settings(study, entry, file.base),
                 )
             )  # fmt: skip
             continue
@@ -251,7 +264,7 @@ def expand(file: StudyFile) -> list[RunSpec]:
                     {name: each for name, each in own_sets.items() if name in used},
                     difficulty if trained else None,
                     study.train.start if study.train and trained else None,
-                    endpoint=entry.behind(),
+                    endpoint=entry.behind(), chat=chat_settings(study, entry, file.base),
                 )
             )  # fmt: skip
     return runs
@@ -271,6 +284,8 @@ def start_key(run: RunSpec) -> str:
         "tasks": {name: task for name, task in record.tasks.items() if name in run.evaluate.on},
         "own_sets": {name: own for name, own in record.own_sets.items() if name in run.evaluate.on},
     }
+    if run.chat is not None:
+        key["chat"] = run.chat.identity()
     if run.difficulty is not None:
         key["held_out"] = {"train_set": run.train_set, "difficulty": record.difficulty}
     if run.start is not None:
@@ -283,6 +298,25 @@ def start_key(run: RunSpec) -> str:
         prompt = {"train_set": run.train_set, "examples": run.examples, "seed": run.seed}
         key["prompt"] = {**prompt, "tasks": record.tasks}
     return _digest(key)
+
+
+def chat_settings(study: StudySpec, entry: ModelEntry, base: Path) -> ChatSettings | None:
+    """How a model is asked in chat form, by its own keys or else the study's; None for plain text.
+
+    A server applies a template of its own, so none applies to a model behind an endpoint.
+    """
+    template = study.chat_template if entry.chat_template is None else entry.chat_template
+    system = study.system if entry.system is None else entry.system
+    if template == NONE or entry.endpoint is not None:
+        return None
+    if template == AUTO:
+        return ChatSettings(AUTO, system)
+    path = base / os.path.expanduser(template)
+    try:
+        return ChatSettings(read_chat_template(path), system)
+    except InputError:
+        # A study is still listed where its template is not; reading the study says what is wrong.
+        return ChatSettings(f"missing: {template}", system)
 
 
 def find_source(entry: ModelEntry, base: Path) -> CheckpointSource:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from breadth.datasets import REGISTRY
+from breadth.datasets import PROTOCOLS, REGISTRY
 from breadth.errors import InputError
+from breadth.lm import AUTO, NONE
 from breadth.records import StudyStore, is_imported, is_study, read_table
 from breadth.study.document import flow_yaml, read_document, resolved_yaml
 from breadth.study.expansion import TRAINED, RunSpec, expand
+from breadth.study.own_sets import resolve_task, used_sets
 from breadth.study.read import StudyFile, parse_study, read_study_file, read_study_text, shipped_studies
 from breadth.study.schema import Recipe, StudySpec, Train
 
@@ -155,16 +157,47 @@ def _facts(file: StudyFile, sizes: Mapping[str, int | None]) -> list[tuple[str, 
     items = sum(size or 0 for size in sizes.values())
     points = sum(len(run.checkpoints()) for run in runs)
     unknown = None in sizes.values()
+    asked = [("protocol", _protocol_words(study))] if study.protocol is not None else []
+    if any(run.chat is not None for run in runs):
+        asked.append(("chat form", _chat_words(study)))
     facts = [
         ("models", ", ".join(f"{entry.name}{more}" for entry, more in zip(study.models, own, strict=True))),
         ("train", _train_words(study.train, study.recipe)),
         ("recipe", _recipe_words(study.recipe)),
         ("test sets", ", ".join(study.evaluate.on)),
+        *asked,
         ("items", "known when the data is read" if unknown else f"{items:,} at every checkpoint"),
         ("runs", _run_words(study, runs)),
         ("checkpoints", _checkpoint_words(study, runs, points)),
     ]
     return [*facts, *([] if unknown else [("answers", f"{items * points:,}")])]
+
+
+def _protocol_words(study: StudySpec) -> str:
+    """Which published prompts the study uses, and whether training and evaluation share them."""
+    protocol = PROTOCOLS[study.protocol or ""]
+    used = used_sets(study)
+    apart = [name for name in used if resolve_task(name, study, REGISTRY).train_template is not None]
+    text = f"{protocol.name}, {protocol.summary}"
+    if apart:
+        return f"{text}; {', '.join(apart)}: trained with one prompt and evaluated with another"
+    return f"{text}; the same prompts in training and evaluation" if protocol.mismatched else text
+
+
+def _chat_words(study: StudySpec) -> str:
+    """Which chat templates and system prompts the models are asked with."""
+    words = {AUTO: "the tokenizer's own template, where it has one", NONE: "plain text"}
+    groups: dict[str, list[str]] = {}
+    for entry in study.models:
+        template = study.chat_template if entry.chat_template is None else entry.chat_template
+        system = study.system if entry.system is None else entry.system
+        text = words.get(template, template)
+        if system is not None and template != NONE:
+            text += f", system prompt {system!r}" if system else ", empty system prompt"
+        groups.setdefault(text, []).append(entry.name)
+    if len(groups) == 1:
+        return next(iter(groups))
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())
 
 
 def _train_words(train: Train | None, recipe: Recipe) -> str:

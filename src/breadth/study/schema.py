@@ -14,7 +14,7 @@ from breadth.datasets import Loss, Texts
 from breadth.difficulty import Order, Strategy
 from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
-from breadth.lm import Dtype, Quantisation, step_of
+from breadth.lm import NONE, Dtype, Quantisation, step_of
 from breadth.study.document import did_you_mean
 from breadth.study.own_sets import KnownSet, OwnSet, SetSection, mark_known_sets
 from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
@@ -117,6 +117,10 @@ class ModelEntry(Section):
     revisions: Names | None = Field(
         None, description="branches of a Hub repository, as OWNER/REPO@step{1000..3000..1000} (method evaluate)"
     )
+    chat_template: str | None = Field(
+        None, min_length=1, description="as chat_template of the study, for this model; null for the study's"
+    )
+    system: str | None = Field(None, description="as system of the study, for this model; null for the study's")
     base: str | None = Field(
         None, min_length=1, description="model that the checkpoints' adapters belong to, or whose tokenizer they use"
     )
@@ -135,6 +139,7 @@ class ModelEntry(Section):
         """Most models are on this machine and have no checkpoints; a resolved study does not list what they lack."""
         absent = [key for key in CHECKPOINT_KEYS if getattr(self, key) is None]
         absent += [] if self.endpoint is not None else ENDPOINT_KEYS
+        absent += [key for key in CHAT_KEYS if getattr(self, key) is None]
         return {key: value for key, value in dump(self).items() if key not in absent}
 
     @property
@@ -149,6 +154,9 @@ class ModelEntry(Section):
         address = self.endpoint.rstrip("/")
         return Endpoint(address, self.model or "", self.api, self.key_env, self.concurrency, self.timeout)
 
+
+#: Keys that say how a model is asked in chat form.
+CHAT_KEYS = ("chat_template", "system")
 
 #: Keys of a model whose checkpoints are there, and of one behind an endpoint.
 CHECKPOINT_KEYS = ("checkpoints", "revisions", "base", "trained_on")
@@ -246,6 +254,13 @@ class StudySpec(Section):
     train: Train | None = Field(None, description="what to train on; required if the method trains or is few-shot")
     recipe: Recipe = Field(description="how models are adapted and trained")
     evaluate: Evaluate = Field(description="when to evaluate, and on which test sets")
+    chat_template: str = Field(
+        NONE,
+        min_length=1,
+        description="chat form: none (plain text), auto (the tokenizer's own template, for models that have one), or a "
+        "file with a Jinja template, relative to the study file",
+    )
+    system: str | None = Field(None, description="system prompt in chat form; null for what the template has")
     protocol: str | None = Field(
         None, description="prompts and scoring of a published study, for the sets it has; null for breadth's own"
     )

@@ -32,7 +32,8 @@ _TRAINING_KEYS = {
 def group_of(run: RunSpec) -> str:
     """What a worker must have loaded for a run: the model, and the structure of what is trained."""
     recipe = {key: value for key, value in run.recipe.model_dump(mode="json").items() if key not in _TRAINING_KEYS}
-    content = json.dumps([run.model, recipe, run.start is not None], sort_keys=True)
+    chat = [] if run.chat is None else [run.chat.identity()]
+    content = json.dumps([run.model, recipe, run.start is not None, *chat], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
