@@ -6,6 +6,7 @@ import breadth
 from breadth.datasets import Loaded, Pattern
 from breadth.errors import InputError
 from breadth.execute.data import held_out, split_levels
+from breadth.level_transfer.answers import item_levels
 from breadth.records import RunRecord, StudyStore
 from breadth.study import Train
 
@@ -405,3 +406,23 @@ def test_difficulty_from_a_study_is_what_calibrate_gives(tmp_path):
         assert dict(both.select("item", "difficulty").iter_rows()) == expected
         shared = any("step 0" in note for note in split.notes)
         assert shared == ("study" in source)
+
+
+def test_calibrate_levels_run_and_transfer_agree_on_every_item_of_gsm8k(shared_data, tmp_path):
+    """552 questions with 534 different difficulties: ties, and sizes that do not divide, in one rule."""
+    answers = breadth.open(shared_data / "responses" / "gsm8k_leaderboard.npz")
+    calibration = breadth.calibrate(answers)
+    calibration.items.write_parquet(tmp_path / "items.parquet")
+    calibration.items.write_csv(tmp_path / "items.csv")
+    expected = dict(calibration.items.select("item", "level").iter_rows())
+    assert dict(breadth.levels(tmp_path / "items.csv").select("item", "level").iter_rows()) == expected
+
+    names = list(expected)
+    own = Loaded("own", "in-domain", TASK, pool(len(names)).frame.with_columns(item=pl.Series(names)), "")
+    split = split_levels(own, by_level(levels=10, calibration="items.parquet"), tmp_path, 0)
+    assert dict(pl.concat([split.train, split.test]).select("item", "level").iter_rows()) == expected
+
+    by_transfer = item_levels(answers, tmp_path / "items.parquet", 10)
+    assert dict(zip(answers.item_names, by_transfer, strict=True)) == expected
+    sizes = pl.Series(list(expected.values())).value_counts()["count"]
+    assert (sizes.min(), sizes.max()) == (55, 56)

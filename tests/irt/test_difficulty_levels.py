@@ -10,18 +10,39 @@ from breadth.irt import Estimates, assign_levels, cut_levels, level_stability
 from breadth.irt.difficulty_levels import known_difficulties
 
 
-@given(st.lists(st.floats(-5, 5), min_size=20, max_size=200, unique=True), st.integers(2, 10))
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=200, unique=True), st.integers(2, 10))
 def test_levels_follow_the_quantile_rule(values, n):
-    """Level i holds the items with i/n <= q < (i+1)/n, q the quantile of their difficulty; the last end is included."""
+    """Level i holds the items with i/n <= q < (i+1)/n, where q is the share of items that are easier."""
     difficulty = np.array(values)
     found = assign_levels(difficulty, np.zeros(len(values)), n)
-    edges = np.quantile(difficulty, np.arange(n + 1) / n)
-    for level in range(n):
-        inside = difficulty[found.level == level]
-        assert np.all(inside >= edges[level])
-        assert np.all(inside < edges[level + 1]) or level == n - 1
-    sizes = np.bincount(found.level.astype(int), minlength=n)
-    assert sizes.max() - sizes.min() <= 2
+    n = min(n, len(values))
+    for k, value in enumerate(values):
+        easier = sum(other < value for other in values)
+        assert found.level[k] == easier * n // len(values)
+
+
+@given(
+    st.lists(st.integers(-3, 3) | st.sampled_from([math.nan, -math.inf, math.inf]), min_size=1, max_size=60),
+    st.integers(2, 10),
+)
+def test_both_functions_put_items_into_the_same_levels(values, n):
+    difficulty = np.array(values, dtype=np.float64)
+    found = assign_levels(difficulty, np.full(len(values), 0.2), n)
+    assert np.array_equal(np.nan_to_num(found.level, nan=-1), cut_levels(difficulty, n))
+    known = ~np.isnan(difficulty)
+    assert np.all(found.low[known] <= found.level[known])
+    assert np.all(found.high[known] >= found.level[known])
+    assert np.all(found.high[known] <= found.level[known].max(initial=0))
+    assert np.all((found.certainty[known] >= 0) & (found.certainty[known] <= 1))
+
+
+def test_neighbouring_numbers_are_in_the_levels_they_were_put_in():
+    values = np.array([1.0, np.nextafter(1.0, 2.0)])
+    found = assign_levels(values, np.zeros(2), 2)
+    assert found.low.tolist() == found.level.tolist() == found.high.tolist() == [0, 1]
+    largest = np.finfo(float).max
+    found = assign_levels(np.array([0.9 * largest, largest]), np.zeros(2), 2)
+    assert found.certainty.tolist() == [1, 1]
 
 
 def test_uncertainty_spreads_over_levels():
@@ -36,8 +57,9 @@ def test_uncertainty_spreads_over_levels():
 
 def test_certainty_is_the_share_of_simulated_difficulties_in_the_level():
     difficulty = np.linspace(-2, 2, 41)
-    edges = np.quantile(difficulty, [0.2, 0.4, 0.6, 0.8])
     found = assign_levels(difficulty, np.full(41, 0.3), 5)
+    hardest = np.array([difficulty[found.level == level].max() for level in range(4)])
+    edges = hardest + 0.05  # halfway to the next item
     draws = difficulty[17] + 0.3 * np.random.default_rng(0).standard_normal(100_000)
     level = np.searchsorted(edges, draws, side="right")
     assert found.certainty[17] == pytest.approx(np.mean(level == found.level[17]), abs=0.01)
@@ -53,9 +75,11 @@ def test_missing_and_infinite_difficulties():
     assert np.isnan(assign_levels(np.array([np.nan]), np.zeros(1), 3)).all()
 
 
-def test_ties_share_a_level():
+def test_fewer_difficulties_than_levels():
+    """There is no level without items: two difficulties are levels 0 and 1, however many are asked for."""
     found = assign_levels(np.array([0.0, 0.0, 0.0, 0.0, 1.0, 1.0]), np.zeros(6), 3)
-    assert len(set(found.level[:4])) == 1
+    assert found.level.tolist() == [0, 0, 0, 0, 1, 1]
+    assert assign_levels(np.zeros(4), np.ones(4), 10).certainty.tolist() == [1, 1, 1, 1]
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=120, unique=True), st.integers(1, 12))

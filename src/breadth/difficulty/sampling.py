@@ -19,7 +19,7 @@ from scipy import special
 from breadth.difficulty.strategies import STRATEGIES, Order, Selection, Strategy
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import Floats
-from breadth.irt import DEFAULT_LEVELS, Calibration, assign_levels, numbers
+from breadth.irt import DEFAULT_LEVELS, Calibration, cut_levels, numbers
 from breadth.records import Table, read_table
 from breadth.results import Result
 from breadth.results.terminal import WIDTH, make_table, signed_text
@@ -243,13 +243,13 @@ def sample(
 
 def _histogram(values: Floats, positions: Indices) -> pl.DataFrame:
     """Items per level of the difficulties of the table, before and after."""
-    level = assign_levels(values, np.zeros(len(values)), DEFAULT_LEVELS).level
+    level = cut_levels(values, DEFAULT_LEVELS).astype(np.int64)
     drawn = np.zeros(len(values), dtype=bool)
     drawn[positions] = True
     return (
         pl.DataFrame({"level": level, "difficulty": values, "drawn": drawn})
-        .filter(pl.col("level").is_not_nan())
-        .group_by(pl.col("level").cast(pl.Int64))
+        .filter(pl.col("level") >= 0)
+        .group_by("level")
         .agg(
             pl.col("difficulty").min().alias("from"),
             pl.col("difficulty").max().alias("to"),

@@ -139,12 +139,12 @@ class Calibration(Result):
     def levels(self, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
         """Item, difficulty, level from 0 (easiest) to n - 1, the range it could be in, and how sure that is.
 
-        There are at most as many levels as items with a difficulty; the others have none.
+        There are at most as many levels as different difficulties; items without a difficulty have none.
         """
         if n < 2:
             raise InputError(f"--n is {n}; choose at least 2 levels")
         difficulty, error = numbers(self.items, "difficulty"), numbers(self.items, "difficulty_se")
-        assigned = assign_levels(difficulty, error, max(1, min(n, int((~np.isnan(difficulty)).sum()))))
+        assigned = assign_levels(difficulty, error, n)
         columns = ("level", "level_low", "level_high")
         return self.items.select("item", "difficulty", "difficulty_se").with_columns(
             *(
@@ -298,7 +298,7 @@ def items_frame(
     known = known_difficulties(estimates, share) if own_slopes else known
     if not anchored and not ((share > 0) & (share < 1)).any():
         known = without_guesses(known, estimates.ability_sd)
-    placed = assign_levels(known.difficulty, known.error, max(1, min(levels, int((~np.isnan(known.difficulty)).sum()))))
+    placed = assign_levels(known.difficulty, known.error, levels)
     intercept = estimates.items.intercept
     columns = {column: getattr(estimates, column) for column in ESTIMATES}
     frame = pl.DataFrame(

@@ -79,43 +79,59 @@ class Levels(NamedTuple):
 
 
 def assign_levels(difficulty: Floats, error: Floats, n: int) -> Levels:
-    """Put items into n levels by difficulty quantile.
+    """Put items into levels by ``cut_levels``, and say how sure each place is.
 
-    Level i holds the items whose difficulty lies from the i/n quantile up to, but not including, the (i+1)/n quantile;
-    the last level includes its upper end. Items of equal difficulty share a level, the higher one where they lie on an
-    edge. ``low`` and ``high`` are the levels of the ends of the item's 95 % interval, with the edges taken as known;
+    ``low`` and ``high`` are the levels of the ends of the item's 95 % interval, with the edges taken as known;
     ``certainty`` is the chance, under a normal error, that the item belongs where it was put.
     """
-    missing = np.isnan(difficulty)
-    # The n - 1 difficulties that separate the levels.
-    largest = np.finfo(float).max / 4
-    finite = np.nan_to_num(difficulty[~missing], posinf=largest, neginf=-largest)
-    edges = np.quantile(finite, np.arange(1, n) / n) if finite.size else np.full(n - 1, np.nan)
+    cut = cut_levels(difficulty, n)
+    missing = cut < 0
+    level = np.where(missing, np.nan, cut.astype(np.float64))
+    edges = _level_edges(difficulty[~missing], cut[~missing])
     spread = np.nan_to_num(error, nan=0.0, posinf=1e300)
     with np.errstate(invalid="ignore", over="ignore"):
-        ends = np.stack([difficulty, difficulty - REACH * spread, difficulty + REACH * spread])
-        places = np.searchsorted(edges, ends, side="right").astype(np.float64)
-        level, low, high = np.where(missing, np.nan, places)
-        inside = np.where(missing, 0, level).astype(np.intp)
+        ends = np.stack([difficulty - REACH * spread, difficulty + REACH * spread])
+        low, high = np.searchsorted(edges, ends, side="right").astype(np.float64)
+        # The bounds of the level that an item is in; those of level 0 stand in for items that are in none.
         bounds = np.concatenate([[-np.inf], edges, [np.inf]])
-        upper, lower = ((bounds[inside + side] - difficulty) / np.maximum(spread, 1e-12) for side in (1, 0))
-        certainty = special.ndtr(upper) - special.ndtr(lower)
+        inside = np.maximum(cut, 0)
+        scale = np.maximum(spread, 1e-12)
+        certainty = special.ndtr((bounds[inside + 1] - difficulty) / scale)
+        certainty -= special.ndtr((bounds[inside] - difficulty) / scale)
     infinite = np.isinf(difficulty)
+    sure = infinite | missing
     return Levels(
         level,
-        np.where(infinite, level, low),
-        np.where(infinite, level, high),
+        np.where(sure, level, low),
+        np.where(sure, level, high),
         np.where(missing, np.nan, np.where(infinite, 1.0, certainty)),
     )
+
+
+def _level_edges(difficulty: Floats, level: npt.NDArray[np.intp]) -> Floats:
+    """The difficulties that separate neighbouring levels: midway between the hardest of one and the easiest of next."""
+    edges = np.zeros(int(level.max(initial=0)))
+    largest = np.finfo(float).max
+    for below in range(len(edges)):
+        hardest = max(float(difficulty[level == below].max()), -largest)
+        easiest = min(float(difficulty[level == below + 1].min()), largest)
+        # Halves are added, because the sum of two large numbers may be infinite.
+        middle = hardest / 2 + easiest / 2
+        # Between two neighbouring numbers there is no third, and an edge belongs to the level above it.
+        edges[below] = middle if middle > hardest else easiest
+    return edges
 
 
 def cut_levels(difficulty: Floats, n: int) -> npt.NDArray[np.intp]:
     """Put items into n levels of as equal size as ties allow; -1 where an item has no difficulty.
 
-    Items of equal difficulty always share a level. Of all ways to cut, the one with the smallest sum of squared sizes
-    is taken: without ties sizes differ by at most one, and a difficulty that many items share (such as all that
-    every model solves) tends to become a level of its own. There are fewer than n levels only where there are fewer
-    difficulties.
+    The one rule for levels. Without ties, level i holds the items with i/n <= q < (i+1)/n, where q is the share of
+    items that are easier (the bins of arXiv 2511.21692), so sizes differ by at most one. Items of equal difficulty
+    always share a level: of all ways to cut, the one with the smallest sum of squared sizes is taken, so a difficulty
+    that many items share (such as all that every model solves) tends to become a level of its own. There are fewer
+    than n levels only where there are fewer difficulties.
+
+    Studies on disk hold items with these levels, and are refused when the levels change.
 
     >>> cut_levels(np.array([0.0, 0, 0, 0, 1, 2, 3, 4]), 3).tolist()
     [0, 0, 0, 0, 1, 1, 2, 2]
@@ -200,10 +216,7 @@ def level_stability(
             drawn = generator.permutation(len(matrix))[: 2 * size]
             first, second = (difficulty_of(matrix[half]) for half in np.split(drawn, 2))
             both = ~np.isnan(first) & ~np.isnan(second)
-            apart = np.abs(
-                assign_levels(first[both], np.zeros(both.sum()), levels).level
-                - assign_levels(second[both], np.zeros(both.sum()), levels).level
-            )
+            apart = np.abs(cut_levels(first[both], levels) - cut_levels(second[both], levels))
             rho = float(spearmanr(first[both], second[both]).statistic)
             agreement.append(((apart == 0).mean(), (apart <= 1).mean(), rho))
         rows.append(np.mean(agreement, axis=0))
