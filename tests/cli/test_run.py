@@ -395,3 +395,33 @@ def test_a_path_whose_step_cannot_be_told(command, own_checkpoints):
 
 def test_options_of_following_without_it(command, own_checkpoints):
     assert "--until is for --follow" in refused(command(own_checkpoints, "--until", 5, ok=False))
+
+
+def test_a_model_beside_the_study_is_found_from_anywhere(breadth, tmp_path, monkeypatch):
+    """validate, show and run resolve a path alike; a study that was stopped resumes from another directory."""
+    from breadth.lm.tiny import write_tiny_model
+
+    write_tiny_model(tmp_path / "beside" / "models" / "tiny")
+    path = tmp_path / "beside" / "study.yaml"
+    text = "name: s\nmodels: ./models/tiny\nrecipe: {method: zero-shot}\nevaluate: {on: plain, items: 8}\n"
+    path.write_text(text)
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    for words in (["validate", path], ["show", path], ["run", path, "--dry-run"]):
+        assert breadth(*words).stderr.count("warning") == 0
+    breadth("run", path, "--into", tmp_path / "out")
+    [first] = (tmp_path / "out" / "runs").iterdir()
+    assert json.loads((first / "run.json").read_text())["model"] == "./models/tiny"
+
+    path.write_text(text.replace("./models/tiny", "[./models/tiny, ../beside/models/tiny]"))
+    monkeypatch.chdir(tmp_path / "two")
+    out = breadth("run", "../beside/study.yaml", "--into", "../out")
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == 2
+    assert out.returncode == 0
+
+    path.write_text(text.replace("./models/tiny", "./models/other"))
+    for words in (["validate", path], ["show", path], ["run", path, "--dry-run"], ["run", path]):
+        out = breadth(*words, ok=False)
+        assert out.returncode == 2
+        assert "relative to the study file" in out.stderr

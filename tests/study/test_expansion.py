@@ -1,4 +1,5 @@
 import json
+import os
 import re
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth.datasets import SETS
+from breadth.errors import InputError
 from breadth.records import RunRecord
 from breadth.study import Evaluate, Recipe, checkpoints, expand, read_study_file, start_key, total_steps
 
@@ -253,3 +255,66 @@ def test_the_published_study_of_difficulty(tmp_path, monkeypatch):
     assert len(runs) == len({run.name for run in runs}) == 7 * (10 + 4) * 3
     assert {run.method for run in runs} == {"full"}
     assert runs[0].checkpoints() == [0, 40]
+
+
+BY_PATH = """\
+name: s
+models: {name}
+recipe: {{method: zero-shot}}
+evaluate: {{on: plain}}
+"""
+
+
+@pytest.mark.parametrize("name", ["models/tiny", "./models/tiny", "../beside/models/tiny"])
+def test_a_path_is_relative_to_the_study_file(tmp_path, monkeypatch, name):
+    folder, elsewhere = tmp_path / "beside", tmp_path / "elsewhere"
+    (folder / "models" / "tiny").mkdir(parents=True)
+    elsewhere.mkdir()
+    (folder / "study.yaml").write_text(BY_PATH.format(name=name))
+    names = set()
+    for here in (folder, elsewhere, tmp_path):
+        monkeypatch.chdir(here)
+        file = read_study_file(os.path.relpath(folder / "study.yaml"))
+        [run] = expand(file)
+        assert run.loads == str(folder / "models" / "tiny")
+        assert run.model == run.record().model == name
+        assert not file.warnings
+        names.add(run.name)
+    assert len(names) == 1
+
+
+def test_a_path_that_only_the_current_directory_has_is_taken_with_a_warning(tmp_path, monkeypatch):
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "tiny").mkdir()
+    path = tmp_path / "studies" / "s.yaml"
+    path.write_text(BY_PATH.format(name="./tiny"))
+    monkeypatch.chdir(tmp_path)
+    file = read_study_file(path)
+    [warning] = file.warnings
+    assert "line 2" in warning
+    assert "'../tiny'" in warning
+    assert expand(file)[0].loads == str(tmp_path / "tiny")
+    monkeypatch.chdir(tmp_path / "studies")
+    with pytest.raises(InputError, match="relative to the study file"):
+        read_study_file(path)
+
+
+def test_the_directory_beside_the_study_comes_before_that_of_the_current_directory(tmp_path, monkeypatch):
+    for folder in ("studies", "here"):
+        (tmp_path / folder / "org" / "tiny").mkdir(parents=True)
+    path = tmp_path / "studies" / "s.yaml"
+    path.write_text(BY_PATH.format(name="org/tiny"))
+    monkeypatch.chdir(tmp_path / "here")
+    assert expand(read_study_file(path))[0].loads == str(tmp_path / "studies" / "org" / "tiny")
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "org/model"])
+def test_built_in_models_and_those_of_the_hub_keep_their_names(tmp_path, monkeypatch, name):
+    (tmp_path / "smollm2-135m").mkdir()
+    path = tmp_path / "s.yaml"
+    path.write_text(BY_PATH.format(name=name))
+    assert expand(read_study_file(path))[0].loads == name
+    # With dots in front it is the directory, from wherever the study is read.
+    path.write_text(BY_PATH.format(name="./smollm2-135m"))
+    monkeypatch.chdir(tmp_path)
+    assert expand(read_study_file("s.yaml"))[0].loads == str(tmp_path / "smollm2-135m")

@@ -145,11 +145,11 @@ def open_session(
 def load_adapted(run: RunSpec, events: Events, source: str | None = None) -> tuple[LanguageModel, SplitModel]:
     """Load a run's model and attach what is trained; it is split above the frozen layers.
 
-    ``source`` is where the model is, if not under its own name.
+    ``source`` is where the model is, if not where the run says.
     """
     recipe = run.recipe
     loaded = load_model(
-        source or run.model, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise,
+        source or run.loads, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise,
         progress=events.fetching, warn=events.warn,
     )  # fmt: skip
     return adapt(run, with_chat(loaded, run.chat))

@@ -14,7 +14,15 @@ from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
 from breadth.lm import AUTO, BUILT_IN, HUB_ID, NONE, fault_of, has_chat_template, model_folder, read_chat_template
 from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
-from breadth.study.expansion import EVALUATE, TRAINED, find_source, merge_recipe, total_steps, variants_of
+from breadth.study.expansion import (
+    EVALUATE,
+    TRAINED,
+    find_directory,
+    find_source,
+    merge_recipe,
+    total_steps,
+    variants_of,
+)
 from breadth.study.own_sets import own_set_problems, placed, resolve_task, unusual_columns, used_sets
 from breadth.study.schema import CHAT_KEYS, ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
@@ -71,11 +79,10 @@ def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
 
 def _name_problems(name: str, place: Place, base: Path, needs: tuple[Place, ...] = ()) -> Iterator[Problem]:
     """A model that is neither built in nor a directory nor an id of the Hub."""
-    given = os.path.expanduser(name)
-    exists = os.path.isdir(os.path.normpath(base / given)) or os.path.isdir(given)
+    exists = find_directory(name, base) is not None
     is_path = exists or name.startswith((".", "/", "~"))
     if is_path and not exists:
-        yield Problem(place, f"{name!r} is not a directory", needs)
+        yield Problem(place, f"{name!r} is not a directory (paths are relative to the study file)", needs)
     elif not is_path and name not in BUILT_IN and not HUB_ID.match(name):
         yield Problem(
             place,
@@ -147,9 +154,8 @@ def _lacks_chat_template(entry: ModelEntry, base: Path) -> bool:
     if entry.name in BUILT_IN:
         folder = model_folder(entry.name)
         return fault_of(folder) is None and not has_chat_template(folder)
-    folders = [base / os.path.expanduser(entry.name), Path(os.path.expanduser(entry.name))]
-    there = [folder for folder in folders if folder.is_dir()]
-    return bool(there) and not has_chat_template(there[0])
+    found = find_directory(entry.name, base)
+    return found is not None and not has_chat_template(Path(found))
 
 
 def _endpoint_problems(entry: ModelEntry, place: Place) -> Iterator[Problem]:
@@ -328,13 +334,8 @@ def _prompt_problems(study: StudySpec) -> Iterator[Problem]:
 def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
     """What is not wrong but worth knowing before a study runs."""
     train, trained = study.train, _trained(study)
-    for k, entry in enumerate(study.models):
-        endpoint = entry.behind()
-        if endpoint is not None and is_exposed(endpoint):
-            yield Problem(
-                ("models", k, "endpoint"), "the key is sent without encryption; use https if the server has it"
-            )
     yield from _chat_warnings(study, base)
+    yield from _model_warnings(study, base)
     if train is not None and trained:
         absent = [name for name in train.set if name not in study.evaluate.on]
         if absent:
@@ -377,6 +378,33 @@ def _set_warnings(study: StudySpec) -> Iterator[Problem]:
             yield Problem(("sets", name), "is not used: the study neither evaluates nor trains on this set")
     for name, own in study.own_sets.items():
         yield from placed(own.task.warnings(own.task_keys()), ("sets", name))
+
+
+def _model_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
+    """Keys that travel in the open, and paths that are not relative to the study file."""
+    for k, entry in enumerate(study.models):
+        endpoint = entry.behind()
+        if endpoint is not None and is_exposed(endpoint):
+            yield Problem(
+                ("models", k, "endpoint"), "the key is sent without encryption; use https if the server has it"
+            )
+        if not entry.has_checkpoints and endpoint is None:
+            yield from _path_warnings(entry.name, ("models", k), base)
+        if entry.base is not None:
+            yield from _path_warnings(entry.base, ("models", k, "base"), base)
+
+
+def _path_warnings(name: str, place: Place, base: Path) -> Iterator[Problem]:
+    """A model that is only found from the current directory, and so not by the same command from another one."""
+    found = find_directory(name, base)
+    if found is None or found == os.path.abspath(base / os.path.expanduser(name)):
+        return
+    better = os.path.relpath(found, base)
+    yield Problem(
+        place,
+        f"{name!r} is a directory only seen from the current one; a path is relative to the study file, so write "
+        f"{better!r}",
+    )
 
 
 def _task(study: StudySpec, name: str) -> Task | None:

@@ -23,6 +23,7 @@ from breadth.endpoints import Endpoint
 from breadth.errors import InputError
 from breadth.lm import (
     AUTO,
+    BUILT_IN,
     NONE,
     ChatSettings,
     Checkpoint,
@@ -137,7 +138,8 @@ class CheckpointSource:
         """What is loaded first: the base of adapters, or else the first checkpoint."""
         first = self.checkpoints[0]
         if not first.is_local:
-            return self.base or first.place.partition("@")[0]
+            named = self.base or first.place.partition("@")[0]
+            return find_directory(named, self.beside) or named
         return base_of(first, self.base, self.beside) if first.is_adapter else first.place
 
 
@@ -150,6 +152,7 @@ class RunSpec:
     examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, ``source``
     where the checkpoints are, if they are there already, and ``endpoint`` where a model is that is not on this machine.
     ``chat`` says how prompts become conversations; None for plain text.
+    ``directory`` is where the model is, if the study file names it by a path; no part of what the run is.
     """
 
     model: str
@@ -167,6 +170,7 @@ class RunSpec:
     source: CheckpointSource | None = None
     endpoint: Endpoint | None = None
     chat: ChatSettings | None = None
+    directory: str | None = None
 
     @property
     def method(self) -> str:
@@ -176,7 +180,9 @@ class RunSpec:
     @property
     def loads(self) -> str:
         """The model that is loaded first: by its name, or where it is."""
-        return self.model if self.source is None else self.source.model()
+        if self.source is not None:
+            return self.source.model()
+        return self.directory or self.model
 
     @property
     def is_trained(self) -> bool:
@@ -265,6 +271,7 @@ def expand(file: StudyFile) -> list[RunSpec]:
                     difficulty if trained else None,
                     study.train.start if study.train and trained else None,
                     endpoint=entry.behind(), chat=chat_settings(study, entry, file.base),
+                    directory=None if entry.endpoint is not None else find_directory(entry.name, file.base),
                 )
             )  # fmt: skip
     return runs
@@ -317,6 +324,23 @@ def chat_settings(study: StudySpec, entry: ModelEntry, base: Path) -> ChatSettin
     except InputError:
         # A study is still listed where its template is not; reading the study says what is wrong.
         return ChatSettings(f"missing: {template}", system)
+
+
+def find_directory(name: str, base: Path) -> str | None:
+    """The directory of a model that a study file names by its path; None for a built-in model or one of the Hub.
+
+    A path is relative to the study file, which is in ``base``. One that is there only relative to the current directory
+    counts, too: `breadth run` took such paths before there was a rule. ``study_warnings`` tells about it.
+    """
+    if name in BUILT_IN:
+        return None
+    given = os.path.expanduser(name)
+    for folder in (base, Path()):
+        # Absolute, because a relative path could be taken for a built-in model or one of the Hub.
+        place = os.path.abspath(folder / given)
+        if os.path.isdir(place):
+            return place
+    return None
 
 
 def find_source(entry: ModelEntry, base: Path) -> CheckpointSource:

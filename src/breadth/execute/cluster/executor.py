@@ -97,7 +97,7 @@ class RayExecutor(Executor):
                 fetch_model(model, progress=events.fetching, warn=events.warn)
             shapes = shapes_of(plan.file, runs, connection.nodes(), self.options.threads)
             chains = chains_of(plan, {model: shape.name for model, shape in shapes.items()})
-            files = {model: local_files(model) for model in shapes}
+            files = {run.model: local_files(run.loads) for run in runs}
             pool = RayPool(
                 connection,
                 {shape.name: shape for shape in shapes.values()},

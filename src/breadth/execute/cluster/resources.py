@@ -112,7 +112,7 @@ def shape_of(file: StudyFile, run: RunSpec, has_gpus: bool, threads: int | None 
     given = {"gpus": None, "cpus": None, "memory": None}
     for section in (file.study.resources, own):
         given |= {} if section is None else section.model_dump(exclude_none=True)
-    size = weight_bytes(run.model)
+    size = weight_bytes(run.loads)
     wants_gpu = has_gpus and run.recipe.device.partition(":")[0] in ("auto", "cuda")
     gpus = given["gpus"]
     if gpus is None:
