@@ -329,6 +329,13 @@ def reviews(tmp_path):
     return path
 
 
+@pytest.mark.parametrize(("shift", "asks"), [("user group", 0), ("2024, after the crash", 0), ("adversarail", 1)])
+def test_any_word_is_a_kind_of_shift(reviews, shift, asks):
+    loaded = load_own("films", file=reviews, split="all", shift=shift, **ASKED)
+    assert set(loaded.frame["shift"]) == {shift}
+    assert len([note for note in loaded.notes if "Did you mean adversarial?" in note]) == asks
+
+
 def test_a_pattern_with_its_own_columns(reviews):
     loaded = load_own("films", file=reviews, split="all", shift="style", shorten="review", **ASKED)
     assert loaded.task == Pattern("{review} Was it good?", (("good", " Yes"), ("bad", " No")), shorten="review")
@@ -404,7 +411,9 @@ def test_generation_with_and_without_extraction(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"shift": "sideways"}, "unknown shift 'sideways'; use one of in-domain"),
+        ({"shift": "  "}, "films: shift is empty"),
+        ({"shift": "time\n"}, "cannot be shown"),
+        ({"shift": "x" * 41}, "has 41 characters"),
         ({"split": "dev"}, "unknown split 'dev'; use one of"),
         ({"kind": "essay"}, "unknown kind 'essay'; use one of pattern, choice, generate"),
         ({"fields": {"review": "txt"}}, r"no column 'txt' \(field 'review' of the pattern\). Did you mean text\?"),

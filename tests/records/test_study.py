@@ -6,7 +6,7 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
-from breadth.records import RunRecord, StudyStore, open_study, settle_trajectories
+from breadth.records import RunRecord, Study, StudyStore, open_study, settle_trajectories
 
 BLANK = {"margin": pl.lit(None), "answer": pl.lit(None)}
 
@@ -97,6 +97,21 @@ def test_first_and_last_checkpoints_and_what_is_planned(tmp_path, write_study):
     ]
     assert study.planned == {"m-home-8-0": 48, "n-home-8-0": 48}
     assert study.unfinished == {"n-home-8-0": (32, 48)}
+
+
+def test_known_kinds_of_shift_come_first_then_others_by_the_alphabet():
+    kinds = {
+        "a": "user group",
+        "b": None,
+        "c": "adversarial",
+        "d": "time",
+        "e": "in-domain",
+        "f": "time",
+        "g": "domain",
+    }
+    rows = {"item": list(kinds), "testset": list(kinds), "shift": list(kinds.values())}
+    answers = Study("s", pl.DataFrame({"subject": ["m"]}), pl.DataFrame(rows), np.ones((1, len(kinds)), dtype=np.int8))
+    assert list(answers.shifts) == ["e", "g", "c", "d", "f", "a", "b"]
 
 
 def test_shifts_and_the_in_domain_set(study):

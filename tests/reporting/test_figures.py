@@ -198,6 +198,13 @@ def test_panels_name_the_training_set_where_a_model_has_several(tmp_path):
     assert all(f">{name}<" in drawn(figure, data, tmp_path) for name in panels)
 
 
+def test_a_kind_of_shift_of_any_name_stands_below_its_test_set(tmp_path):
+    data = table_data()
+    data.shifts = {"home": "in-domain", "away-00": 'market <regime> & "crash"', "away-01": "user group"}
+    picture = html.unescape(drawn(profile_figure(data), data, tmp_path))
+    assert all(f">{shift}<" in picture for shift in data.shifts.values())
+
+
 def test_names_of_any_kind_can_be_drawn(tmp_path):
     name = """it's a "test" \\ set"""
     data = table_data()

@@ -84,11 +84,12 @@ def test_text_is_escaped_everywhere(data):
         section: replace(content, finding=EVIL, details=[EVIL], absent=[EVIL], shown={EVIL: items})
         for section, content in data.contents.items()
     }
-    columns = {"premise": pl.lit(EVIL), "label": pl.lit(EVIL), "item": EVIL + pl.col("item")}
+    columns = {"premise": pl.lit(EVIL), "label": pl.lit(EVIL), "item": EVIL + pl.col("item"), "shift": pl.lit(EVIL)}
     study = replace(data.study, warnings=(EVIL,), items=data.study.items.with_columns(**columns), _parts=())
     evil = ReportData(study, {**data.tables, "items": items}, contents)
     evil.headings, evil.study_file, evil.environments = (EVIL, EVIL), EVIL, [{"runs": EVIL}]
     page = render_html(evil)
+    assert EVIL in evil.study.shifts.values()
     assert EVIL not in page
     assert page.count("</script>") == render_html(data).count("</script>")
     words, _, file = render_markdown(evil).partition("````yaml")

@@ -67,7 +67,10 @@ def test_numbers_are_labels(study):
         ),
         ("    kind: [pattern]\n", "line 11, sets.mine.kind: ['pattern'] is not text"),
         ("    kind: true\n", "line 11, sets.mine.kind: true and false are neither"),
-        ("    shift: style-ish\n", "line 11, sets.mine.shift: 'style-ish' is not one of in-domain, domain, style"),
+        ("    shift: ''\n", "line 11, sets.mine.shift: is empty"),
+        (f"    shift: {'x' * 41}\n", "line 11, sets.mine.shift: "),
+        ('    shift: "a\\tb"\n', "line 11, sets.mine.shift: 'a\\tb' has"),
+        ("    shift: 3\n", "line 11, sets.mine.shift: 3 is not text"),
     ],
 )
 def test_added(problems, text, expected):
@@ -104,6 +107,17 @@ def test_added(problems, text, expected):
 def test_kinds(problems, entry, expected):
     (found,) = problems(f"{HEAD}  mine: {entry}\n")
     assert found.startswith(f"line 7, sets.mine.{expected}")
+
+
+@pytest.mark.parametrize(
+    ("word", "asked"),
+    [("time", ""), ("user group", ""), ("subdomain", ""), ("adversarail", "adversarial"), ("Style", "style")],
+)
+def test_any_word_is_a_kind_of_shift(study, word, asked):
+    file = study(f"{HEAD}{GOOD}    shift: {word}\n")
+    assert file.study.sets["mine"].shift == word
+    found = [line for line in file.warnings if line.startswith("line 11, sets.mine.shift: ")]
+    assert [line.endswith(f"Did you mean {asked}?") for line in found] == ([True] if asked else [])
 
 
 def test_kinds_that_are_sound(study):

@@ -30,7 +30,7 @@ from breadth.datasets.registry import LOCAL_COPY, cache_directory, find, find_fi
 from breadth.datasets.suite import generate
 from breadth.datasets.tasks import DEFAULT_KIND, KINDS, Task
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import SHIFTS, Table, read_table
+from breadth.records import Table, check_shift, read_table, shift_hint
 
 Split = Literal["test", "train", "all"]
 #: Size of a generated set by default.
@@ -268,11 +268,13 @@ def load_own(
     or the position (from 0) of the correct one. With ``train_file`` all of ``file`` is for testing, and items that
     also occur in ``train_file`` are dropped. ``keys`` are those of the scoring kind: ``answers`` (label to answer
     words) for pattern, ``choices`` and ``normalise`` for choice, ``extract``, ``metric``, ``max_tokens`` and ``stop``
-    for generate.
+    for generate. ``shift`` is any short word; a note asks about one that looks like a misspelt one.
     """
     check_split(name, split)
-    if shift not in SHIFTS:
-        raise InputError(f"{name}: unknown shift {shift!r}; use one of {listed(SHIFTS)}")
+    try:
+        check_shift(shift)
+    except InputError as error:
+        raise InputError(f"{name}: shift {error}") from error
     if prompt is not None and pattern is not None:
         raise InputError(f"{name}: prompt and pattern are two names for the same; give one of them")
     common = {
@@ -301,7 +303,9 @@ def load_own(
     if train_file is not None:
         train, test = (frame.filter(pl.col("split") == name) for name in ("train", "test"))
         parts, source = Parts(train, test, "two files"), f"{table.name} (train: {train_table.name})"
-    return finish(layout, parts, split, source, [*notes, *more], table.name)
+    hint = shift_hint(shift)
+    asked = [f"shift {shift!r} is not one of the usual words. {hint}"] if hint else []
+    return finish(layout, parts, split, source, [*notes, *more, *asked], table.name)
 
 
 def _table(source: Any, name: str) -> Table:

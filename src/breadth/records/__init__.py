@@ -18,7 +18,7 @@ from breadth.records.imported import (
     write_imported,
 )
 from breadth.records.readers import UNNAMED, open_study, read_answers
-from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, Shift, conform
+from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, check_shift, conform, shift_hint, shift_order
 from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of, item_values, score_intervals
 from breadth.records.store import RunRecord, RunStore, StudyStore, is_study
 from breadth.records.study import Study
@@ -54,7 +54,6 @@ __all__ = [
     "RunRecord",
     "RunStore",
     "Score",
-    "Shift",
     "Store",
     "Study",
     "StudyStore",
@@ -65,6 +64,7 @@ __all__ = [
     "atomic_write",
     "cell_text",
     "check_nesting",
+    "check_shift",
     "check_target",
     "checksum",
     "conform",
@@ -90,6 +90,8 @@ __all__ = [
     "score_intervals",
     "sealed",
     "settle_trajectories",
+    "shift_hint",
+    "shift_order",
     "understand",
     "unsealed",
     "write_imported",

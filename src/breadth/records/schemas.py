@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
 
 import polars as pl
 
-from breadth.errors import InputError
+from breadth.errors import InputError, did_you_mean, listed
 
 Schema = Mapping[str, type[pl.DataType]]
 
@@ -37,9 +36,15 @@ ITEMS: Schema = {
     "level": pl.Int64,
 }
 
-#: How a test set can differ from the training data.
-Shift = Literal["in-domain", "domain", "style", "difficulty", "adversarial"]
-SHIFTS: tuple[Shift, ...] = get_args(Shift)
+#: How a test set can differ from the training data: the usual kinds of shift, in the order in which they are shown.
+#: Any other short word is a kind of shift as well (time, user group, market regime, task form).
+SHIFTS = ("in-domain", "domain", "style", "difficulty", "adversarial")
+
+#: Most characters of a kind of shift: it stands below the name of a test set in figures.
+LONGEST_SHIFT = 40
+
+#: From this similarity on, a word is taken for a misspelt kind of shift; "subdomain" is 0.8 from "domain".
+NEAR_MISS = 0.85
 
 #: What must be there in each table; every other column of a schema may be left out.
 REQUIRED = {
@@ -64,6 +69,38 @@ NOT_KEYS = frozenset(ITEMS) | ROW_NUMBERS | {"score", "correct", "margin"}
 
 #: Columns that are never taken for scores or items by default.
 NO_SCORES = KEY_COLUMNS | ROW_NUMBERS | {"_runtime", "_timestamp"}
+
+
+def check_shift(word: str) -> str:
+    """Refuse what is no word for a kind of shift; the word otherwise."""
+    if not word.strip():
+        raise InputError(f"is empty; write how the set differs, as {listed(SHIFTS)} or a word of your own")
+    if len(word) > LONGEST_SHIFT:
+        raise InputError(f"{word[:LONGEST_SHIFT]!r}... has {len(word)} characters; use at most {LONGEST_SHIFT}")
+    # What is not printable could move the cursor of a terminal, break a line of a figure or turn text round.
+    if not word.isprintable() or word != word.strip():
+        raise InputError(f"{word!r} has blanks at its ends or characters that cannot be shown; use plain words")
+    return word
+
+
+def shift_hint(word: str) -> str:
+    """A question about a word that is nearly one of ``SHIFTS``; empty for all others.
+
+    >>> shift_hint("adversarail"), shift_hint("time")
+    ('Did you mean adversarial?', '')
+    """
+    if word in SHIFTS:
+        return ""
+    return did_you_mean([word], SHIFTS, cutoff=NEAR_MISS, most=1).strip()
+
+
+def shift_order(word: str | None) -> tuple[int, str]:
+    """Key for sorting kinds of shift: known ones in their order, others by the alphabet, then those without one."""
+    if word is None:
+        return len(SHIFTS) + 1, ""
+    if word in SHIFTS:
+        return SHIFTS.index(word), ""
+    return len(SHIFTS), word
 
 
 def conform(frame: pl.DataFrame, table: str, where: str) -> pl.DataFrame:

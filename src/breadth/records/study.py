@@ -18,7 +18,7 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.records.files import LocalStore
 from breadth.records.formats import MISSING
 from breadth.records.imported import imported_study, is_imported, read_imported
-from breadth.records.schemas import SHIFTS, SUBJECTS
+from breadth.records.schemas import SUBJECTS, shift_order
 from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore
 from breadth.records.untrusted import reading
 
@@ -42,7 +42,7 @@ class Study:
     The rest follows from these: ``answered`` marks the cells that hold an answer; ``subject_names`` and ``item_names``
     name rows and columns (items with their test set where two sets share a name); ``testsets`` are in the order of the
     columns, and ``set_index`` has the place of every column's test set among them; ``shifts`` maps test sets to their
-    kind of shift, in-domain first, then in the order of ``SHIFTS``, unknown kinds last.
+    kind of shift, in-domain first, then in the order of ``SHIFTS``, then other kinds by the alphabet.
     """
 
     name: str
@@ -70,14 +70,13 @@ class Study:
         place = {name: k for k, name in enumerate(keys["testset"].unique(maintain_order=True))}
         shift = pl.col("shift") if "shift" in self.items.columns else pl.lit(None, dtype=pl.String).alias("shift")
         kinds = dict(self.items.select("testset", shift).unique("testset", keep="first").iter_rows())
-        rank = {kind: k for k, kind in enumerate(SHIFTS)}
         vars(self).update(
             answered=np.asarray(matrix != MISSING if matrix.dtype == np.int8 else ~np.isnan(matrix)),
             subject_names=tuple(self.subjects["subject"]),
             item_names=tuple(names),
             testsets=list(place),
             set_index=np.array([place[name] for name in keys["testset"]], dtype=np.intp),
-            shifts=dict(sorted(kinds.items(), key=lambda entry: (rank.get(entry[1], len(SHIFTS)), entry[0]))),
+            shifts=dict(sorted(kinds.items(), key=lambda entry: (shift_order(entry[1]), entry[0]))),
         )
 
     @cached_property

@@ -23,7 +23,7 @@ from breadth.study.expansion import (
     total_steps,
     variants_of,
 )
-from breadth.study.own_sets import own_set_problems, placed, resolve_task, unusual_columns, used_sets
+from breadth.study.own_sets import own_set_problems, own_set_warnings, placed, resolve_task, unusual_columns, used_sets
 from breadth.study.schema import CHAT_KEYS, ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
 
@@ -376,8 +376,7 @@ def _set_warnings(study: StudySpec) -> Iterator[Problem]:
     for name in study.known_sets:
         if name not in used_sets(study):
             yield Problem(("sets", name), "is not used: the study neither evaluates nor trains on this set")
-    for name, own in study.own_sets.items():
-        yield from placed(own.task.warnings(own.task_keys()), ("sets", name))
+    yield from own_set_warnings(study)
 
 
 def _model_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:

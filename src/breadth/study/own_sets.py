@@ -39,7 +39,7 @@ from breadth.datasets import (
     wording_problems,
 )
 from breadth.errors import InputError, listed
-from breadth.records import Shift, read_table
+from breadth.records import SHIFTS, check_shift, read_table, shift_hint
 from breadth.study.document import Place, Problem, did_you_mean
 from breadth.study.sections import Section
 
@@ -133,7 +133,9 @@ class OwnSet(SetSection):
     """A data set from your own file: its columns, its prompt, and the keys of its scoring kind."""
 
     file: str = Field(min_length=1, description="table of test items, relative to the study file")
-    shift: Shift = Field("domain", description="how the set differs from the training data")
+    shift: str = Field(
+        "domain", description=f"how the set differs from the training data: {', '.join(SHIFTS)}, or a word of your own"
+    )
     fields: Texts = Field(default_factory=dict, description="field of the prompt: column of the file, if they differ")
     label: str = Field("label", min_length=1, description="column with the correct label or answer")
     labels: Texts | None = Field(None, description="value of that column: label; rows with other values are dropped")
@@ -171,6 +173,11 @@ class OwnSet(SetSection):
         """The keys, besides the files and the task, that determine which items the set has."""
         apart = {"file", "train_file", "shift", "kind", "choices", *_WORDING}
         return self.model_dump(mode="json", exclude=apart | {field.name for field in dataclass_fields(self.task)})
+
+    @field_validator("shift")
+    @classmethod
+    def _plain_shift(cls, shift: str) -> str:
+        return check_shift(shift)
 
     @field_validator("kind")
     @classmethod
@@ -284,6 +291,16 @@ def own_set_problems(study: StudySpec, known: Mapping[str, Entry], base: Path) -
         yield from placed(problems, place, own.task.shared_keys)
         yield from _prompt_problems(own, keys, place)
         yield from _file_problems(own, keys, place, base)
+
+
+def own_set_warnings(study: StudySpec) -> Iterator[Problem]:
+    """What is not wrong with the sets under ``sets`` but worth knowing."""
+    for name, own in study.own_sets.items():
+        yield from placed(own.task.warnings(own.task_keys()), ("sets", name))
+        hint = shift_hint(own.shift)
+        if hint:
+            message = f"{own.shift!r} is not one of the usual words ({', '.join(SHIFTS)}). {hint}"
+            yield Problem(("sets", name, "shift"), message)
 
 
 def placed(problems: Iterable[KeyProblem], place: Place, shared: Iterable[str] = ()) -> Iterator[Problem]:
