@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
 from breadth.records import StudyStore, open_study
@@ -425,3 +426,38 @@ def test_a_model_beside_the_study_is_found_from_anywhere(breadth, tmp_path, monk
         out = breadth(*words, ok=False)
         assert out.returncode == 2
         assert "relative to the study file" in out.stderr
+
+
+def test_one_model_with_and_without_training_in_one_study(breadth, tiny, tmp_path):
+    """Zero-shot, few-shot and two recipes of lora: no result averages over them."""
+    path = tmp_path / "study.yaml"
+    path.write_text(
+        f"""\
+name: s
+models:
+  - {{name: {tiny}, recipe: {{method: zero-shot}}}}
+  - {{name: {tiny}, recipe: {{method: few-shot, num_fewshot: 2}}}}
+  - {{name: {tiny}, recipe: {{method: lora, steps: 4}}}}
+  - {{name: {tiny}, recipe: {{method: lora, steps: 4, lr: 1.0e-2}}}}
+train: {{set: plain, examples: 8, seeds: [0, 1]}}
+recipe: {{layers: 2, lr: 1.0e-3, batch: 8}}
+evaluate: {{on: [plain, negation], items: 12}}
+"""
+    )
+    folder = tmp_path / "out"
+    breadth("run", path, "--into", folder)
+    assert "7 done before" in breadth("run", path, "--into", folder).stdout
+    names = {f"{tiny} ({words})" for words in ("zero-shot", "few-shot", "lora, lr 0.001", "lora, lr 0.01")}
+    subjects = open_study(folder).subjects
+    assert set(subjects["model"]) == names
+    assert dict(subjects.group_by("model").agg(runs=pl.col("run").n_unique()).iter_rows()) == {
+        name: 1 if "zero-shot" in name else 2 for name in names
+    }
+    breadth("scores", folder, "--out", tmp_path / "scores.csv")
+    assert set(pl.read_csv(tmp_path / "scores.csv")["model"]) == names
+    breadth("report", folder, "--out", tmp_path / "report.json")
+    profile = json.loads((tmp_path / "report.json").read_text())["tables"]["profile"]
+    assert {row["model"] for row in profile} == names
+    # Before training they are one model, which calibration counts once: the zero-shot run, and step 0 of the others.
+    untrained = open_study(folder).distinct().subjects.filter(pl.col("step") == 0, pl.col("method") != "few-shot")
+    assert untrained.height == 1

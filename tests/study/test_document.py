@@ -93,3 +93,14 @@ def test_another_order_is_a_difference():
     assert differences({"on": ["a", "b"]}, {"on": ["b", "a"]}) == ["on: [a, b] -> [b, a]"]
     assert differences({"x": [0, 0]}, {"x": [0]}) == ["x: [0, 0] -> [0]"]
     assert differences({"x": False}, {"x": True}) == ["x: false -> true"]
+
+
+def test_entries_of_one_name_are_compared_with_their_like():
+    def models(*recipes):
+        return {"models": [{"name": "m", "recipe": recipe} for recipe in recipes]}
+
+    few, lora = {"method": "few-shot"}, {"method": "lora", "lr": 0.1}
+    assert differences(models(few, lora), models(lora, few)) == []
+    assert differences(models(few), models(few, lora)) == ["models: m added"]
+    assert differences(models(few, lora), models(few)) == ["models: m removed"]
+    assert differences(models(few, lora), models(few, {**lora, "lr": 0.2})) == ["models.m.recipe.lr: 0.1 -> 0.2"]

@@ -318,3 +318,70 @@ def test_built_in_models_and_those_of_the_hub_keep_their_names(tmp_path, monkeyp
     path.write_text(BY_PATH.format(name="./smollm2-135m"))
     monkeypatch.chdir(tmp_path)
     assert expand(read_study_file("s.yaml"))[0].loads == str(tmp_path / "smollm2-135m")
+
+
+SEVERAL = """\
+name: s
+models:
+  - {{name: smollm2-135m, recipe: {first}}}
+  - {{name: smollm2-135m, recipe: {second}}}
+train: {{set: plain, examples: 16, seeds: [0, 1]{start}}}
+recipe: {{lr: 1.0e-3, steps: 4}}
+evaluate: {{on: [plain, negation]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "labels"),
+    [
+        ("{method: few-shot}", "{method: lora}", ["(few-shot)", "(lora)"]),
+        ("{method: zero-shot}", "{method: few-shot, num_fewshot: 2}", ["(zero-shot)", "(few-shot)"]),
+        ("{lr: 1.0e-2}", "{}", ["(lora, lr 0.01)", "(lora, lr 0.001)"]),
+        ("{epochs: 1}", "{}", ["(lora, epochs 1.0)", "(lora, steps 4)"]),
+    ],
+)
+def test_a_model_may_be_listed_with_several_recipes(study, first, second, labels):
+    runs = expand(study(SEVERAL.format(first=first, second=second, start="")))
+    assert len({run.name for run in runs}) == len(runs)
+    assert {run.model for run in runs} == {"smollm2-135m"}
+    assert list(dict.fromkeys(run.label for run in runs)) == [f"smollm2-135m {label}" for label in labels]
+
+
+@pytest.mark.parametrize("second", ["{}", "{method: lora}", "{trunk: 'off'}", "{device: cpu, lr: 0.001}"])
+def test_entries_that_would_give_the_same_runs_are_refused(problems, second):
+    """Neither a default that is spelt out nor the device makes another run."""
+    [line] = problems(SEVERAL.format(first="{}", second=second, start=""))
+    assert line.startswith("line 4, models: 'smollm2-135m' is listed more than once")
+
+
+@pytest.mark.parametrize("first", ["{method: zero-shot}", "{lr: 1.0e-2}"])
+def test_the_untrained_model_before_a_start_is_evaluated_once(study, first):
+    text = SEVERAL.format(first=first, second="{}", start=", start: {examples: 8}")
+    runs = expand(study(text))
+    assert [run.method for run in runs].count("zero-shot") == 1
+    assert len({run.name for run in runs}) == len(runs)
+
+
+def test_answers_of_one_endpoint_are_not_taken_for_those_of_another(study):
+    text = """\
+name: s
+models:
+  - {name: m, endpoint: "http://localhost:1/v1", model: m}
+  - {name: m, endpoint: "http://localhost:2/v1", model: m}
+recipe: {method: zero-shot}
+evaluate: {on: plain}
+"""
+    first, second = expand(study(text))
+    assert first.name != second.name
+    assert start_key(first) != start_key(second)
+    assert "http://localhost:2/v1" in second.label
+
+
+def test_a_label_is_no_part_of_a_run(study):
+    alone = study(
+        SEVERAL.format(first="{}", second="{lr: 5}", start="").replace(
+            "  - {name: smollm2-135m, recipe: {lr: 5}}\n", ""
+        )
+    )
+    both = study(SEVERAL.format(first="{}", second="{lr: 5}", start=""))
+    assert [run.name for run in expand(alone)] == [run.name for run in expand(both)][:2]

@@ -74,7 +74,7 @@ def test_nested_aliases_do_not_fill_the_memory(study):
             "line 2, models: unknown model 'smolm2-135m'. Did you mean smollm2-135m?",
         ),
         ("name: s\nmodels:\n- smollm2-135m\n- ./nowhere\n", "line 4, models: './nowhere' is not a directory"),
-        ("name: s\nmodels:\n- smollm2-135m\n- smollm2-135m\n", "line 2, models: 'smollm2-135m' is listed more than"),
+        ("name: s\nmodels:\n- smollm2-135m\n- smollm2-135m\n", "line 4, models: 'smollm2-135m' is listed more than"),
         (
             "name: s\nmodels:\n- a/b\n- name: c/d\n  recipe:\n    lrr: 1\n",
             "line 6, models.recipe.lrr: unknown key. Did you mean lr?",

@@ -179,7 +179,7 @@ def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
     paces: dict[str, Pace] = {}
     reasons: dict[str, list[str]] = {}
     for unit in plan.units:
-        model = unit.run.model
+        model = unit.run.label
         seen = model in paces or any(model in models for models in reasons.values())
         if plan.study_data is None or not unit.missing or seen or unit.run.endpoint is not None:
             continue

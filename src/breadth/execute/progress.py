@@ -155,14 +155,14 @@ class TimeLeft:
 
     def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
         self.items = max(plan.items, 1)
-        self.models = {unit.run.model: _Model((paces or {}).get(unit.run.model)) for unit in plan.units}
+        self.models = {unit.run.label: _Model((paces or {}).get(unit.run.label)) for unit in plan.units}
         self.runs: dict[str, _Run] = {}
         for unit in plan.units:
             if unit.missing:
-                run, first = unit.run, all(each.model != unit.run.model for each in self.runs.values())
+                run, first = unit.run, all(each.model != unit.run.label for each in self.runs.values())
                 examples = (run.examples or 0) + (run.start.examples if run.start and first else 0)
                 answers = unit.to_evaluate * plan.items
-                self.runs[run.name] = _Run(run.model, unit.steps_left, answers, examples, first, run.start_steps())
+                self.runs[run.name] = _Run(run.label, unit.steps_left, answers, examples, first, run.start_steps())
         self._running: _Run | None = None
         self._pending = _Spent()
 

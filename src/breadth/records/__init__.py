@@ -35,6 +35,7 @@ from breadth.records.tables import (
 from breadth.records.trajectories import Trajectories, open_answers, open_any, settle_trajectories
 from breadth.records.understanding import Kind, Understanding, understand
 from breadth.records.untrusted import check_nesting, first_line, reading, regular_file
+from breadth.records.variants import label_runs, label_variants
 
 __all__ = [
     "BIAS",
@@ -75,6 +76,8 @@ __all__ = [
     "is_imported",
     "is_study",
     "item_values",
+    "label_runs",
+    "label_variants",
     "latex_table",
     "markdown_table",
     "open_answers",

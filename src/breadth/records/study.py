@@ -21,6 +21,7 @@ from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.schemas import SUBJECTS, shift_order
 from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore
 from breadth.records.untrusted import reading
+from breadth.records.variants import label_runs
 
 Floats = npt.NDArray[np.float64]
 Reals = npt.NDArray[np.float32]
@@ -209,8 +210,10 @@ class Study:
             return self
         seen: set[tuple[str | None, bytes] | None] = set()
         keep = []
-        for index, (step, model) in enumerate(self.subjects.select("step", "model").iter_rows()):
-            key = (model, self.matrix[index].tobytes()) if step == 0 else None
+        for index, (step, run, model) in enumerate(self.subjects.select("step", "run", "model").iter_rows()):
+            # A model with several recipes has several names here, and is one model before training.
+            own = self.runs[run].model if run in self.runs else model
+            key = (own, self.matrix[index].tobytes()) if step == 0 else None
             keep.append(key is None or key not in seen)
             seen.add(key)
         if all(keep):
@@ -265,6 +268,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         raise InputError(
             f"{store.folder}: no checkpoint has been evaluated yet{lost}; start or continue with `breadth run`"
         )
+    labels = label_runs(records)
     correct, margin = (np.full((len(cells), len(columns)), np.nan, np.float32) for _ in range(2))
     for index, (place, answers) in enumerate(cells):
         correct[index, place], margin[index, place] = answers.to_numpy().T
@@ -275,7 +279,9 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         items = items.join(texts, on=["testset", "item"], how="left", maintain_order="left")
     return Study(
         name=str(source),
-        subjects=pl.DataFrame(subjects, schema=SUBJECT_TYPES, orient="row"),
+        subjects=pl.DataFrame(
+            [{**each, "model": labels[each["run"]]} for each in subjects], schema=SUBJECT_TYPES, orient="row"
+        ),
         items=items,
         matrix=compact(correct),
         margin=margin,

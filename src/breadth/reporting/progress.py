@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from breadth.errors import InputError
-from breadth.records import RunRecord, RunStore, StudyStore, reading
+from breadth.records import RunRecord, RunStore, StudyStore, label_runs, reading
 
 #: A run is quiet if it has not written for this many times its usual pace, and for a minute at least.
 QUIET = 10
@@ -54,6 +54,7 @@ class Progress:
         self._scores: dict[str, list[dict[str, Any]]] = {}
         self._runs: dict[str, _Run] = {}
         self._open: list[str] = []
+        self._labels: dict[str, str] = {}
         self._begun = 0
         self._lock = threading.Lock()
         self._next = self._next_all = 0.0
@@ -71,8 +72,8 @@ class Progress:
             if seen is None or state["fingerprint"] == seen:
                 return state
             rows = [
-                row
-                for run in self._runs.values()
+                row | {"model": self._labels[key]}
+                for key, run in self._runs.items()
                 for step, name in run.parts.items()
                 for row in self._accuracy(run.store, run.record, step, name)
             ]
@@ -107,7 +108,8 @@ class Progress:
 
     def _summarised(self) -> dict[str, Any]:
         names = "\n".join(f"{run}/{name}" for run, known in self._runs.items() for name in known.parts.values())
-        runs = [run.state for run in self._runs.values()]
+        self._labels = label_runs({name: run.record for name, run in self._runs.items()})
+        runs = [run.state | {"model": self._labels[name]} for name, run in self._runs.items()]
         done, planned = sum(run["done"] for run in runs), sum(run["planned"] or run["done"] for run in runs)
         paces = [run["seconds_per_checkpoint"] for run in runs if run["seconds_per_checkpoint"]]
         left = sum(max(0, (run["planned"] or run["done"]) - run["done"]) for run in runs)

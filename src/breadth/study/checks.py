@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
@@ -13,16 +14,16 @@ from breadth.datasets import PROTOCOLS, REGISTRY, Task, answer_problems, answer_
 from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
 from breadth.lm import AUTO, BUILT_IN, HUB_ID, NONE, fault_of, has_chat_template, model_folder, read_chat_template
-from breadth.study.document import Place, Problem, did_you_mean, listed_twice, quoted
+from breadth.study.document import PLACEHOLDER, Place, Problem, did_you_mean, listed_twice, quoted
 from breadth.study.expansion import (
     EVALUATE,
     TRAINED,
-    find_directory,
-    find_source,
+    expand_study,
     merge_recipe,
     total_steps,
     variants_of,
 )
+from breadth.study.model_places import find_directory, find_source
 from breadth.study.own_sets import own_set_problems, own_set_warnings, placed, resolve_task, unusual_columns, used_sets
 from breadth.study.schema import CHAT_KEYS, ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
@@ -74,7 +75,25 @@ def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
             merge_recipe(study.recipe, entry.recipe)
         except ValidationError as error:
             yield from plain_problems(error, Recipe, ("models", k, "recipe"))
-    yield from listed_twice(("models",), [entry.name for entry in study.models])
+    yield from _repeated_models(study, base)
+
+
+def _repeated_models(study: StudySpec, base: Path) -> Iterator[Problem]:
+    """Models listed twice with nothing that tells their runs apart; with recipes of their own they may be."""
+    names = Counter(entry.name for entry in study.models if entry.name != PLACEHOLDER)
+    seen: set[str] = set()
+    for k, entry in enumerate(study.models):
+        if names[entry.name] < 2:
+            continue
+        try:
+            # All entries share the rest of the study, so their first runs are the same if all are.
+            first = expand_study(study.model_copy(update={"models": [entry]}), base)[0].name
+        except (InputError, ValidationError):
+            continue  # what is wrong with it is reported anyway
+        if first in seen:
+            message = f"{entry.name!r} is listed more than once with the same recipe; keep one, or change its recipe"
+            yield Problem(("models", k), message, (("recipe",), ("train",), ("models", k)))
+        seen.add(first)
 
 
 def _name_problems(name: str, place: Place, base: Path, needs: tuple[Place, ...] = ()) -> Iterator[Problem]:

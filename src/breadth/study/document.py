@@ -272,16 +272,36 @@ def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
 def _list_differences(path: str, old: list[Any], new: list[Any]) -> Iterator[str]:
     named = all(isinstance(each, Mapping) and "name" in each for each in [*old, *new])
     before, after = ([each["name"] if named else each for each in entries] for entries in (old, new))
+    removed = [each for each in before if each not in after]
+    added = [each for each in after if each not in before]
     if named:
-        entries = {each["name"]: each for each in new}
-        for each in old:
-            if each["name"] in entries:
-                yield from _differences(f"{path}.{each['name']}", each, entries[each["name"]])
-    removed, added = [each for each in before if each not in after], [each for each in after if each not in before]
+        yield from _entry_differences(path, old, new)
+        removed, added = _without(before, after), _without(after, before)
     yield from (f"{path}: {_shown(each)} removed" for each in removed)
     yield from (f"{path}: {_shown(each)} added" for each in added)
     if not removed and not added and before != after:
         yield f"{path}: {_shown(before)} -> {_shown(after)}"
+
+
+def _without(values: list[Any], others: list[Any]) -> list[Any]:
+    """The values that are not among the others, counting repeats."""
+    left, rest = list(others), []
+    for each in values:
+        if each in left:
+            left.remove(each)
+        else:
+            rest.append(each)
+    return rest
+
+
+def _entry_differences(path: str, old: list[Any], new: list[Any]) -> Iterator[str]:
+    """What changed in entries that have a name; of several with one name, those that stayed as they were come first."""
+    remaining = _without(new, old)
+    for each in _without(old, new):
+        partner = next((other for other in remaining if other["name"] == each["name"]), None)
+        if partner is not None:
+            remaining.remove(partner)
+            yield from _differences(f"{path}.{each['name']}", each, partner)
 
 
 def _shown(value: Any) -> str:

@@ -20,22 +20,11 @@ from typing import TYPE_CHECKING, Any
 from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
-from breadth.errors import InputError
-from breadth.lm import (
-    AUTO,
-    BUILT_IN,
-    NONE,
-    ChatSettings,
-    Checkpoint,
-    base_of,
-    find_checkpoints,
-    find_revisions,
-    read_chat_template,
-    readable,
-)
-from breadth.records import RunRecord
+from breadth.lm import ChatSettings
+from breadth.records import RunRecord, label_variants
+from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
 from breadth.study.own_sets import resolve_task, used_sets
-from breadth.study.schema import Evaluate, ModelEntry, Recipe, Start, StudySpec, Train
+from breadth.study.schema import Evaluate, ModelEntry, Recipe, Resources, Start, StudySpec, Train
 
 if TYPE_CHECKING:
     from breadth.study.read import StudyFile
@@ -113,37 +102,6 @@ def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class CheckpointSource:
-    """Checkpoints that are there already: those that can be read, lines about the others, and their base model.
-
-    ``base`` is as the study file has it, relative to the directory ``beside``.
-    """
-
-    checkpoints: tuple[Checkpoint, ...]
-    base: str | None
-    beside: Path
-    left_out: tuple[str, ...] = ()
-
-    def at(self, step: int) -> Checkpoint:
-        """The checkpoint of a step."""
-        return next(each for each in self.checkpoints if each.step == step)
-
-    @property
-    def has_own_tokenizer(self) -> bool:
-        """Whether the tokenizer is one that the checkpoints come with."""
-        first = self.checkpoints[0]
-        return first.is_local and not first.is_adapter and self.base is None
-
-    def model(self) -> str:
-        """What is loaded first: the base of adapters, or else the first checkpoint."""
-        first = self.checkpoints[0]
-        if not first.is_local:
-            named = self.base or first.place.partition("@")[0]
-            return find_directory(named, self.beside) or named
-        return base_of(first, self.base, self.beside) if first.is_adapter else first.place
-
-
-@dataclass(frozen=True)
 class RunSpec:
     """One run: what is trained and how, and what it is evaluated on.
 
@@ -152,7 +110,9 @@ class RunSpec:
     examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, ``source``
     where the checkpoints are, if they are there already, and ``endpoint`` where a model is that is not on this machine.
     ``chat`` says how prompts become conversations; None for plain text.
-    ``directory`` is where the model is, if the study file names it by a path; no part of what the run is.
+
+    No part of what the run is: ``directory``, where the model is, if the study file names it by a path; ``label``, what
+    the model is called where the study has it with several recipes; ``resources``, those of its workers in a cluster.
     """
 
     model: str
@@ -171,6 +131,8 @@ class RunSpec:
     endpoint: Endpoint | None = None
     chat: ChatSettings | None = None
     directory: str | None = None
+    label: str = ""
+    resources: Resources | None = None
 
     @property
     def method(self) -> str:
@@ -244,12 +206,16 @@ class RunSpec:
 
 def expand(file: StudyFile) -> list[RunSpec]:
     """All runs of a study in the order of the file, those of one model together."""
-    study = file.study
+    return expand_study(file.study, file.base)
+
+
+def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
+    """The same of a study whose paths are relative to ``base``."""
     tasks = {name: resolve_task(name, study, REGISTRY) for name in used_sets(study)}
-    own_sets = {name: _own_spec(study, name, file.base) for name in used_sets(study) if name in study.own_sets}
-    difficulty = _difficulty_spec(study.train, file.base)
+    own_sets = {name: _own_spec(study, name, base) for name in used_sets(study) if name in study.own_sets}
+    difficulty = _difficulty_spec(study.train, base)
     runs = []
-    for entry, recipe in _models(study):
+    for entry, recipe, label in _models(study, base):
         trained = recipe.method in TRAINED
         if recipe.method == EVALUATE:
             on = {name: task for name, task in tasks.items() if name in study.evaluate.on}
@@ -257,7 +223,8 @@ def expand(file: StudyFile) -> list[RunSpec]:
             runs.append(
                 RunSpec(
                     entry.name, entry.trained_on, None, None, None, None, recipe, study.evaluate, on, own,
-                    source=_source(entry, file.base), chat=chat_settings(study, entry, file.base),
+                    source=listed_source(entry, base), chat=chat_settings(study, entry, base),
+                    label=label,
                 )
             )  # fmt: skip
             continue
@@ -270,8 +237,10 @@ def expand(file: StudyFile) -> list[RunSpec]:
                     {name: each for name, each in own_sets.items() if name in used},
                     difficulty if trained else None,
                     study.train.start if study.train and trained else None,
-                    endpoint=entry.behind(), chat=chat_settings(study, entry, file.base),
-                    directory=None if entry.endpoint is not None else find_directory(entry.name, file.base),
+                    endpoint=entry.behind(), chat=chat_settings(study, entry, base),
+                    directory=None if entry.endpoint is not None else find_directory(entry.name, base),
+                    label=label,
+                    resources=entry.resources,
                 )
             )  # fmt: skip
     return runs
@@ -299,6 +268,8 @@ def start_key(run: RunSpec) -> str:
         own = {name: value for name, value in record.own_sets.items() if name == run.train_set}
         how = {"examples": run.start.examples, "recipe": _determining_keys(run.start_recipe())}
         key["start"] = {"train_set": run.train_set, "task": record.tasks[run.train_set or ""], "own_sets": own, **how}
+    if run.endpoint is not None:
+        key["endpoint"] = record.endpoint
     if run.method == EVALUATE:
         key["run"] = run.name
     if run.method == "few-shot":
@@ -307,65 +278,35 @@ def start_key(run: RunSpec) -> str:
     return _digest(key)
 
 
-def chat_settings(study: StudySpec, entry: ModelEntry, base: Path) -> ChatSettings | None:
-    """How a model is asked in chat form, by its own keys or else the study's; None for plain text.
-
-    A server applies a template of its own, so none applies to a model behind an endpoint.
-    """
-    template = study.chat_template if entry.chat_template is None else entry.chat_template
-    system = study.system if entry.system is None else entry.system
-    if template == NONE or entry.endpoint is not None:
-        return None
-    if template == AUTO:
-        return ChatSettings(AUTO, system)
-    path = base / os.path.expanduser(template)
-    try:
-        return ChatSettings(read_chat_template(path), system)
-    except InputError:
-        # A study is still listed where its template is not; reading the study says what is wrong.
-        return ChatSettings(f"missing: {template}", system)
-
-
-def find_directory(name: str, base: Path) -> str | None:
-    """The directory of a model that a study file names by its path; None for a built-in model or one of the Hub.
-
-    A path is relative to the study file, which is in ``base``. One that is there only relative to the current directory
-    counts, too: `breadth run` took such paths before there was a rule. ``study_warnings`` tells about it.
-    """
-    if name in BUILT_IN:
-        return None
-    given = os.path.expanduser(name)
-    for folder in (base, Path()):
-        # Absolute, because a relative path could be taken for a built-in model or one of the Hub.
-        place = os.path.abspath(folder / given)
-        if os.path.isdir(place):
-            return place
-    return None
+def _models(study: StudySpec, base: Path) -> Iterator[tuple[ModelEntry, Recipe, str]]:
+    """Models with their recipes and labels; where runs begin with a start, the untrained model is evaluated as well."""
+    recipes = [merge_recipe(study.recipe, entry.recipe) for entry in study.models]
+    chats = [chat_settings(study, entry, base) for entry in study.models]
+    variants = []
+    for entry, recipe, chat in zip(study.models, recipes, chats, strict=True):
+        variants.append((entry.name, _variant(entry, recipe, chat)))
+    labels = label_variants(variants)
+    has_start = study.train is not None and study.train.start is not None
+    for entry, recipe, label, chat in zip(study.models, recipes, labels, chats, strict=True):
+        yield entry, recipe, label
+        if recipe.method in TRAINED and has_start:
+            untrained = merge_recipe(recipe, {"method": "zero-shot"})
+            key = (entry.name, _variant(entry, untrained, chat))
+            # Two recipes of one model begin with the same untrained model, which may also be in the file itself.
+            if key not in variants:
+                variants.append(key)
+                yield entry, untrained, label
 
 
-def find_source(entry: ModelEntry, base: Path) -> CheckpointSource:
-    """Where the checkpoints of a model are; those that cannot be read yet are left out."""
-    if entry.revisions is not None:
-        return CheckpointSource(find_revisions(entry.revisions), entry.base, base)
-    whole, left_out = readable(find_checkpoints(entry.checkpoints or [], base))
-    return CheckpointSource(tuple(whole), entry.base, base, tuple(left_out))
-
-
-def _source(entry: ModelEntry, base: Path) -> CheckpointSource:
-    """The same; a study is still listed when its checkpoints are gone or not there yet. Reading it says so."""
-    try:
-        return find_source(entry, base)
-    except InputError:
-        return CheckpointSource((), entry.base, base)
-
-
-def _models(study: StudySpec) -> Iterator[tuple[ModelEntry, Recipe]]:
-    """Models with their recipes; where runs begin with a start, the untrained model is evaluated as well."""
-    for entry in study.models:
-        recipe = merge_recipe(study.recipe, entry.recipe)
-        yield entry, recipe
-        if recipe.method in TRAINED and study.train and study.train.start:
-            yield entry, merge_recipe(recipe, {"method": "zero-shot"})
+def _variant(entry: ModelEntry, recipe: Recipe, chat: ChatSettings | None) -> dict[str, Any]:
+    """What tells entries of one name apart, as the records of their runs have it."""
+    endpoint = entry.behind()
+    values = _determining_keys(recipe, here=endpoint is None)
+    if entry.has_checkpoints:
+        values["base"] = entry.base
+    if chat is not None:
+        values["chat"] = chat.identity()
+    return {**values, **({} if endpoint is None else endpoint.identity())}
 
 
 #: Training set, examples, seed, level, strategy.

@@ -60,7 +60,9 @@ def run_rows(runs: Sequence[RunSpec]) -> list[RunRow]:
     methods = {run.method for run in runs}
     groups: dict[tuple[str, int, int], list[str]] = {}
     for run in runs:
-        model = run.model if len(methods) == 1 else f"{run.model}, {run.method}"
+        model = run.label
+        if model == run.model and len(methods) > 1:
+            model = f"{run.model}, {run.method}"
         groups.setdefault((model, run.total_steps(), len(run.checkpoints())), []).append(run.train_set or "-")
     alike: dict[tuple[str, str, int, int, int], list[str]] = {}
     for (model, steps, points), train_sets in groups.items():

@@ -55,7 +55,7 @@ def test_models_share_workers_where_that_takes_no_room(study, monkeypatch):
     monkeypatch.setattr(
         "breadth.execute.cluster.resources.shape_of", lambda file, run, *_: Shape(1, 0, memory[run.model])
     )
-    runs = [dataclasses.replace(run, model=name) for name in memory]
+    runs = [dataclasses.replace(run, model=name, label=name) for name in memory]
     shapes = shapes_of(file, runs, [CPU])
     assert [shape.memory for shape in shapes.values()] == [3 * GB, 3 * GB, 20 * GB]
     assert shapes_of(file, runs[:1], [CPU]) == {"small": Shape(1, 0, 2 * GB)}

@@ -42,7 +42,7 @@ def chains_of(plan: Plan, shapes: Mapping[str, str]) -> list[Chain]:
     cells = cut({name: size or 0 for name, size in plan.sizes.items()})
     return [
         Chain(
-            unit.run.name, group_of(unit.run), shapes[unit.run.model], cells, unit.missing, unit.run.is_trained,
+            unit.run.name, group_of(unit.run), shapes[unit.run.label], cells, unit.missing, unit.run.is_trained,
             start_key(unit.run) if unit.run.start else None, unit.run.start_steps(), unit.siblings,
             unit.run.method != "full" or unit.run.start is not None,
         )
@@ -96,7 +96,7 @@ class RayExecutor(Executor):
             for model in {run.model for run in runs} & set(BUILT_IN):
                 fetch_model(model, progress=events.fetching, warn=events.warn)
             shapes = shapes_of(plan.file, runs, connection.nodes(), self.options.threads)
-            chains = chains_of(plan, {model: shape.name for model, shape in shapes.items()})
+            chains = chains_of(plan, {label: shape.name for label, shape in shapes.items()})
             files = {run.model: local_files(run.loads) for run in runs}
             pool = RayPool(
                 connection,

@@ -86,13 +86,13 @@ def weight_bytes(model: str) -> int | None:
 def shapes_of(
     file: StudyFile, runs: Iterable[RunSpec], nodes: Iterable[Node], threads: int | None = None
 ) -> dict[str, Shape]:
-    """The shape of each model's workers; refused if no node can ever hold one."""
+    """The shape of each model's workers, by its label; refused if no node can ever hold one."""
     nodes = list(nodes)
     shapes: dict[str, Shape] = {}
     for run in runs:
-        if run.model not in shapes:
-            shapes[run.model] = shape_of(file, run, any(node.gpus for node in nodes), threads)
-            _check(run.model, shapes[run.model], nodes)
+        if run.label not in shapes:
+            shapes[run.label] = shape_of(file, run, any(node.gpus for node in nodes), threads)
+            _check(run.label, shapes[run.label], nodes)
     return {model: _shared(shape, shapes.values(), nodes) for model, shape in shapes.items()}
 
 
@@ -108,9 +108,8 @@ def _shared(shape: Shape, others: Iterable[Shape], nodes: list[Node]) -> Shape:
 
 def shape_of(file: StudyFile, run: RunSpec, has_gpus: bool, threads: int | None = None) -> Shape:
     """The shape of the workers of a run's model: as the study file says, else by the size of the model."""
-    own = next((entry.resources for entry in file.study.models if entry.name == run.model), None)
     given = {"gpus": None, "cpus": None, "memory": None}
-    for section in (file.study.resources, own):
+    for section in (file.study.resources, run.resources):
         given |= {} if section is None else section.model_dump(exclude_none=True)
     size = weight_bytes(run.loads)
     wants_gpu = has_gpus and run.recipe.device.partition(":")[0] in ("auto", "cuda")

@@ -149,10 +149,10 @@ def _chain_seconds(chain: Chain, costs: Costs) -> float:
 def forecast(plan: Plan, paces: Mapping[str, Pace], workers: int) -> Simulation:
     """Simulate a plan on so many equal workers; models without a pace are left out."""
     runs = {unit.run.name: unit.run for unit in plan.units}
-    chains = [chain for chain in chains_of(plan, dict.fromkeys(paces, "worker")) if runs[chain.run].model in paces]
+    chains = [chain for chain in chains_of(plan, dict.fromkeys(paces, "worker")) if runs[chain.run].label in paces]
     costs = {}
     for chain in chains:
-        run, pace = runs[chain.run], paces[runs[chain.run].model]
+        run, pace = runs[chain.run], paces[runs[chain.run].label]
         examples = (run.examples or 0) + (run.start.examples if run.start else 0)
         costs[chain.group] = Costs(
             load=pace.load,
@@ -175,5 +175,5 @@ def worker_gpus(plan: Plan, paces: Mapping[str, Pace]) -> float:
     """GPUs of the largest worker; 0 without GPUs."""
     import torch
 
-    runs = {unit.run.model: unit.run for unit in plan.units if unit.run.model in paces}
+    runs = {unit.run.label: unit.run for unit in plan.units if unit.run.label in paces}
     return max(shape_of(plan.file, run, torch.cuda.is_available()).gpus for run in runs.values())
