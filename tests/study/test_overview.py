@@ -20,6 +20,7 @@ def test_descriptions():
     assert frame.select("name", "models", "runs").rows() == [
         ("generalisation", 8, 48),
         ("level-transfer", 7, 294),
+        ("level-transfer-matched", 7, 294),
         ("mnli-levels", 1, 19),
         ("mnli-small", 1, 1),
         ("small", 2, 2),

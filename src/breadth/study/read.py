@@ -59,9 +59,9 @@ def shipped_studies() -> dict[str, Path]:
     """Studies that come with breadth (published designs and demonstrations), by name.
 
     >>> list(shipped_studies())
-    ['generalisation', 'level-transfer', 'mnli-levels', 'mnli-small', 'small']
+    ['generalisation', 'level-transfer', 'level-transfer-matched', 'mnli-levels', 'mnli-small', 'small']
     """
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.yaml"), key=lambda path: path.stem)}
 
 
 def read_study_file(source: str | os.PathLike[str]) -> StudyFile:
