@@ -290,6 +290,10 @@ def evaluate_command(
     protocol: Annotated[
         str | None, typer.Option(metavar="NAME", help="Prompts and scoring of a published study (level-transfer).")
     ] = None,
+    predict: Annotated[
+        str | None,
+        typer.Option(metavar="WORDS", help="answers (default), or vocabulary: any token may be the answer."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Files of data sets. Default: BREADTH_DATA, then the Hub.")
     ] = None,
@@ -325,8 +329,8 @@ def evaluate_command(
         raise InputError(f"{'--until' if patience is None else '--patience'} is for --follow; add it")
     try:
         _evaluate(
-            checkpoints, on, into, base, name, trained_on, items, dtype, (chat_template, system, protocol), data,
-            threads, (until, patience) if follow else None, dry_run,
+            checkpoints, on, into, base, name, trained_on, items, dtype, predict,
+            (chat_template, system, protocol), data, threads, (until, patience) if follow else None, dry_run,
         )  # fmt: skip
     except KeyboardInterrupt:
         print_line("\nStopped. The same command resumes where it stopped.")
@@ -335,8 +339,8 @@ def evaluate_command(
 
 def _evaluate(
     checkpoints: list[str], on: str, into: Path, base: str | None, name: str | None, trained_on: str | None,
-    items: int | None, dtype: str | None, wording: tuple[str | None, str | None, str | None], data: Path | None,
-    threads: int | None, ends: tuple[int | None, float | None] | None, dry: bool,
+    items: int | None, dtype: str | None, predict: str | None, wording: tuple[str | None, str | None, str | None],
+    data: Path | None, threads: int | None, ends: tuple[int | None, float | None] | None, dry: bool,
 ) -> None:  # fmt: skip
     from breadth.cli.progress import TerminalEvents
     from breadth.cli.terminal import print_line, print_notes, print_warnings
@@ -352,7 +356,8 @@ def _evaluate(
     chat_template, system, protocol = wording
     file = checkpoint_study(
         checkpoints, on=testsets, into=into, base=base, name=name, trained_on=trained_on, items=items,
-        dtype=dtype, chat_template=chat_template, system=system, protocol=protocol, follow=ends is not None,
+        dtype=dtype, predict=predict, chat_template=chat_template, system=system, protocol=protocol,
+        follow=ends is not None,
     )  # fmt: skip
     print_warnings(file.warnings)
     executor, outcome = LocalExecutor(), Outcome(into)

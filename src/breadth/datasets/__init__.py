@@ -9,7 +9,16 @@ word and score them. Imports only ``records`` and
 from breadth.datasets.canonical import Entry
 from breadth.datasets.examples import draw_examples, draw_items, places, without
 from breadth.datasets.extraction import RULES, extract, extract_answer
-from breadth.datasets.kinds import Choice, Generate, Metric, Pattern, Texts, answer_problems, answer_warnings
+from breadth.datasets.kinds import (
+    NEITHER,
+    Choice,
+    Generate,
+    Metric,
+    Pattern,
+    Texts,
+    answer_problems,
+    answer_warnings,
+)
 from breadth.datasets.load import ItemSet, Loaded, load, load_own
 from breadth.datasets.protocols import PROTOCOLS, Protocol
 from breadth.datasets.registry import REGISTRY, describe_datasets, find, find_file, is_cached
@@ -30,6 +39,7 @@ from breadth.datasets.tasks import (
     KINDS,
     KeyProblem,
     Loss,
+    Predict,
     Task,
     TaskKeys,
     fields_of,
@@ -42,6 +52,7 @@ __all__ = [
     "CHOICES",
     "DEFAULT_KIND",
     "KINDS",
+    "NEITHER",
     "PROTOCOLS",
     "REGISTRY",
     "RULES",
@@ -57,6 +68,7 @@ __all__ = [
     "Loss",
     "Metric",
     "Pattern",
+    "Predict",
     "Protocol",
     "SimulatedStudy",
     "Task",

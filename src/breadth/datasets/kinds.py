@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
 import polars as pl
 from pydantic import BeforeValidator, Field
 
 from breadth.datasets.extraction import BOXED, RULES
-from breadth.datasets.tasks import KeyProblem, Task, TaskKeys, fields_of, register_kind
+from breadth.datasets.tasks import KeyProblem, Predict, Task, TaskKeys, fields_of, register_kind
 from breadth.errors import InputError, listed
 
 Metric = Literal["exact", "words", "number", "math"]
@@ -20,6 +20,8 @@ Metric = Literal["exact", "words", "number", "math"]
 ChoiceTexts = Literal["letters", "bracketed", "texts"]
 Continuation = Literal["label", "bracketed", "text"]
 _CONTINUATIONS: dict[str, Continuation] = {"letters": "label", "bracketed": "bracketed", "texts": "text"}
+#: The answer of a model that finds a token more likely than all answer words (``predict: vocabulary``).
+NEITHER = "neither"
 
 #: What counts as the answer by default: the first line, the last number, or the last boxed expression.
 EXTRACT: dict[Metric, str] = {
@@ -59,7 +61,8 @@ Stops = Annotated[tuple[str, ...], BeforeValidator(_as_stops)]
 class Pattern(Task):
     """Compare answer words as the next words after the prompt.
 
-    ``answers`` pairs each label with its answer words, including the leading space.
+    ``answers`` pairs each label with its answer words, including the leading space. With ``predict`` vocabulary, an
+    answer counts only if the model finds no other token of its vocabulary more likely than the one it begins with.
     """
 
     class Keys(TaskKeys):
@@ -70,9 +73,10 @@ class Pattern(Task):
     kind = "pattern"
     summary = "compare answer words"
     shared_keys = ("pattern", "answers")
-    losses = ("answers", "completion")
+    losses = ("answers", "completion", "vocabulary")
 
     answers: tuple[tuple[str, str], ...]
+    predict: Predict = field(default="answers", kw_only=True)
 
     @classmethod
     def from_keys(cls, keys: Mapping[str, Any]) -> Self:  # noqa: D102
@@ -103,7 +107,13 @@ class Pattern(Task):
 
     def spec(self) -> dict[str, Any]:
         """As for every task; the order of the answers does not matter, since it changes no result."""
-        return {**super().spec(), "answers": dict(self.answers)}
+        values = {**super().spec(), "answers": dict(self.answers)}
+        if self.predict == "answers":
+            del values["predict"]  # the names of runs from before there was a choice stay as they are
+        return values
+
+    def predicting(self, predict: Predict) -> Pattern:  # noqa: D102
+        return replace(self, predict=predict)
 
     def check(self, where: str) -> None:  # noqa: D102
         super().check(where)

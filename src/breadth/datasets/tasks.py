@@ -17,7 +17,10 @@ from pydantic import BaseModel, ConfigDict
 
 from breadth.errors import InputError, listed
 
-Loss = Literal["answers", "completion"]
+Loss = Literal["answers", "completion", "vocabulary"]
+
+#: What a model's answer is compared with: the other answers, or every token of the vocabulary.
+Predict = Literal["answers", "vocabulary"]
 
 #: The field of a template that holds an item's options, one per line with their labels.
 CHOICES = "choices"
@@ -153,6 +156,10 @@ class Task(ABC):
 
     def reworded(self, pattern: str | None, answers: Mapping[str, str] | None) -> Task:
         """The task with a study's own prompt and answers, if its kind shares these keys."""
+        return self
+
+    def predicting(self, predict: Predict) -> Task:
+        """The task with answers taken from this choice of words; only kinds that compare answer words differ."""
         return self
 
     def spec(self) -> dict[str, Any]:

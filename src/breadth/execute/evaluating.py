@@ -46,6 +46,7 @@ _OPTIONS = {
     "chat_template": "--chat-template",
     "system": "--system",
     "protocol": "--protocol",
+    "predict": "--predict",
 }
 
 
@@ -70,6 +71,7 @@ def evaluate(
     chat_template: str | os.PathLike[str] | None = None,
     system: str | None = None,
     protocol: str | None = None,
+    predict: str | None = None,
     data: str | os.PathLike[str] | None = None,
     follow: bool = False,
     until: int | None = None,
@@ -105,6 +107,9 @@ def evaluate(
         Ask in chat form: ``"auto"`` for the tokenizer's own template, or a file with one; and a system prompt.
     protocol
         Prompts and scoring of a published study, such as ``"level-transfer"``; by default breadth's own.
+    predict
+        What a model answers on sets of kind pattern, as ``evaluate.predict`` of a study file: the likeliest of the
+        ``"answers"`` (default), or of all tokens of the ``"vocabulary"``.
     data
         Directory with files of registered data sets; otherwise BREADTH_DATA, then the Hub.
     follow
@@ -127,7 +132,7 @@ def evaluate(
         [os.fspath(path) for path in paths], on=[on] if isinstance(on, str) else list(on), into=Path(into),
         base=None if base is None else os.fspath(base), name=name, trained_on=trained_on, items=items, dtype=dtype,
         chat_template=None if chat_template is None else os.fspath(chat_template), system=system, protocol=protocol,
-        follow=follow,
+        predict=predict, follow=follow,
     )  # fmt: skip
     executor, outcome, notes = LocalExecutor(), Outcome(Path(into)), (events or Events()).note
     following = Following(until, patience) if follow else None
@@ -151,6 +156,7 @@ def checkpoint_study(
     chat_template: str | None = None,
     system: str | None = None,
     protocol: str | None = None,
+    predict: str | None = None,
     follow: bool = False,
 ) -> StudyFile:
     """The study of some checkpoints, together with what the directory ``into`` already has.
@@ -175,7 +181,7 @@ def checkpoint_study(
                 "name": re.sub(r"^[^A-Za-z0-9]+|[^A-Za-z0-9._-]+", "", into.absolute().name) or "checkpoints",
                 "models": [entry],
                 "recipe": {"method": EVALUATE},
-                "evaluate": {"on": list(on), "items": items},
+                "evaluate": {"on": list(on), "items": items, **({} if predict is None else {"predict": predict})},
                 "protocol": protocol,
             }
         )

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load, save
 
 from breadth.execute.data import START_SEED, RunData, StudyData, fewshot_prefix
+from breadth.execute.neither import neither_log, neither_note, neither_shares
 from breadth.execute.progress import Events, Work
 from breadth.execute.run_files import remaining_work, run_states, start_states
 from breadth.lm import (
@@ -104,8 +105,13 @@ def finish_run(
         seconds = time.perf_counter() - trained
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)
-        rate = answers.height / max(seconds, 1e-9)
-        store.log(step=step, loss=loss, train_seconds=trained - started, seconds=seconds, items_per_second=rate)
+        rate, neither = answers.height / max(seconds, 1e-9), neither_shares(run, answers)
+        store.log(
+            step=step, loss=loss, train_seconds=trained - started, seconds=seconds, items_per_second=rate,
+            **neither_log(neither),
+        )  # fmt: skip
+        if note := neither_note(run, step, neither):
+            events.note(note)
         if trainer is not None and 0 < step < missing[-1]:
             checkpointer.save(trainer)
     run_states(store).clear()

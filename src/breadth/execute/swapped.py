@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from breadth.execute.data import RunData
+from breadth.execute.neither import neither_log, neither_note, neither_shares
 from breadth.execute.progress import Events
 from breadth.execute.run_files import KnownWeights, Sums
 from breadth.execute.session import ModelCache, trunk_fits
@@ -122,8 +123,12 @@ def evaluate_run(
         seconds = time.perf_counter() - loaded
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)
-        rate = answers.height / max(seconds, 1e-9)
-        store.log(step=step, load_seconds=loaded - started, seconds=seconds, items_per_second=rate)
+        rate, neither = answers.height / max(seconds, 1e-9), neither_shares(run, answers)
+        store.log(
+            step=step, load_seconds=loaded - started, seconds=seconds, items_per_second=rate, **neither_log(neither)
+        )
+        if note := neither_note(run, step, neither):
+            events.note(note)
     events.ended(run)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from breadth.datasets import Choice, Generate, Metric, Pattern, extract_answer
+from breadth.datasets import NEITHER, Choice, Generate, Metric, Pattern, extract_answer
 from breadth.errors import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -60,6 +60,30 @@ def pattern_scores(task: Pattern, items: pl.DataFrame, scores: Floats) -> pl.Dat
             "answer": [task.labels[k] for k in scores.argmax(axis=1)],
         }
     )
+
+
+def vocabulary_scores(
+    task: Pattern, items: pl.DataFrame, scores: Floats, begins: npt.NDArray[np.bool_]
+) -> pl.DataFrame:
+    """Correct, margin and answer where the model may answer with any token of its vocabulary.
+
+    ``begins`` [items, answers] says which answers begin with the most likely token. The answer is the best of these, by
+    its score; if there is none, it is ``neither`` and wrong. The margin is that among the answers (`pattern_scores`).
+    """
+    among = pattern_scores(task, items, scores)
+    rows = np.arange(items.height)
+    possible = np.where(begins, scores, -np.inf)
+    best = possible.argmax(axis=1)
+    answers = []
+    for row, label in enumerate(best):
+        # Where no answer begins with the token, the best one is just the first.
+        answers.append(task.labels[label] if begins[row, label] else NEITHER)
+    right = np.array([task.labels.index(label) for label in items["label"]], dtype=np.intp)
+    others = possible.copy()
+    others[rows, right] = -np.inf
+    # Equal scores count as wrong here, too.
+    correct = begins[rows, right] & (scores[rows, right] > others.max(axis=1))
+    return among.with_columns(correct=pl.Series(correct.astype(np.float32)), answer=pl.Series(answers, dtype=pl.String))
 
 
 def choice_scores(task: Choice, items: pl.DataFrame, outputs: Floats) -> pl.DataFrame:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import polars as pl
 import torch
 
-from breadth.datasets import Choice, Generate, Pattern, Task
+from breadth.datasets import NEITHER, Choice, Generate, Pattern, Task
 from breadth.errors import InputError, listed
 from breadth.lm.acceleration import Positions
 from breadth.lm.batches import Batch
@@ -22,7 +24,7 @@ from breadth.lm.chat import Chat
 from breadth.lm.generation import generate_texts, plan_generation
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import encode_continuations
-from breadth.lm.scores import Floats, choice_scores, pattern_scores, written_scores
+from breadth.lm.scores import Floats, choice_scores, pattern_scores, vocabulary_scores, written_scores
 from breadth.lm.split_model import SplitModel
 
 #: Called with the number of items that were just evaluated.
@@ -90,25 +92,56 @@ class NextToken(Requests):
 
 
 @dataclass(frozen=True)
+class NextOfAll(Requests):
+    """Logits of a few tokens after each prompt, and which token of the whole vocabulary is the most likely."""
+
+    tokens: list[int]
+
+    def read_tokens(self, i: int) -> int:  # noqa: D102
+        return 1
+
+    def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
+        """Logits of the tokens, and the number of the most likely one [sequences, tokens + 1]."""
+        last = self._hidden(model, batch, self.positions(batch))
+        tokens = torch.tensor(self.tokens, device=model.head.weight.device)
+        rows = max(LOGITS // model.head.weight.shape[0], 1)
+        outputs = []
+        for k in range(0, len(last), rows):
+            logits = model.logits(last[k : k + rows])
+            # In double precision, so that every token's number is exact whatever the logits' own format.
+            top = logits.argmax(-1, keepdim=True).double()
+            outputs.append(torch.cat([logits[:, tokens].double(), top], dim=1))
+        return torch.cat(outputs)
+
+    def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
+        return outputs[:, :-1]
+
+
+@dataclass(frozen=True)
 class Continuations(Requests):
     """Log-likelihoods of whole continuations: the last positions of sequence i predict ``targets[i]``.
 
-    A sequence is a prompt and its continuation without the last token, which predicts nothing.
+    A sequence is a prompt and its continuation without the last token, which predicts nothing. With ``finds_top``, the
+    outputs also say which token of the whole vocabulary is the most likely after each prompt.
     """
 
     targets: list[list[int]]
+    finds_top: bool = False
 
     @classmethod
-    def after(cls, prompts: Sequence[list[int]], continuations: Sequence[list[int]]) -> Continuations:
+    def after(
+        cls, prompts: Sequence[list[int]], continuations: Sequence[list[int]], finds_top: bool = False
+    ) -> Continuations:
         """Append continuations to prompts, one to one."""
         pairs = zip(prompts, continuations, strict=True)
-        return cls([[*prompt, *continuation[:-1]] for prompt, continuation in pairs], list(continuations))
+        sequences = [[*prompt, *continuation[:-1]] for prompt, continuation in pairs]
+        return cls(sequences, list(continuations), finds_top)
 
     def read_tokens(self, i: int) -> int:  # noqa: D102
         return len(self.targets[i])
 
     def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
-        """Log-likelihood [sequences, 1] of each continuation."""
+        """Log-likelihood [sequences, 1] of each continuation, and in a second column the most likely first token."""
         positions = self.positions(batch)
         places = {place: k for k, place in enumerate(dict.fromkeys(zip(*positions, strict=True)))}  # shared in trees
         hidden = self._hidden(model, batch, Positions(*map(list, zip(*places, strict=True))))
@@ -116,13 +149,22 @@ class Continuations(Requests):
         read = torch.tensor([places[place] for place in zip(*positions, strict=True)], device=device)
         target = torch.tensor([token for i in batch.index for token in self.targets[i]], device=device)
         each = torch.zeros(len(target), device=device)
+        top = torch.zeros(len(places), dtype=torch.double, device=device)
         rows = max(LOGITS // model.head.weight.shape[0], 1)
         for k in range(0, len(places), rows):
             own = ((read >= k) & (read < k + rows)).nonzero()[:, 0]
-            each[own] = model.logits(hidden[k : k + rows]).log_softmax(-1)[read[own] - k, target[own]]
+            logits = model.logits(hidden[k : k + rows])
+            each[own] = logits.log_softmax(-1)[read[own] - k, target[own]]
+            if self.finds_top:
+                top[k : k + rows] = logits.argmax(-1).double()
         total = torch.zeros(len(batch.index), dtype=each.dtype, device=device)
         owners = [k for k, i in enumerate(batch.index) for _ in self.targets[i]]
-        return total.index_add(0, torch.tensor(owners, device=device), each)[:, None]
+        total = total.index_add(0, torch.tensor(owners, device=device), each)
+        if not self.finds_top:
+            return total[:, None]
+        # The first position that a continuation is read at is the last token of its prompt.
+        firsts = list(accumulate((len(self.targets[i]) for i in batch.index[:-1]), initial=0))
+        return torch.stack([total.double(), top[read[firsts]]], dim=1)
 
     def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
         parts = list(torch.split(outputs[:, 0], list(counts)))
@@ -207,20 +249,36 @@ class PatternScorer(Scorer[Pattern]):
         super().__init__(tokenizer, task, items, chat)
         self.answers = encode_continuations(tokenizer, [words for _, words in task.answers], chat)
         self.notes = _answer_notes(task, self.answers)
+        if task.predict == "vocabulary" and NEITHER in task.labels:
+            raise InputError(f"evaluate.predict: a label is called {NEITHER!r}, as other tokens are; rename the label")
         self.longest = max(map(len, self.answers))
         self.counts = [1 if self.longest == 1 else len(self.answers)] * items.height
         self.correct = [task.labels.index(label) for label in items["label"]]
 
     def requests(self, prompts: list[list[int]]) -> Requests:
         """Every answer after every prompt: at one position if all are single tokens, else as whole continuations."""
+        of_all = self.task.predict == "vocabulary"
         if self.longest == 1:
-            return NextToken(prompts, [ids[0] for ids in self.answers])
+            tokens = [ids[0] for ids in self.answers]
+            return NextOfAll(prompts, tokens) if of_all else NextToken(prompts, tokens)
         repeated = [prompt for prompt in prompts for _ in self.answers]
-        return Continuations.after(repeated, [ids for _ in prompts for ids in self.answers])
+        return Continuations.after(repeated, [ids for _ in prompts for ids in self.answers], of_all)
 
     def score(self, outputs: Floats) -> pl.DataFrame:
-        """From the scores of all answers."""
-        return pattern_scores(self.task, self.items, outputs.reshape(self.items.height, len(self.answers)))
+        """From the scores of all answers, and the most likely token where that decides."""
+        shape = (self.items.height, len(self.answers))
+        if self.task.predict == "answers":
+            return pattern_scores(self.task, self.items, outputs.reshape(shape))
+        if self.longest == 1:
+            scores, top = outputs[:, :-1], outputs[:, -1]
+        else:
+            scores = outputs[:, 0].reshape(shape)
+            top = outputs[:, 1].reshape(shape)[:, 0]  # every answer follows the same prompt
+        begins = np.array([ids[0] for ids in self.answers])[None, :] == top[:, None]
+        if self.longest == 1:
+            # Of tokens with equal scores the model names one; an answer that ties with it is as likely.
+            begins |= begins.any(axis=1, keepdims=True) & (scores == scores.max(axis=1, keepdims=True))
+        return vocabulary_scores(self.task, self.items, scores, begins)
 
 
 def _answer_notes(task: Pattern, tokens: list[list[int]]) -> list[str]:

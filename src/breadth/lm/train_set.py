@@ -1,4 +1,9 @@
-"""Training examples as sequences with a loss: cross-entropy among the answers, or over the completion."""
+"""Training examples as sequences with a loss.
+
+That is the cross-entropy of the right answer among the answers (``answers``) or among all tokens of the vocabulary
+(``vocabulary``; an answer of several tokens counts with all of them), as a mean over examples; or that of the text to
+write, as a mean over its tokens (``completion``).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from breadth.lm.evaluation import fitting_context
 from breadth.lm.lanes import map_in_lanes
 from breadth.lm.loading import LanguageModel
 from breadth.lm.prompts import RESERVE, encode_prompts
-from breadth.lm.scoring import Continuations, Requests, make_scorer
+from breadth.lm.scoring import Continuations, NextToken, Requests, make_scorer
 from breadth.lm.split_model import SplitModel
 
 
@@ -64,7 +69,7 @@ class EncodedTrainSet:
 
     def loss_weight(self, examples: list[int]) -> int:
         """What the summed loss of some examples is divided by: their number, or that of their completion tokens."""
-        if self.loss == "answers":
+        if self.loss != "completion":
             return len(examples)
         return sum(self.requests.read_tokens(i) for example in examples for i in self.owned[example])
 
@@ -75,7 +80,7 @@ class EncodedTrainSet:
         if self.states:
             batch.states = torch.nn.utils.rnn.pad_sequence([self.states[i] for i in index], batch_first=True)
         outputs = self.requests.forward(model, batch)
-        if self.loss == "completion":
+        if self.loss != "answers":
             return -outputs.sum()
         scores = self.requests.by_item(outputs, [len(self.owned[example]) for example in examples])
         correct = torch.tensor([self.correct[example] for example in examples], device=outputs.device)
@@ -84,7 +89,9 @@ class EncodedTrainSet:
 
 def encode_train_set(language_model: LanguageModel, examples: ItemSet, loss: Loss, *, context: int) -> EncodedTrainSet:
     """Encode training examples for a loss."""
-    tokenizer, task, items = language_model.tokenizer, examples.task.in_training(), examples.frame
+    tokenizer, items = language_model.tokenizer, examples.frame
+    # What is trained depends on the loss alone, whatever the answers are compared with in evaluation.
+    task = examples.task.in_training().predicting("answers")
     scorer = make_scorer(language_model, task, items)
 
     def prompts(longest: int, reserve: int | list[int]) -> list[list[int]]:
@@ -103,5 +110,22 @@ def encode_train_set(language_model: LanguageModel, examples: ItemSet, loss: Los
         counts, correct = list(scorer.counts), list(scorer.correct or ())
     if requests is None:
         raise InputError(f"{examples.name}: kind {task.kind} has no answers to compare; use loss: completion")
+    if loss == "vocabulary":
+        requests = _right_answers(requests, counts, correct)
+        counts, correct = [1] * items.height, [0] * items.height
     owned = [list(range(end - count, end)) for end, count in zip(accumulate(counts), counts, strict=True)]
     return EncodedTrainSet(requests, owned, correct, loss, language_model.device)
+
+
+def _right_answers(requests: Requests, counts: Sequence[int], correct: Sequence[int]) -> Continuations:
+    """The right answer of every example, one sequence each: its log-likelihood is over the whole vocabulary.
+
+    ``counts`` are the sequences of every example among ``requests``, and ``correct`` the index of the right answer.
+    """
+    if isinstance(requests, NextToken):
+        answers = [[requests.tokens[right]] for right in correct]
+        return Continuations.after(requests.sequences, answers)
+    assert isinstance(requests, Continuations)
+    firsts = accumulate(counts[:-1], initial=0)
+    chosen = [first + right for first, right in zip(firsts, correct, strict=True)]
+    return Continuations([requests.sequences[i] for i in chosen], [requests.targets[i] for i in chosen])

@@ -19,7 +19,16 @@ from breadth.records.imported import (
 )
 from breadth.records.readers import UNNAMED, open_study, read_answers
 from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, check_shift, conform, shift_hint, shift_order
-from breadth.records.sensitivity import BIAS, SCORES, Measure, Score, answers_of, item_values, score_intervals
+from breadth.records.sensitivity import (
+    BIAS,
+    SCORES,
+    Measure,
+    Score,
+    answers_of,
+    item_values,
+    may_be_neither,
+    score_intervals,
+)
 from breadth.records.store import RunRecord, RunStore, StudyStore, is_study
 from breadth.records.study import Study
 from breadth.records.tables import (
@@ -80,6 +89,7 @@ __all__ = [
     "label_variants",
     "latex_table",
     "markdown_table",
+    "may_be_neither",
     "open_answers",
     "open_any",
     "open_study",

@@ -74,11 +74,22 @@ def answers_of(study: Study, testset: str) -> dict[str, str]:
     if "option_labels" in items.columns and items["option_labels"].is_not_null().any():
         known = items["option_labels"].drop_nulls().explode()
     labels = known.cast(pl.String).unique().sort().to_list()
-    task: Mapping[str, Any] = next(
-        (record.tasks[testset] for record in study.runs.values() if testset in record.tasks), {}
-    )
-    words = {label: text.strip() for label, text in dict(task.get("answers") or {}).items()}
+    words = {label: text.strip() for label, text in dict(_task_of(study, testset).get("answers") or {}).items()}
     return {label: words.get(label) or label for label in labels} if 2 <= len(labels) <= MOST_ANSWERS else {}
+
+
+def may_be_neither(study: Study, testset: str) -> bool:
+    """Whether a model may answer with any token of its vocabulary (``evaluate.predict``), and so with no answer."""
+    return _task_of(study, testset).get("predict") == "vocabulary"
+
+
+def _task_of(study: Study, testset: str) -> Mapping[str, Any]:
+    """How a test set is prompted and scored, by the first run that says so."""
+    for record in study.runs.values():
+        task = record.task_of(testset)
+        if task:
+            return task
+    return {}
 
 
 def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indices = slice(None)) -> ItemValues:
@@ -94,6 +105,9 @@ def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indi
       Both are linearised (Gourevitch and Galanter 1967).
     - ``share``: of the first answer. ``lean``: (H + F) / 2 without the correction, which does not depend on how many
       items have which label.
+
+    Where a model may answer with any token (``may_be_neither``), dprime, criterion, share and lean are those of the
+    likelier of the two answers, by the sign of the margin: what is wrong need not be the other answer there.
 
     With any number of answers: ``balanced`` is the mean over labels of the accuracy on their items, ``logscore`` the
     mean log-probability of the right answer among the answers (log-likelihoods as the test set normalises them).
@@ -117,6 +131,9 @@ def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indi
     first = (labels == next(iter(answers_of(study, testset)))).to_numpy()
     if measure == "auc":
         return ItemValues(placements(np.where(first, np.float32(1), np.float32(-1)) * correct, first), group)
+    if may_be_neither(study, testset) and study.margin is not None:
+        margin = study.margin[rows][:, columns].astype(np.float64)
+        correct = np.where(np.isnan(margin), np.nan, margin > 0)
     said_first = np.where(first, correct, 1 - correct)
     if measure in ("share", "lean"):
         return ItemValues(said_first, whole) if measure == "share" else ItemValues(said_first / 2, group)

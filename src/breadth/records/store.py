@@ -94,6 +94,10 @@ class RunRecord:
         """Examples that the model learns before step 0."""
         return int((self.start or {}).get("examples", 0))
 
+    def task_of(self, testset: str) -> Mapping[str, Any]:
+        """How a test set is prompted and scored; empty if that is not recorded."""
+        return dict(self.tasks.get(testset) or {})
+
     def specification(self) -> dict[str, Any]:
         """What the run's name is a hash of: everything but the checkpoints, an absent start and an absent endpoint."""
         values = dataclasses.asdict(self)

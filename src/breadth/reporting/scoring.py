@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 from scipy import special
 
+from breadth.datasets import NEITHER
 from breadth.errors import InputError
 from breadth.inference import NORMAL, benjamini_hochberg, with_wilson
-from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, open_answers
+from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, may_be_neither, open_answers
 from breadth.reporting.accuracy import CHECKPOINT, Follows, GainFlag, checkpoint_scores, score_profile
 from breadth.reporting.sources import described
 from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Result, Verdict
@@ -243,6 +244,7 @@ def answer_shares(study: Study) -> pl.DataFrame:
     """The share of each answer among a checkpoint's answers to a test set, with Wilson's interval.
 
     From labels and what was right where there are two answers, else from the stored answers, where there are any.
+    Where a model may answer with any token, ``neither`` is one more answer.
     """
     keys, parts = study.subjects.select("subject", *CHECKPOINT), []
     stored = "answer" in study.responses.collect_schema().names()
@@ -255,7 +257,9 @@ def answer_shares(study: Study) -> pl.DataFrame:
             said = {0: np.nansum(first, axis=1), 1: np.nansum(1 - first, axis=1)}
             frames = [keys.select("subject", label=pl.lit(names["label"][k]), said=said[k]) for k in said]
             counts = pl.concat(frames)
-        if len(answers) > 2 and stored:
+        if may_be_neither(study, testset) and stored:
+            names = names.extend(pl.DataFrame([(NEITHER, NEITHER)], schema=_ANSWERS, orient="row"))
+        if names.height > 2 and stored:
             own = study.responses.filter(pl.col("testset") == testset).group_by("subject", label="answer")
             counts = own.agg(said=pl.len().cast(pl.Float64)).collect()
         total = counts.group_by("subject").agg(n=pl.col("said").sum()).filter(pl.col("n") > 0)

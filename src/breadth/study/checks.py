@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from breadth.datasets import PROTOCOLS, REGISTRY, Task, answer_problems, answer_warnings, fields_of
+from breadth.datasets import PROTOCOLS, REGISTRY, Pattern, Task, answer_problems, answer_warnings, fields_of
 from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
 from breadth.lm import AUTO, BUILT_IN, HUB_ID, NONE, fault_of, has_chat_template, model_folder, read_chat_template
@@ -249,6 +249,10 @@ def _evaluation_problems(study: StudySpec) -> Iterator[Problem]:
     if study.evaluate.every is not None and not _trained(study):
         message = "nothing is trained, so there is only one checkpoint; remove this key"
         yield Problem(("evaluate", "every"), message, (("recipe", "method"),))
+    behind = [entry.name for entry in study.models if entry.endpoint is not None]
+    if study.evaluate.predict == "vocabulary" and behind:
+        message = f"{listed(behind, most=3)} is behind an endpoint, which does not give the likeliest of all tokens"
+        yield Problem(("evaluate", "predict"), f"{message}; use predict: answers", (("models",),))
 
 
 def _training_problems(study: StudySpec) -> Iterator[Problem]:
@@ -376,6 +380,7 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
     for key in ("pattern", "answers"):
         if getattr(study, key) is not None and not any(task is not None and key in task.shared_keys for task in tasks):
             yield Problem((key,), "is not used: no set of this study is of kind pattern")
+    yield from _evaluation_warnings(study)
     yield from placed(answer_warnings(study.answers or {}, study.pattern or ""), ())
     yield from _set_warnings(study)
 
@@ -423,6 +428,13 @@ def _path_warnings(name: str, place: Place, base: Path) -> Iterator[Problem]:
         f"{name!r} is a directory only seen from the current one; a path is relative to the study file, so write "
         f"{better!r}",
     )
+
+
+def _evaluation_warnings(study: StudySpec) -> Iterator[Problem]:
+    """Keys of ``evaluate`` that have no effect on this study."""
+    evaluated = [_task(study, name) for name in study.evaluate.on]
+    if study.evaluate.predict == "vocabulary" and not any(isinstance(task, Pattern) for task in evaluated):
+        yield Problem(("evaluate", "predict"), "is not used: no test set of this study is of kind pattern")
 
 
 def _task(study: StudySpec, name: str) -> Task | None:

@@ -39,6 +39,9 @@ EVALUATE = "evaluate"
 _EVALUATION = ("context", "dtype", "quantise")
 _ADAPTERS = ("rank", "alpha", "dropout", "targets")
 
+#: Keys of ``evaluate`` that are not in the records of earlier versions.
+_LATER_KEYS = ("predict",)
+
 #: Hexadecimal digits of the hash in a run's name, and the maximum length of a model's name in it.
 DIGITS, MAX_MODEL = 8, 60
 
@@ -99,6 +102,18 @@ def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
     unused |= set() if recipe.method == "lora" else set(_ADAPTERS)
     unused |= set() if recipe.optimiser == "adamw" else {"betas"}
     return {key: value for key, value in values.items() if key not in unused}
+
+
+def _evaluation_keys(evaluate: Evaluate) -> dict[str, Any]:
+    """The keys of ``evaluate`` that determine a run's responses.
+
+    Keys that came later are left out at their default, so that runs from before keep their names.
+    """
+    values = evaluate.model_dump(mode="json")
+    for key in _LATER_KEYS:
+        if values[key] == Evaluate.model_fields[key].get_default(call_default_factory=True):
+            del values[key]
+    return values
 
 
 @dataclass(frozen=True)
@@ -171,7 +186,7 @@ class RunSpec:
         plain: dict[str, Any] = {
             "recipe": {**_determining_keys(self.recipe, here=self.endpoint is None), **base, **chat},
             # The order of test sets does not change a response.
-            "evaluate": {**self.evaluate.model_dump(mode="json"), "on": sorted(self.evaluate.on)},
+            "evaluate": {**_evaluation_keys(self.evaluate), "on": sorted(self.evaluate.on)},
             "tasks": {name: task.spec() for name, task in self.tasks.items()},
             "own_sets": self.own_sets,
             "difficulty": self.difficulty,
@@ -188,6 +203,10 @@ class RunSpec:
         if self.source is not None:
             return [each.step for each in self.source.checkpoints]
         return checkpoints(self.recipe, self.evaluate, self.examples)
+
+    def set_of(self, testset: str) -> str:
+        """The data set that a test set is, or is a part of."""
+        return testset
 
     def total_steps(self) -> int:
         """Optimiser steps of the run; 0 if nothing is trained."""

@@ -256,11 +256,14 @@ def resolve_task(name: str, study: StudySpec, known: Mapping[str, Entry]) -> Tas
     """
     own = study.sets.get(name)
     if isinstance(own, OwnSet):
-        return own.task.from_keys(own.keys_in(study))
-    if name not in known:
+        task: Task = own.task.from_keys(own.keys_in(study))
+    elif name in known:
+        task = known[name].task.overridden(_published(name, study)).reworded(study.pattern, study.answers)
+        if isinstance(own, KnownSet):
+            task = task.overridden(own.changes())
+    else:
         raise InputError(f"unknown data set {name!r}; `breadth ls datasets` lists those that come with breadth")
-    task = known[name].task.overridden(_published(name, study)).reworded(study.pattern, study.answers)
-    return task.overridden(own.changes()) if isinstance(own, KnownSet) else task
+    return task.predicting(study.evaluate.predict)
 
 
 def _published(name: str, study: StudySpec) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
-from breadth.datasets import Loss, Texts
+from breadth.datasets import Loss, Predict, Texts
 from breadth.difficulty import Order, Strategy
 from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
@@ -76,7 +76,9 @@ class Recipe(Section):
     epochs: float | None = Field(None, gt=0, le=MOST_EPOCHS, description="passes over the examples; give this or steps")
     steps: int | None = Field(None, ge=1, le=MOST_STEPS, description="optimiser steps; give this or epochs")
     loss: Loss = Field(
-        "answers", description="cross-entropy among the answer words, or over the tokens of the completion"
+        "answers",
+        description="cross-entropy among the answer words, over the tokens of the completion, or of the right answer "
+        "among all tokens of the vocabulary",
     )
     num_fewshot: int = Field(4, ge=1, le=MOST, description="examples in the prompt (few-shot)")
     context: int = Field(512, ge=16, le=MOST, description="maximum tokens of a prompt; longer prompts are shortened")
@@ -236,6 +238,11 @@ class Evaluate(Section):
     every: int | None = Field(None, ge=1, description="steps between checkpoints; null: first and last step only")
     items: int | None = Field(None, ge=2, description="items per test set, the same for all runs; null for all items")
     seed: int = Field(0, ge=0, description="seed that selects these items")
+    predict: Predict = Field(
+        "answers",
+        description="what a model answers on sets of kind pattern: the likeliest of the answers, or the likeliest of "
+        "all tokens, which may be neither",
+    )
 
 
 class StudySpec(Section):

@@ -19,6 +19,7 @@ from breadth.execute.cluster.schedule import TRIES, Schedule
 from breadth.execute.cluster.tasks import Kind, Task
 from breadth.execute.data import StudyData
 from breadth.execute.executors import Status, UnitResult
+from breadth.execute.neither import neither_note, neither_shares
 from breadth.execute.plan import Plan, Unit
 from breadth.execute.progress import ClusterStatus, Events
 from breadth.execute.run_files import remaining_work
@@ -200,6 +201,8 @@ class Driver:
             if task.step in run.missing:
                 run.write(task.step, answers)
                 self.events.checkpoint(run.unit.run, task.step, answers)
+                if note := neither_note(run.unit.run, task.step, neither_shares(run.unit.run, answers)):
+                    self.events.note(note)
             self.schedule.done(completion.worker, report.measured)
             self._after_write(run, task.step)
             return

@@ -15,6 +15,7 @@ from breadth.execute.cluster.shipping import Pieces, unpack_pieces
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.executors import copy_step0, report_warnings
+from breadth.execute.neither import neither_log, neither_shares
 from breadth.execute.plan import Unit, missing_checkpoints
 from breadth.execute.progress import Events
 from breadth.execute.run_files import States, run_states, start_states
@@ -109,6 +110,7 @@ class ClusterRun:
         self.own.log(
             step=step, loss=self.losses.pop(step, None), train_seconds=self.training.pop(step, 0.0), seconds=seconds,
             items_per_second=answers.height / max(seconds, 1e-9),
+            **neither_log(neither_shares(self.unit.run, answers)),
         )  # fmt: skip
         self.drop(step)
 
