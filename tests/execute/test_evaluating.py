@@ -62,7 +62,7 @@ def test_every_checkpoint_is_evaluated_with_its_step_and_control(evaluate, own, 
     assert study.subjects["step"].to_list() == [10, 20, 30]
     assert study.subjects["method"].unique().to_list() == ["evaluate"]
     assert study.subjects["model"].unique().to_list() == ["lora"]
-    assert study.in_domain(study.subjects["train_set"][0]) == "plain"
+    assert study.in_domain(study.subjects["train_set"][0]) == ("plain",)
     assert study.shifts["plain"] == "in-domain"
     assert len({tuple(margins(study, step)) for step in (10, 20, 30)}) == 3
 

@@ -116,9 +116,9 @@ def test_known_kinds_of_shift_come_first_then_others_by_the_alphabet():
 
 def test_shifts_and_the_in_domain_set(study):
     assert next(iter(study.shifts)) == "plain"
-    assert study.in_domain("science") == "science"
-    assert study.in_domain("elsewhere") == "plain"
-    assert study.in_domain(None) is None
+    assert study.in_domain("science") == ("science",)
+    assert study.in_domain("elsewhere") == ("plain",)
+    assert study.in_domain(None) == ()
 
 
 def test_damaged_parts_are_named_and_nothing_is_moved(simulated_study, tmp_path):

@@ -25,3 +25,15 @@ def test_the_likeliest_token_is_of_no_use_without_answers(study):
     (warning,) = study(text).warnings
     assert warning.startswith("line 4, evaluate.predict")
     assert study(text.replace("arc", "plain")).warnings == ()
+
+
+def test_only_test_sets_are_split(study, problems):
+    text = (
+        f"{HEAD}recipe: {{method: zero-shot}}\nevaluate: {{on: [plain, negation], split_by: {{negaton: template}}}}\n"
+    )
+    (line,) = problems(text)
+    assert line.startswith("line 4, evaluate.split_by.negaton")
+    assert "Did you mean negation?" in line
+    assert study(text.replace("negaton", "negation")).study.evaluate.split_by == {"negation": ["template"]}
+    (line,) = problems(text.replace("negaton: template", "negation: [template, template]"))
+    assert "more than once" in line

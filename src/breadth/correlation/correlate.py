@@ -334,14 +334,14 @@ def _correlate_study(
 def _with_own_control(
     study: Study, train_set: str, testsets: Names, by: Names, order: str, options: Options, others: Sequence[str]
 ) -> Trajectories:
-    """Trajectories of the runs of one training set; its in-domain set is the control and not one of the test sets.
+    """Trajectories of the runs of one training set; its in-domain sets are the control and not among the test sets.
 
     ``others`` are controls besides it.
     """
     study = study.select(pl.col("train_set") == train_set)
     evaluated = [name for name, items in zip(study.testsets, study.scores[1].sum(axis=0), strict=True) if items]
-    control = study.in_domain(train_set)
-    if control not in evaluated:
+    own = [name for name in study.in_domain(train_set) if name in evaluated]
+    if not own:
         raise InputError(
             f"{study.name}: {train_set} was trained on but not evaluated, so in-domain performance is unknown; name a "
             f"test set with --control ({listed(sorted(evaluated))}), or add {train_set} to the study's evaluate: on"
@@ -354,9 +354,9 @@ def _with_own_control(
             matches = fnmatch.filter(evaluated, pattern)
             if not matches:
                 raise unknown_column(pattern, evaluated, study.name, "test set")
-            chosen += [name for name in matches if name != control]
+            chosen += [name for name in matches if name not in own]
     return settle_trajectories(
-        study, [control, *others], chosen, by, order,
+        study, [*own, *others], chosen, by, order,
         score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ import polars as pl
 from breadth.datasets import REGISTRY, Loaded, Task, draw_examples, draw_items, load, load_own, places
 from breadth.difficulty import STRATEGIES, sample_items
 from breadth.errors import InputError, did_you_mean, listed
+from breadth.execute.parts import split_into_parts
 from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
 from breadth.lm import few_shot_text
 from breadth.records import open_study, read_table
@@ -117,11 +118,29 @@ class StudyData:
             raise InputError(f"{name}: every test item is also a training item, so none is left to test on")
         dropped = loaded.frame.height - frame.height
         notes = (f"dropped {dropped:,} test items whose texts are in the training data",) if dropped else ()
+        drawn = [self._drawn(part, split) for part in self._parts(name, frame)]
+        return replace(loaded, frame=pl.concat(drawn), notes=(*loaded.notes, *notes))
+
+    def _drawn(self, frame: pl.DataFrame, split: LevelSplit | None) -> pl.DataFrame:
+        """The items of a test set that are evaluated."""
+        evaluate = self.file.study.evaluate
         if split is None:
-            drawn = draw_items(frame, study.evaluate.items, study.evaluate.seed)
-        else:
-            drawn = replace(split, test=frame).draw_test(study.evaluate.items, study.evaluate.seed)
-        return replace(loaded, frame=drawn, notes=(*loaded.notes, *notes))
+            return draw_items(frame, evaluate.items, evaluate.seed)
+        return replace(split, test=frame).draw_test(evaluate.items, evaluate.seed)
+
+    def _parts(self, name: str, frame: pl.DataFrame) -> list[pl.DataFrame]:
+        """The items of a set, or of each of its parts if it is split by a column."""
+        evaluate = self.file.study.evaluate
+        if name not in evaluate.split_by:
+            return [frame]
+        try:
+            parts = split_into_parts(name, frame, evaluate.split_by[name])
+            both = [part for part in parts if part in evaluate.on]
+            if both:
+                raise InputError(f"{both[0]} is also the name of another test set; rename one of the two")
+        except InputError as error:
+            raise self.file.wrong(("evaluate", "split_by", name), str(error)) from error
+        return list(parts.values())
 
     def _load(self, name: str, split: Any) -> Loaded:
         study = self.file.study
@@ -150,9 +169,9 @@ class StudyData:
         for key, columns in task.columns.items():
             for column in columns:
                 if column not in known and (key == "prompt" or is_example):
-                    place = self.file.place_of(("sets", name, key))
                     hint = did_you_mean([column], known, most=1)
-                    raise InputError(f"{place}: {name} has no column {column!r}.{hint} Columns: {listed(known, 40)}")
+                    message = f"{name} has no column {column!r}.{hint} Columns: {listed(known, 40)}"
+                    raise self.file.wrong(("sets", name, key), message)
 
     def _by_difficulty(self, run: RunSpec, examples: int, seed: int) -> pl.DataFrame:
         split = self._splits[run.train_set or ""]

@@ -162,8 +162,8 @@ def _test_items(study: Study, trained: pl.DataFrame, rows: pl.Series, train_set:
     if not study.runs and train_set is None:
         return np.arange(study.items.height)
     own = trained["train_set"][0]
-    testset = study.in_domain(own)
-    columns = np.array([column for column, name in enumerate(study.items["testset"]) if name == testset], dtype=np.intp)
+    inside = study.items["testset"].is_in(study.in_domain(own)).to_numpy()
+    columns = np.flatnonzero(inside)
     if np.isnan(study.correct[np.ix_(rows.to_numpy(), columns)]).all():
         raise InputError(
             f"{study.name}: {own} was trained on but not evaluated; gains by level need its held-out items in the "

@@ -29,7 +29,7 @@ from breadth.records.sensitivity import (
     may_be_neither,
     score_intervals,
 )
-from breadth.records.store import RunRecord, RunStore, StudyStore, is_study
+from breadth.records.store import RunRecord, RunStore, StudyStore, is_study, set_of_testset
 from breadth.records.study import Study
 from breadth.records.tables import (
     Table,
@@ -102,6 +102,7 @@ __all__ = [
     "regular_file",
     "score_intervals",
     "sealed",
+    "set_of_testset",
     "settle_trajectories",
     "shift_hint",
     "shift_order",

@@ -20,7 +20,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -65,6 +65,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+def set_of_testset(testset: str, names: Iterable[str]) -> str:
+    """The data set among ``names`` that a test set is, or is a part of: parts are named after their set.
+
+    >>> set_of_testset("hans.constituent", ["mnli", "hans"]), set_of_testset("hans", ["hans"])
+    ('hans', 'hans')
+    """
+    known = list(names)
+    if testset in known:
+        return testset
+    around = [name for name in known if testset.startswith(f"{name}.")]
+    return max(around, key=len, default=testset)
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """What determines a run, and the steps at which it is evaluated.
@@ -96,7 +109,7 @@ class RunRecord:
 
     def task_of(self, testset: str) -> Mapping[str, Any]:
         """How a test set is prompted and scored; empty if that is not recorded."""
-        return dict(self.tasks.get(testset) or {})
+        return dict(self.tasks.get(set_of_testset(testset, self.tasks)) or {})
 
     def specification(self) -> dict[str, Any]:
         """What the run's name is a hash of: everything but the checkpoints, an absent start and an absent endpoint."""

@@ -19,7 +19,7 @@ from breadth.records.files import LocalStore
 from breadth.records.formats import MISSING
 from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.schemas import SUBJECTS, shift_order
-from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore
+from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore, set_of_testset
 from breadth.records.untrusted import reading
 from breadth.records.variants import label_runs
 
@@ -87,11 +87,20 @@ class Study:
             return self.matrix
         return np.where(self.matrix == MISSING, np.float32(np.nan), self.matrix.astype(np.float32))
 
-    def in_domain(self, train_set: str | None) -> str | None:
-        """The test set that is in-domain for a training set: the one of its name, else the one marked in-domain."""
-        if train_set is None or train_set in self.shifts:
-            return train_set
-        return next((name for name, kind in self.shifts.items() if kind == "in-domain"), None)
+    def in_domain(self, train_set: str | None) -> tuple[str, ...]:
+        """The test sets that are in-domain for what a run was trained on.
+
+        That is the one of its name. A set that was split into test sets, or a mixture of sets (``mnli+hans``), has
+        several: those marked in-domain that belong to it. Otherwise it is the first one marked in-domain.
+        """
+        if train_set is None:
+            return ()
+        if train_set in self.shifts:
+            return (train_set,)
+        marked = [name for name, kind in self.shifts.items() if kind == "in-domain"]
+        mixed = train_set.split("+")
+        own = [name for name in marked if set_of_testset(name, mixed) in mixed]
+        return tuple(own or marked[:1])
 
     @cached_property
     def responses(self) -> pl.LazyFrame:

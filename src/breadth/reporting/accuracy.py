@@ -172,7 +172,7 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
             if area is not None and area["ci_low"] is not None:
                 low, high = area["ci_low"], area["ci_high"]
                 same = low <= 0 <= high and not low <= changes["accuracy"]["gain"] <= high
-            gain = key | {"in_domain": testset == home} | changes[score]
+            gain = key | {"in_domain": testset in home} | changes[score]
             for name in ("accuracy", "auc", "share"):
                 ends_of = [changes[name][end] if name in changes else None for end in ("gain", "ci_low", "ci_high")]
                 gain |= dict(zip((name, f"{name}_low", f"{name}_high"), ends_of, strict=True))
@@ -182,13 +182,26 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
             gain |= {f"p_{name}": changes[name]["p"] for name in ("accuracy", "auc") if name in changes}
             own_gains.append(gain)
         for gain, (start, measure) in product(own_gains, (("", score), ("auc_", "auc"))):
-            each, at_home = changed[gain["testset"]], changed.get(home or "", {}).get(measure)
+            each = changed[gain["testset"]]
+            at_home = _joined([changed[name][measure] for name in home if measure in changed.get(name, {})])
             if measure in each and at_home is not None and not gain["in_domain"]:
                 lag = behind(each[measure], at_home)
                 gain |= {f"{start}behind": lag["gain"], f"{start}p_behind": lag["p"]}
         gains += own_gains
     schema = {score if name == "accuracy" else name: dtype for name, dtype in PROFILE.items()}
     return pl.DataFrame(rows, schema=schema), with_findings(pl.DataFrame(gains, schema={**GAINS, **TESTED}))
+
+
+def _joined(sets: Sequence[Changes]) -> Changes | None:
+    """The values of the items of several in-domain sets as if they were one; None without any.
+
+    Only plain means can be joined: values that come in groups by label (auc) belong to one set.
+    """
+    if len(sets) < 2:
+        return sets[0] if sets else None
+    if any(groups.any() for _, groups in sets):
+        return None
+    return np.concatenate([values for values, _ in sets], axis=1), np.concatenate([groups for _, groups in sets])
 
 
 def with_findings(gains: pl.DataFrame) -> pl.DataFrame:

@@ -249,6 +249,13 @@ def _evaluation_problems(study: StudySpec) -> Iterator[Problem]:
     if study.evaluate.every is not None and not _trained(study):
         message = "nothing is trained, so there is only one checkpoint; remove this key"
         yield Problem(("evaluate", "every"), message, (("recipe", "method"),))
+    for name, columns in study.evaluate.split_by.items():
+        place = ("evaluate", "split_by", name)
+        if name not in study.evaluate.on:
+            hint = did_you_mean(name, study.evaluate.on)
+            message = f"is not a test set of this study.{hint} Test sets: {listed(study.evaluate.on)}"
+            yield Problem(place, message, (("evaluate", "on"),))
+        yield from listed_twice(place, columns)
     behind = [entry.name for entry in study.models if entry.endpoint is not None]
     if study.evaluate.predict == "vocabulary" and behind:
         message = f"{listed(behind, most=3)} is behind an endpoint, which does not give the likeliest of all tokens"

@@ -21,7 +21,7 @@ from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
 from breadth.lm import ChatSettings
-from breadth.records import RunRecord, label_variants
+from breadth.records import RunRecord, label_variants, set_of_testset
 from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
 from breadth.study.own_sets import resolve_task, used_sets
 from breadth.study.schema import Evaluate, ModelEntry, Recipe, Resources, Start, StudySpec, Train
@@ -40,7 +40,7 @@ _EVALUATION = ("context", "dtype", "quantise")
 _ADAPTERS = ("rank", "alpha", "dropout", "targets")
 
 #: Keys of ``evaluate`` that are not in the records of earlier versions.
-_LATER_KEYS = ("predict",)
+_LATER_KEYS = ("split_by", "predict")
 
 #: Hexadecimal digits of the hash in a run's name, and the maximum length of a model's name in it.
 DIGITS, MAX_MODEL = 8, 60
@@ -206,7 +206,7 @@ class RunSpec:
 
     def set_of(self, testset: str) -> str:
         """The data set that a test set is, or is a part of."""
-        return testset
+        return set_of_testset(testset, self.tasks)
 
     def total_steps(self) -> int:
         """Optimiser steps of the run; 0 if nothing is trained."""

@@ -86,6 +86,8 @@ def expected_items(file: StudyFile, name: str) -> int | None:
         size = read_table(file.base / own.file).frame.height if own.labels is None else None
     else:
         size = None if REGISTRY[name].kind == "generated" else REGISTRY[name].items
+    if name in study.evaluate.split_by and wanted is not None:
+        return None  # so many of each part, and only the data tells how many parts there are
     return wanted if size is None else size if wanted is None else min(size, wanted)
 
 
@@ -166,7 +168,7 @@ def _facts(file: StudyFile, sizes: Mapping[str, int | None]) -> list[tuple[str, 
         ("models", ", ".join(f"{entry.name}{more}" for entry, more in zip(study.models, own, strict=True))),
         ("train", _train_words(study.train, study.recipe)),
         ("recipe", _recipe_words(study.recipe)),
-        ("test sets", ", ".join(study.evaluate.on)),
+        ("test sets", ", ".join(_testset_words(study))),
         *asked,
         ("items", "known when the data is read" if unknown else f"{items:,} at every checkpoint"),
         ("runs", _run_words(study, runs)),
@@ -200,6 +202,15 @@ def _chat_words(study: StudySpec) -> str:
     if len(groups) == 1:
         return next(iter(groups))
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in groups.items())
+
+
+def _testset_words(study: StudySpec) -> list[str]:
+    """Test sets by name, with the columns that split them."""
+    words = []
+    for name in study.evaluate.on:
+        columns = study.evaluate.split_by.get(name)
+        words.append(f"{name} by {' and '.join(columns)}" if columns else name)
+    return words
 
 
 def _train_words(train: Train | None, recipe: Recipe) -> str:

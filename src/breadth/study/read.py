@@ -49,10 +49,10 @@ class StudyFile:
         """The study's name."""
         return self.study.name
 
-    def place_of(self, place: Place) -> str:
-        """Where a key is, for a message: the file, the line and the key."""
-        document = read_document(self.text, str(self.path))
-        return f"{self.path}: {document.describe([Problem(place, '')])[0].removesuffix(': ')}"
+    def wrong(self, place: Place, message: str) -> InputError:
+        """An error about a key that only the data shows to be wrong, with the line of the key."""
+        (line,) = read_document(self.text, str(self.path)).describe([Problem(place, message)])
+        return InputError(f"{self.path}: {line}")
 
 
 def shipped_studies() -> dict[str, Path]:

@@ -238,6 +238,11 @@ class Evaluate(Section):
     every: int | None = Field(None, ge=1, description="steps between checkpoints; null: first and last step only")
     items: int | None = Field(None, ge=2, description="items per test set, the same for all runs; null for all items")
     seed: int = Field(0, ge=0, description="seed that selects these items")
+    split_by: dict[str, Names] = Field(
+        default_factory=dict,
+        description="test set: column, or columns, whose values make test sets of their own, as {hans: heuristic}; "
+        "items then counts those of each",
+    )
     predict: Predict = Field(
         "answers",
         description="what a model answers on sets of kind pattern: the likeliest of the answers, or the likeliest of "
