@@ -37,3 +37,12 @@ def test_only_test_sets_are_split(study, problems):
     assert study(text.replace("negaton", "negation")).study.evaluate.split_by == {"negation": ["template"]}
     (line,) = problems(text.replace("negaton: template", "negation: [template, template]"))
     assert "more than once" in line
+
+
+def test_training_examples_take_training(study, problems):
+    evaluate = "evaluate: {on: plain, training: true}\n"
+    assert study(f"{HEAD}{TRAIN}{RECIPE}{evaluate}").study.evaluate.training
+    (line,) = problems(f"{HEAD}recipe: {{method: zero-shot}}\n{evaluate}")
+    assert line.startswith("line 4, evaluate.training")
+    (line,) = problems(f"{HEAD}{TRAIN}{RECIPE}evaluate: {{on: plain, training: 1.5}}\n")
+    assert line.startswith("line 5, evaluate.training")

@@ -7,7 +7,7 @@ training pool are left out.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,8 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.execute.parts import split_into_parts
 from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
 from breadth.lm import few_shot_text
-from breadth.records import open_study, read_table
-from breadth.study import RunSpec, StudyFile, Train, resolve_task
+from breadth.records import TRAINING, open_study, read_table
+from breadth.study import RunSpec, StudyFile, Train, resolve_task, training_testset
 
 #: All seeds of a study share one start. Its seed differs from theirs, or seed 0 would repeat the examples of the start.
 START_SEED = 1_000_000
@@ -36,6 +36,9 @@ class RunData(Protocol):
     @property
     def testsets(self) -> Mapping[str, Loaded]:
         """Items to evaluate on by test set."""
+
+    def testsets_of(self, run: RunSpec) -> dict[str, Loaded]:
+        """What a run is evaluated on by name, in order: the test sets, and its training examples if they are, too."""
 
     def training(self, run: RunSpec) -> Loaded:
         """The training examples of a run."""
@@ -59,6 +62,10 @@ class StudyData:
         """Items to evaluate on by test set, the same for every run and checkpoint."""
         return {name: self._testset(name) for name in self.file.study.evaluate.on}
 
+    def testsets_of(self, run: RunSpec) -> dict[str, Loaded]:
+        """What a run is evaluated on by name, in order."""
+        return run_testsets(run, self)
+
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What was left out of the data, and how it was split."""
@@ -68,11 +75,14 @@ class StudyData:
     def training(self, run: RunSpec) -> Loaded:
         """The training examples of a run in their order (for few-shot, the examples in its prompt)."""
         name, examples, seed = run.train_set or "", run.examples or 0, run.seed or 0
-        if name in self._splits:
-            frame = self._by_difficulty(run, examples, seed)
-        else:
-            frame = draw_examples(self._pools[name].frame, examples, seed)
-        return Loaded(name, "in-domain", run.tasks[name], frame, "")
+        # All models of a study draw the same, and a draw hashes every item of the pool.
+        key = (name, examples, seed, run.train_level, run.strategy)
+        if key not in self._draws:
+            if name in self._splits:
+                self._draws[key] = self._by_difficulty(run, examples, seed)
+            else:
+                self._draws[key] = draw_examples(self._pools[name].frame, examples, seed)
+        return Loaded(name, "in-domain", run.tasks[name], self._draws[key], "")
 
     def start(self, run: RunSpec) -> Loaded:
         """The examples of a run's start: the same for all seeds, levels and strategies."""
@@ -87,6 +97,11 @@ class StudyData:
         if order is None and run.strategy is not None:
             order = STRATEGIES[run.strategy].order
         return order not in (None, "shuffled")
+
+    @cached_property
+    def _draws(self) -> dict[Any, pl.DataFrame]:
+        """Training examples that were drawn."""
+        return {}
 
     @cached_property
     def _pools(self) -> dict[str, Loaded]:
@@ -135,7 +150,10 @@ class StudyData:
             return [frame]
         try:
             parts = split_into_parts(name, frame, evaluate.split_by[name])
-            both = [part for part in parts if part in evaluate.on]
+            train = self.file.study.train
+            trained = train.set if train and evaluate.training else []
+            taken = {*evaluate.on, *map(training_testset, trained)}
+            both = [part for part in parts if part in taken]
             if both:
                 raise InputError(f"{both[0]} is also the name of another test set; rename one of the two")
         except InputError as error:
@@ -184,6 +202,28 @@ class StudyData:
         difficulty = np.asarray(pool["difficulty"].to_numpy(), dtype=np.float64)
         drawn: pl.DataFrame = pool[sample_items(difficulty, examples, run.strategy or "full", order, seed).tolist()]
         return drawn
+
+
+def run_testsets(run: RunSpec, data: RunData) -> dict[str, Loaded]:
+    """What a run is evaluated on by name, in order: the test sets, and its training examples if they are, too."""
+    testsets = {name: data.testsets[name] for name in run.evaluate.on}
+    if not run.training_sizes():
+        return testsets
+    examples = data.training(run)
+    name = training_testset(examples.name)
+    # A sampling strategy may use an example twice; a test set has every item once.
+    frame = examples.frame.unique("item").sort("item")
+    frame = frame.with_columns(testset=pl.lit(name), shift=pl.lit(TRAINING))
+    return {**testsets, name: replace(examples, name=name, shift=TRAINING, frame=frame)}
+
+
+def all_training_items(runs: Iterable[RunSpec], data: RunData) -> dict[str, pl.DataFrame]:
+    """The training examples that runs are evaluated on, those of all runs together, by the name of their test set."""
+    frames: dict[str, list[pl.DataFrame]] = {}
+    for run in runs:
+        for name in run.training_sizes():
+            frames.setdefault(name, []).append(data.testsets_of(run)[name].frame)
+    return {name: pl.concat(own, how="diagonal_relaxed").unique("item").sort("item") for name, own in frames.items()}
 
 
 def load_own_testset(name: str, keys: Mapping[str, Any]) -> Loaded:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from breadth.errors import InputError, listed
-from breadth.execute.data import StudyData
+from breadth.execute.data import StudyData, all_training_items
 from breadth.records import RunStore, StudyStore, is_imported, sealed
 from breadth.study import EVALUATE, RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
 
@@ -79,6 +79,8 @@ def open_directory(
         store.store.clean("items")
         for name, testset in testsets.items():
             store.write_items(name, testset.frame)
+        for name, items in all_training_items(runs, study_data).items():
+            store.write_items(name, items, may_grow=True)
         store.write_study(resolved_yaml(file.study))
 
 

@@ -56,7 +56,7 @@ class EndpointRunner:
         self, run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool
     ) -> Work:
         """All items, and how many of them were answered in earlier calls."""
-        items, journal = sum(testset.frame.height for testset in study_data.testsets.values()), Journal(store)
+        items, journal = sum(each.frame.height for each in study_data.testsets_of(run).values()), Journal(store)
         earlier = _earlier(journal, self._connection(run))
         done = _Shares(_answered(run, study_data, journal)).of(earlier)
         return Work(0, items, items_done=int(done), resumed=resumed or bool(earlier))
@@ -122,9 +122,9 @@ def estimate_requests(plan: Plan) -> list[Requests]:
         if run.endpoint is None or not unit.missing or data is None:
             continue
         before, answered = fewshot_prefix(run, data), Journal(store.run(run.name)).values
-        for name in run.evaluate.on:
-            forms = forms_of(data.testsets[name].task, run.endpoint.api)
-            asked = AskedTestSet.make(data.testsets[name], forms[0], before).questions if forms else []
+        for testset in data.testsets_of(run).values():
+            forms = forms_of(testset.task, run.endpoint.api)
+            asked = AskedTestSet.make(testset, forms[0], before).questions if forms else []
             totals.setdefault(run.endpoint, []).extend(each for each in asked if each.key not in answered)
     estimates = []
     for endpoint, asked in totals.items():
@@ -138,7 +138,7 @@ def estimate_requests(plan: Plan) -> list[Requests]:
 def _chosen(run: RunSpec, study_data: StudyData, connection: Connection, kept: Kept) -> list[AskedTestSet]:
     """Every test set in a form that the server supports."""
     before = fewshot_prefix(run, study_data)
-    return [connection.choose(study_data.testsets[name], before, kept) for name in run.evaluate.on]
+    return [connection.choose(testset, before, kept) for testset in study_data.testsets_of(run).values()]
 
 
 def _earlier(journal: Journal, connection: Connection) -> list[str]:
@@ -212,8 +212,7 @@ def _answered(run: RunSpec, study_data: StudyData, journal: Journal) -> Iterator
     """The test sets that the journal has answers to, in the form in which they were asked."""
     assert run.endpoint is not None
     before = fewshot_prefix(run, study_data) if journal.values else ""
-    for name in run.evaluate.on if journal.values else ():
-        testset = study_data.testsets[name]
+    for testset in study_data.testsets_of(run).values() if journal.values else ():
         for form in forms_of(testset.task, run.endpoint.api):
             asked = AskedTestSet.make(testset, form, before)
             if asked.questions and asked.questions[0].key in journal.values:

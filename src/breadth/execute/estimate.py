@@ -89,8 +89,7 @@ def _encoded_testsets(
     """Every set with a sample of items from all over it, and how many items it really has."""
     prefix = fewshot_prefix(run, study_data)
     testsets, sizes = [], []
-    for name in run.evaluate.on:
-        testset = study_data.testsets[name]
+    for testset in study_data.testsets_of(run).values():
         height = testset.frame.height
         count = min(GENERATED if testset.task.generates else COUNTED, height)
         sample = replace(testset, frame=testset.frame[[k * height // count for k in range(count)]])

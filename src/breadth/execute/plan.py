@@ -16,7 +16,7 @@ from breadth.execute.data import StudyData
 from breadth.execute.directory import check_directory, check_writable
 from breadth.execute.run_files import check_source
 from breadth.records import RunStore, StudyStore
-from breadth.study import RunSpec, StudyFile, expand, expected_items, start_key
+from breadth.study import RunSpec, StudyFile, expand, expected_items, step0_key
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class Plan:
         """Items per checkpoint, as far as known."""
         return sum(size or 0 for size in self.sizes.values())
 
+    def items_of(self, run: RunSpec) -> int:
+        """Items per checkpoint of a run, as far as known: its own training examples count as well."""
+        return self.items + sum(run.training_sizes().values())
+
     @property
     def checkpoints_left(self) -> int:
         """Checkpoints without responses."""
@@ -85,7 +89,7 @@ class Plan:
     @property
     def answers_left(self) -> int:
         """Responses still to be computed."""
-        return self.items * sum(unit.to_evaluate for unit in self.units)
+        return sum(self.items_of(unit.run) * unit.to_evaluate for unit in self.units)
 
     @property
     def steps_left(self) -> int:
@@ -150,7 +154,7 @@ def missing_checkpoints(run: RunSpec, store: RunStore) -> tuple[int, ...]:
 
 def _units(runs: Sequence[RunSpec], chosen: Sequence[RunSpec], store: StudyStore) -> tuple[Unit, ...]:
     groups: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    keys = {run.name: (start_key(run), run.recipe.layers, run.method) for run in runs}
+    keys = {run.name: (step0_key(run), run.recipe.layers, run.method) for run in runs}
     for name, key in keys.items():
         groups[key].append(name)
     # Runs whose step 0 will be there by then: those that have it, and those that come earlier.

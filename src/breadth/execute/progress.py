@@ -161,7 +161,7 @@ class TimeLeft:
             if unit.missing:
                 run, first = unit.run, all(each.model != unit.run.label for each in self.runs.values())
                 examples = (run.examples or 0) + (run.start.examples if run.start and first else 0)
-                answers = unit.to_evaluate * plan.items
+                answers = unit.to_evaluate * plan.items_of(run)
                 self.runs[run.name] = _Run(run.label, unit.steps_left, answers, examples, first, run.start_steps())
         self._running: _Run | None = None
         self._pending = _Spent()

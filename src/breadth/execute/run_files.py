@@ -118,7 +118,7 @@ def remaining_work(
     run: RunSpec, study_data: StudyData, missing: Sequence[int], store: RunStore, resumed: bool = False
 ) -> Work:
     """How much a run has to do: training resumes from the latest state and ends with the last missing checkpoint."""
-    items = sum(testset.frame.height for testset in study_data.testsets.values())
+    items = sum(testset.frame.height for testset in study_data.testsets_of(run).values())
     every, saved = len(run.checkpoints()), run_states(store).saved()
     begin = max((step for step in saved if step <= missing[0]), default=0)
     last = missing[-1] if run.is_trained else 0

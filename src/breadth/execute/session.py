@@ -51,11 +51,20 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclass
 class ModelCache:
-    """What one run leaves for the next of the same model: encoded test sets with the states of their frozen layers."""
+    """What one run leaves for the next of the same model: encoded test sets with the states of their frozen layers.
+
+    ``own`` are the training examples of the run as a test set, which the next run has no use for.
+    """
 
     key: str = ""
     testsets: list[EncodedTestSet] = field(default_factory=list)
+    own: list[EncodedTestSet] = field(default_factory=list)
     swapped: Swapped | None = None
+
+    @property
+    def every(self) -> list[EncodedTestSet]:
+        """All that the run is evaluated on."""
+        return [*self.testsets, *self.own]
 
 
 class LocalRunner:
@@ -101,7 +110,7 @@ def finish_run(
             loss = trainer.advance()
             events.trained(trainer.step, loss)
         trained = time.perf_counter()
-        answers = evaluate(language_model, model, cache.testsets, events.answered)
+        answers = evaluate(language_model, model, cache.every, events.answered)
         seconds = time.perf_counter() - trained
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)
@@ -126,6 +135,7 @@ def open_session(
     loaded, model = load_adapted(run, events)
     notes = list(loaded.notes)
     key = f"{start_key(run)} {model.top} {prefix}"
+    cache.own = []
     if cache.key != key:
         # Free the states of the last model before new ones are made; if that fails, the cache holds nothing.
         cache.key, cache.testsets = "", []
@@ -135,13 +145,15 @@ def open_session(
         ]
         cache.key = key
         notes += [note for testset in cache.testsets for note in testset.notes]
+    every = study_data.testsets_of(run)
+    cache.own = [encode_testset(loaded, every[name], context=recipe.context) for name in run.training_sizes()]
     if cache.testsets and cache.testsets[0].prompts and not model.agrees(cache.testsets[0].prompts[0]):
         raise AssertionError(f"{run.model}: hidden states times head do not give the model's own logits")
     trainer = None
     if run.is_trained:
         train_set = encode_train_set(loaded, study_data.training(run), recipe.loss, context=recipe.context)
         if model.is_split:
-            notes.append(_cache_trunk(run, model, cache.testsets, train_set, events))
+            notes.append(_cache_trunk(run, model, cache.every, train_set, events))
         trainer = Trainer(model, train_set, recipe, run.seed or 0, run.total_steps(), study_data.keeps_order(run))
     for note in notes:
         events.note(note)

@@ -50,7 +50,7 @@ class Swapped:
         """Encode the test sets, and say what was chosen."""
         self.weights.language_model = with_chat(self.weights.language_model, self.run.chat)
         loaded, context = self.weights.language_model, self.run.recipe.context
-        testsets = [study_data.testsets[name] for name in self.run.evaluate.on]
+        testsets = study_data.testsets_of(self.run).values()
         self.testsets = [encode_testset(loaded, testset, context=context) for testset in testsets]
         for note in (*loaded.notes, *(note for testset in self.testsets for note in testset.notes)):
             events.note(note)

@@ -18,7 +18,17 @@ from breadth.records.imported import (
     write_imported,
 )
 from breadth.records.readers import UNNAMED, open_study, read_answers
-from breadth.records.schemas import ITEMS, RESPONSES, SHIFTS, SUBJECTS, check_shift, conform, shift_hint, shift_order
+from breadth.records.schemas import (
+    ITEMS,
+    RESPONSES,
+    SHIFTS,
+    SUBJECTS,
+    TRAINING,
+    check_shift,
+    conform,
+    shift_hint,
+    shift_order,
+)
 from breadth.records.sensitivity import (
     BIAS,
     SCORES,
@@ -55,6 +65,7 @@ __all__ = [
     "SCORES",
     "SHIFTS",
     "SUBJECTS",
+    "TRAINING",
     "UNNAMED",
     "Imported",
     "InputError",

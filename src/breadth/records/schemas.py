@@ -46,6 +46,9 @@ LONGEST_SHIFT = 40
 #: From this similarity on, a word is taken for a misspelt kind of shift; "subdomain" is 0.8 from "domain".
 NEAR_MISS = 0.85
 
+#: The kind of shift of a run's own training examples, which are no test of anything and are kept apart.
+TRAINING = "training"
+
 #: What must be there in each table; every other column of a schema may be left out.
 REQUIRED = {
     "responses": ("subject", "item", "correct"),

@@ -297,8 +297,11 @@ class StudyStore:
             raise InputError(f"{self.folder}: the items of {testset!r} are missing; `breadth run` writes them again")
         raise InputError(f"{self.folder / keys[0]}: {DAMAGED}; `breadth run` writes it again")
 
-    def write_items(self, testset: str, items: pl.DataFrame) -> None:
-        """Store the items of a test set, once; other items under the same name are refused."""
+    def write_items(self, testset: str, items: pl.DataFrame, *, may_grow: bool = False) -> None:
+        """Store the items of a test set, once; other items under the same name are refused.
+
+        With ``may_grow``, new items are added to those that are there: more runs have more training examples.
+        """
         before, files = None, self.item_files().get(testset, [])
         try:
             before = self.read_items(testset) if files else None
@@ -306,11 +309,17 @@ class StudyStore:
             for key in files:
                 self.warnings.append(_set_aside(self.store, key, DAMAGED, "It is written again"))
         if before is None:
-            buffer = io.BytesIO()
-            items.write_parquet(buffer)
-            content = buffer.getvalue()
-            self.store.write(f"items/{testset}.{checksum(content)}.parquet", content)
+            self._write_item_file(testset, items)
             return
+        if may_grow:
+            added = items.filter(~pl.col("item").is_in(before["item"].implode()))
+            known = items.filter(pl.col("item").is_in(before["item"].implode()))
+            if before.filter(pl.col("item").is_in(known["item"].implode())).equals(known):
+                if added.height:
+                    self._write_item_file(testset, pl.concat([before, added], how="diagonal_relaxed").sort("item"))
+                    for key in files:
+                        self.store.delete(key)
+                return
         if before.equals(items):
             return
         old, new = set(before["item"]), set(items["item"])
@@ -322,6 +331,12 @@ class StudyStore:
             f"{self.folder}: the items of {testset!r} differ from those the study began with: {what}. "
             "Restore the data, or start a new study directory"
         )
+
+    def _write_item_file(self, testset: str, items: pl.DataFrame) -> None:
+        buffer = io.BytesIO()
+        items.write_parquet(buffer)
+        content = buffer.getvalue()
+        self.store.write(f"items/{testset}.{checksum(content)}.parquet", content)
 
 
 def is_study(source: object) -> bool:

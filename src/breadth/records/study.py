@@ -18,13 +18,14 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.records.files import LocalStore
 from breadth.records.formats import MISSING
 from breadth.records.imported import imported_study, is_imported, read_imported
-from breadth.records.schemas import SUBJECTS, shift_order
+from breadth.records.schemas import SUBJECTS, TRAINING, shift_order
 from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore, set_of_testset
 from breadth.records.untrusted import reading
 from breadth.records.variants import label_runs
 
 Floats = npt.NDArray[np.float64]
 Reals = npt.NDArray[np.float32]
+Indices = npt.NDArray[np.intp]
 
 #: Columns of the subjects of a study's directory.
 SUBJECT_TYPES: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
@@ -37,6 +38,8 @@ class Study:
     ``matrix`` is int8 with -1 for a missing answer or, where answers are shares in [0, 1], float64 with NaN; ``margin``
     is the log-odds of the right answer, if known. ``subjects`` has a row per row of the matrix (a subject is a model at
     a checkpoint), ``items`` a row per column. ``runs`` holds what determines each run of a study's directory.
+    ``training`` has the answers of the same subjects to the examples they were trained on, if these were evaluated:
+    apart, so that no analysis takes them for a test.
     ``warnings`` name damaged files, which are left out and left where they are; ``understood`` says what the columns of
     a table were taken for, where that was not given.
 
@@ -55,6 +58,7 @@ class Study:
     folder: Path | None = None
     warnings: tuple[str, ...] = ()
     understood: tuple[str, ...] = ()
+    training: Study | None = None
     _parts: tuple[tuple[str, Path], ...] = field(default=(), repr=False)
     answered: npt.NDArray[np.bool_] = field(init=False, repr=False)
     subject_names: tuple[str, ...] = field(init=False, repr=False)
@@ -196,7 +200,12 @@ class Study:
                 )
             columns = np.flatnonzero(self.set_index == self.testsets.index(testset))
             rows = rows[self.answered[np.ix_(rows, columns)].any(axis=1)]
+        return self._cut(rows, columns)
+
+    def _cut(self, rows: Indices, columns: Indices) -> Study:
+        """Some rows and columns; of answers to training examples, the same rows."""
         cut, kept = np.ix_(rows, columns), self.subjects[rows]
+        training = None if self.training is None else self.training._cut(rows, np.arange(self.training.items.height))
         runs = set(kept["run"]) if "run" in kept.columns else set()
         names = set(kept["subject"])
         return replace(
@@ -206,6 +215,7 @@ class Study:
             matrix=self.matrix[cut],
             margin=None if self.margin is None else self.margin[cut],
             runs={run: record for run, record in self.runs.items() if run in runs},
+            training=training,
             _parts=tuple(part for part in self._parts if part[0] in names),
         )
 
@@ -286,7 +296,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
     if stored := [store.read_items(testset) for testset in store.item_files()]:
         texts = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
         items = items.join(texts, on=["testset", "item"], how="left", maintain_order="left")
-    return Study(
+    whole = Study(
         name=str(source),
         subjects=pl.DataFrame(
             [{**each, "model": labels[each["run"]]} for each in subjects], schema=SUBJECT_TYPES, orient="row"
@@ -299,6 +309,19 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         warnings=tuple(warnings),
         _parts=tuple(parts),
     )
+    return _training_apart(whole)
+
+
+def _training_apart(study: Study) -> Study:
+    """The study with the answers to training examples, which no analysis may take for a test, in ``training``."""
+    trained = np.zeros(study.items.height, dtype=bool)
+    if "shift" in study.items.columns:
+        trained = (study.items["shift"] == TRAINING).fill_null(False).to_numpy()
+    if not trained.any() or trained.all():
+        return study
+    rows = np.arange(study.subjects.height)
+    training = study._cut(rows, np.flatnonzero(trained))
+    return replace(study._cut(rows, np.flatnonzero(~trained)), training=training)
 
 
 def side_by_side(name: str, parts: Mapping[str, Study]) -> Study:

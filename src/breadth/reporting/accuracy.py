@@ -73,7 +73,8 @@ def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame
     """Scores of every checkpoint on every test set, each with the ends of its interval; null where not defined.
 
     ``accuracy`` has ``ci_low`` and ``ci_high``, other measures such as ``auc`` have ``auc_low`` and ``auc_high``.
-    ``share`` is that of ``answer``, the first of a test set's two answers.
+    ``share`` is that of ``answer``, the first of a test set's two answers. Runs that were evaluated on their own
+    training examples have rows for these as well; they are no test, and are for looking at only.
     """
     parts = []
     for testset in study.shifts:
@@ -98,6 +99,8 @@ def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame
         answers = list(answers_of(study, testset).values())
         columns["answer"] = pl.lit(answers[0] if len(answers) == 2 else None, dtype=pl.String)
         parts.append(study.subjects.select(CHECKPOINT).with_columns(**columns))
+    if study.training is not None:
+        parts.append(checkpoint_scores(study.training, measures))
     return pl.concat(parts).filter(pl.col("n") > 0).sort("run", "testset", "step")
 
 

@@ -192,15 +192,19 @@ def _testset_panels(data: ReportData, table: pl.DataFrame) -> tuple[list[str], l
     homes = [[name] if name in data.shifts else marked for name in table["train_set"].unique()]
     testsets = [name for name in data.testsets if name in table["testset"]]
     shifted = [name for name in testsets if not all(name in home for home in homes)]
+    training = sorted(set(table["testset"].drop_nulls()) - set(data.testsets))
     some = {name for home in homes for name in home}
     suffix = {name: f" (in-domain{' for some runs' * (name in shifted)})" for name in some}
     titles = {name: name + suffix.get(name, "") for name in testsets}
+    titles |= {name: f"{name} examples" for name in training}
     own = f"{json.dumps(titles)}[datum.testset]"
     if len(shifted) < 2:
         return list(titles.values()), [{"calculate": own, "as": "panel"}]
     mean = f"mean of {len(shifted)} {'shifted' if some else 'test'} sets"
     named = f"indexof({json.dumps(data.testsets)}, datum.train_set) >= 0"
     home = f"({named} ? datum.testset == datum.train_set : indexof({json.dumps(marked)}, datum.testset) >= 0)"
+    if training:  # training examples are no test set, so they are no part of the mean
+        home = f"(indexof({json.dumps(training)}, datum.testset) >= 0 || {home})"
     return [mean, *titles.values()], [
         {"calculate": f"{home} ? [{own}] : ['{mean}', {own}]", "as": "panel"},
         {"flatten": ["panel"]},

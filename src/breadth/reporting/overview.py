@@ -96,7 +96,8 @@ class Training(Section):
 
     def write(self, data: ReportData) -> Content:
         """Which test sets peak before the end: the best checkpoint beats the last and their intervals are apart."""
-        trajectories = data.table("trajectories")
+        # Training examples are shown in the figure, and are no test to say anything about.
+        trajectories = data.table("trajectories").filter(pl.col("testset").is_in(data.testsets))
         steps = f"Over {count(round(max(trajectories['step'])), 'step')}"
         if not data.has_answers:
             return Content(f"{steps}: {_course(data)}", (trajectory_figure(data),))

@@ -59,12 +59,19 @@ class Scores(Result):
     ``scores``: a row per checkpoint and test set with ``n`` items, and for each measure its value and the ends of its
     95 % interval (``accuracy, ci_low, ci_high``, ``auc, auc_low, auc_high`` and so on); null where it is not defined.
     ``changes``: from the first to the last checkpoint, over the runs of a model. ``answers``: the share of each answer.
+    ``training`` names those among the test sets of ``scores`` that are the runs' own training examples.
     """
 
     scores: pl.DataFrame
     changes: pl.DataFrame
     answers: pl.DataFrame
     warnings: tuple[str, ...] = ()
+    training: tuple[str, ...] = ()
+
+    @property
+    def tested(self) -> pl.DataFrame:
+        """``scores`` without those on training examples, which are no test."""
+        return self.scores.filter(~pl.col("testset").is_in(self.training))
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """The frames by name: scores, changes, answers."""
@@ -80,8 +87,8 @@ class Scores(Result):
         and the share of an answer swings by at most 40 points during training. No: at least 90 %. It depends: else.
         """
         if not self.changes.height:
-            return _bias_of_last(self.scores)
-        return _bias_of_changes(self.found_changes, swings(self.scores)["model"].unique(maintain_order=True).to_list())
+            return _bias_of_last(self.tested)
+        return _bias_of_changes(self.found_changes, swings(self.tested)["model"].unique(maintain_order=True).to_list())
 
     @property
     def found_changes(self) -> pl.DataFrame:
@@ -93,13 +100,13 @@ class Scores(Result):
         """Which test sets follow the in-domain one, where a change of accuracy is one of bias, what is not defined."""
         known = self.changes["auc"].is_not_null().any()
         score: Score = "auc" if known else "accuracy"
-        lines = bias_words(self.found_changes, self.scores)
+        lines = bias_words(self.found_changes, self.tested)
         if not lines and known:
             lines = ["No change of accuracy between the first and the last checkpoint is only a change of bias."]
         lines = [
             line for line in (follow_words(self.changes, score, "auc_follows" if known else "follows"), *lines) if line
         ]
-        missing = self.scores.group_by("testset", maintain_order=True).agg(pl.col("auc", "dprime").is_null().all())
+        missing = self.tested.group_by("testset", maintain_order=True).agg(pl.col("auc", "dprime").is_null().all())
         for measure, need in (("auc", "margins and two answers"), ("dprime", "labels, and two answers")):
             names = missing.filter(measure)["testset"].to_list()
             lines += [f"{measure} is not defined for {joined(names)}: it needs {need}."] if names else []
@@ -321,4 +328,6 @@ def scores(answers: Any) -> Scores:
     """
     study = open_answers(answers)
     runs = described(study)
-    return Scores(checkpoint_scores(runs, MEASURES), score_profile(runs)[1], answer_shares(runs), study.warnings)
+    training = () if runs.training is None else tuple(runs.training.testsets)
+    every = checkpoint_scores(runs, MEASURES)
+    return Scores(every, score_profile(runs)[1], answer_shares(runs), study.warnings, training)

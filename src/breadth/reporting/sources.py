@@ -175,7 +175,8 @@ def described(study: Study) -> Study:
     apart = pl.col("step").is_null() & pl.col("step").is_not_null().any().over("run")
     run = pl.when(apart).then(pl.col("run") + " (no step)").otherwise("run").alias("run")
     subjects = study.subjects.select(columns).with_columns(filled).with_columns(run, pl.col("step").fill_null(0))
-    return replace(study, subjects=subjects)
+    training = None if study.training is None else described(study.training)
+    return replace(study, subjects=subjects, training=training)
 
 
 def about_study(study: Study, score: str) -> About:

@@ -6,7 +6,16 @@ describes one. ``files/`` holds the studies that come with breadth.
 
 from breadth.study.checks import study_problems, study_warnings
 from breadth.study.document import Problem, differences, read_document, resolved_study, resolved_yaml
-from breadth.study.expansion import EVALUATE, RunSpec, checkpoints, expand, start_key, total_steps
+from breadth.study.expansion import (
+    EVALUATE,
+    RunSpec,
+    checkpoints,
+    expand,
+    start_key,
+    step0_key,
+    total_steps,
+    training_testset,
+)
 from breadth.study.overview import Shown, Summary, describe_studies, expected_items, run_rows, show_study, summarise
 from breadth.study.own_sets import KnownSet, OwnSet, is_set_name, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
@@ -48,8 +57,10 @@ __all__ = [
     "shipped_studies",
     "show_study",
     "start_key",
+    "step0_key",
     "study_problems",
     "study_warnings",
     "summarise",
     "total_steps",
+    "training_testset",
 ]

@@ -21,6 +21,7 @@ from breadth.study.expansion import (
     expand_study,
     merge_recipe,
     total_steps,
+    training_testset,
     variants_of,
 )
 from breadth.study.model_places import find_directory, find_source
@@ -249,6 +250,14 @@ def _evaluation_problems(study: StudySpec) -> Iterator[Problem]:
     if study.evaluate.every is not None and not _trained(study):
         message = "nothing is trained, so there is only one checkpoint; remove this key"
         yield Problem(("evaluate", "every"), message, (("recipe", "method"),))
+    if study.evaluate.training and not _trained(study):
+        message = "nothing is trained, so there are no training examples to evaluate on; remove this key"
+        yield Problem(("evaluate", "training"), message, (("recipe", "method"),))
+    for k, name in enumerate(study.evaluate.on):
+        sets = study.train.set if study.train and study.evaluate.training else []
+        if name in map(training_testset, sets):
+            message = f"{name} is the name of the training examples (evaluate.training); rename the set"
+            yield Problem(("evaluate", "on", k), message, (("evaluate", "training"),))
     for name, columns in study.evaluate.split_by.items():
         place = ("evaluate", "split_by", name)
         if name not in study.evaluate.on:

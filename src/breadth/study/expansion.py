@@ -21,7 +21,7 @@ from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
 from breadth.lm import ChatSettings
-from breadth.records import RunRecord, label_variants, set_of_testset
+from breadth.records import TRAINING, RunRecord, label_variants, set_of_testset
 from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
 from breadth.study.own_sets import resolve_task, used_sets
 from breadth.study.schema import Evaluate, ModelEntry, Recipe, Resources, Start, StudySpec, Train
@@ -40,7 +40,7 @@ _EVALUATION = ("context", "dtype", "quantise")
 _ADAPTERS = ("rank", "alpha", "dropout", "targets")
 
 #: Keys of ``evaluate`` that are not in the records of earlier versions.
-_LATER_KEYS = ("split_by", "predict")
+_LATER_KEYS = ("split_by", "training", "predict")
 
 #: Hexadecimal digits of the hash in a run's name, and the maximum length of a model's name in it.
 DIGITS, MAX_MODEL = 8, 60
@@ -204,6 +204,12 @@ class RunSpec:
             return [each.step for each in self.source.checkpoints]
         return checkpoints(self.recipe, self.evaluate, self.examples)
 
+    def training_sizes(self) -> dict[str, int]:
+        """Test sets of the run's own training examples by name, with about how many items; often there are none."""
+        if not self.evaluate.training or not self.is_trained:
+            return {}
+        return {training_testset(self.train_set or ""): self.examples or 0}
+
     def set_of(self, testset: str) -> str:
         """The data set that a test set is, or is a part of."""
         return set_of_testset(testset, self.tasks)
@@ -265,8 +271,27 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
     return runs
 
 
+def training_testset(train_set: str) -> str:
+    """The name of the test set that a run's training examples make."""
+    return f"{train_set}.{TRAINING}"
+
+
+def step0_key(run: RunSpec) -> str:
+    """A hash of what determines the responses at step 0, those to the run's own training examples included."""
+    if not run.training_sizes():
+        return start_key(run)
+    record = run.record()
+    drawn = {
+        **{key: getattr(record, key) for key in ("train_set", "examples", "seed", "train_level", "strategy")},
+        "tasks": record.tasks,
+        "own_sets": record.own_sets,
+        "difficulty": record.difficulty,
+    }
+    return _digest({"start": start_key(run), "training": drawn})
+
+
 def start_key(run: RunSpec) -> str:
-    """A hash of what determines the responses at step 0: equal for runs that begin with the same model.
+    """A hash of what determines the responses to test sets at step 0: equal for runs that begin with the same model.
 
     Neither the training data nor the learning rate matters at step 0, with three exceptions: the examples in the prompt
     of a few-shot run, levels of difficulty (they hold items out of the training set), and what a start is trained on.

@@ -49,7 +49,18 @@ def summarise(file: StudyFile) -> Summary:
     if None in sizes:
         return Summary(run_rows(runs), f"{text}. The number of items depends on data that is not read here.")
     items = sum(size or 0 for size in sizes)
-    return Summary(run_rows(runs), f"{text}: {items:,} items per checkpoint, {items * points:,} answers.")
+    own, answers = _training_words(runs), items * points + _training_answers(runs)
+    return Summary(run_rows(runs), f"{text}: {items:,} items per checkpoint{own}, {answers:,} answers.")
+
+
+def _training_answers(runs: Sequence[RunSpec]) -> int:
+    """Answers of all runs to their own training examples."""
+    return sum(sum(run.training_sizes().values()) * len(run.checkpoints()) for run in runs)
+
+
+def _training_words(runs: Sequence[RunSpec]) -> str:
+    """What a count of items leaves out, because it differs from run to run."""
+    return " and the training examples of the run" if any(run.training_sizes() for run in runs) else ""
 
 
 def run_rows(runs: Sequence[RunSpec]) -> list[RunRow]:
@@ -164,17 +175,18 @@ def _facts(file: StudyFile, sizes: Mapping[str, int | None]) -> list[tuple[str, 
     asked = [("protocol", _protocol_words(study))] if study.protocol is not None else []
     if any(run.chat is not None for run in runs):
         asked.append(("chat form", _chat_words(study)))
+    known = f"{items:,} at every checkpoint{_training_words(runs)}"
     facts = [
         ("models", ", ".join(f"{entry.name}{more}" for entry, more in zip(study.models, own, strict=True))),
         ("train", _train_words(study.train, study.recipe)),
         ("recipe", _recipe_words(study.recipe)),
         ("test sets", ", ".join(_testset_words(study))),
         *asked,
-        ("items", "known when the data is read" if unknown else f"{items:,} at every checkpoint"),
+        ("items", "known when the data is read" if unknown else known),
         ("runs", _run_words(study, runs)),
         ("checkpoints", _checkpoint_words(study, runs, points)),
     ]
-    return [*facts, *([] if unknown else [("answers", f"{items * points:,}")])]
+    return [*facts, *([] if unknown else [("answers", f"{items * points + _training_answers(runs):,}")])]
 
 
 def _protocol_words(study: StudySpec) -> str:

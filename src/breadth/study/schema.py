@@ -243,6 +243,9 @@ class Evaluate(Section):
         description="test set: column, or columns, whose values make test sets of their own, as {hans: heuristic}; "
         "items then counts those of each",
     )
+    training: bool = Field(
+        False, description="whether every run is also evaluated on its own training examples, as a test set apart"
+    )
     predict: Predict = Field(
         "answers",
         description="what a model answers on sets of kind pattern: the likeliest of the answers, or the likeliest of "

@@ -39,11 +39,12 @@ def group_of(run: RunSpec) -> str:
 
 def chains_of(plan: Plan, shapes: Mapping[str, str]) -> list[Chain]:
     """The runs of a plan that need anything, as chains; ``shapes`` are the resources of each model's workers."""
-    cells = cut({name: size or 0 for name, size in plan.sizes.items()})
+    sizes = {name: size or 0 for name, size in plan.sizes.items()}
+    cells = {unit.run.name: cut({**sizes, **unit.run.training_sizes()}) for unit in plan.units}
     return [
         Chain(
-            unit.run.name, group_of(unit.run), shapes[unit.run.label], cells, unit.missing, unit.run.is_trained,
-            start_key(unit.run) if unit.run.start else None, unit.run.start_steps(), unit.siblings,
+            unit.run.name, group_of(unit.run), shapes[unit.run.label], cells[unit.run.name], unit.missing,
+            unit.run.is_trained, start_key(unit.run) if unit.run.start else None, unit.run.start_steps(), unit.siblings,
             unit.run.method != "full" or unit.run.start is not None,
         )
         for unit in plan.units

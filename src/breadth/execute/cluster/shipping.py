@@ -21,7 +21,7 @@ from safetensors.numpy import load, save
 
 from breadth.datasets import Loaded
 from breadth.execute.cluster.tasks import Cell
-from breadth.execute.data import StudyData
+from breadth.execute.data import StudyData, run_testsets
 from breadth.lm import BUILT_IN, Outputs, fault_of, locate
 from breadth.lm.models import cache_root
 from breadth.study import RunSpec
@@ -51,6 +51,10 @@ class ShippedData:
             {name: data.start(run) for name, run in every.items() if run.start},
             frozenset(name for name, run in every.items() if data.keeps_order(run)),
         )
+
+    def testsets_of(self, run: RunSpec) -> dict[str, Loaded]:
+        """What a run is evaluated on by name, in order."""
+        return run_testsets(run, self)
 
     def training(self, run: RunSpec) -> Loaded:
         """The training examples of a run."""

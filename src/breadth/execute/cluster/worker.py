@@ -67,6 +67,7 @@ class _Loaded:
     notes: tuple[str, ...]
     cache_trunk: bool = False
     testsets: dict[tuple[str, str], EncodedTestSet] = field(default_factory=dict)
+    training: dict[tuple[str, str], EncodedTestSet] = field(default_factory=dict)
     version: tuple[str, int] | None = None
     initial: Tensors = field(default_factory=dict)
     trainer: Trainer | None = None
@@ -191,7 +192,8 @@ class Worker:
         """Score a checkpoint from the outputs of all its cells, test set by test set in the order of the study."""
         loaded, seconds = self._load(run)
         spec = self.data.runs[run]
-        frames = [score_outputs(self._encoded(loaded, spec, name), pieces[name]) for name in spec.evaluate.on]
+        names = self.data.testsets_of(spec)
+        frames = [score_outputs(self._encoded(loaded, spec, name), pieces[name]) for name in names]
         return Report(Measured(load=seconds)), pl.concat(frames)
 
     def _load(self, run: str) -> tuple[_Loaded, float]:
@@ -230,6 +232,7 @@ class Worker:
         else:
             fresh = self._adapted(spec, *load_adapted(spec, Events(), self._source(spec.model)))
         fresh.cache_trunk, fresh.testsets, fresh.notes = loaded.cache_trunk, loaded.testsets, loaded.notes
+        fresh.training = loaded.training
         self.loaded = fresh
         return fresh
 
@@ -246,8 +249,7 @@ class Worker:
     def _tokens(self, spec: RunSpec, loaded: _Loaded) -> float:
         """Tokens of all test sets and the training set, from a few items of each."""
         total, prefix = 0.0, fewshot_prefix(spec, self.data)
-        for name in spec.evaluate.on:
-            testset = self.data.testsets[name]
+        for testset in self.data.testsets_of(spec).values():
             height = testset.frame.height
             few = replace(testset, frame=testset.frame[:: max(1, height // COUNTED)])
             sample = encode_testset(loaded.language_model, few, context=spec.recipe.context, before=prefix)
@@ -259,6 +261,8 @@ class Worker:
         return total + encode_train_set(loaded.language_model, examples, recipe.loss, context=recipe.context).tokens
 
     def _encoded(self, loaded: _Loaded, spec: RunSpec, name: str) -> EncodedTestSet:
+        if name in spec.training_sizes():
+            return self._encoded_training(loaded, spec, name)
         prefix = fewshot_prefix(spec, self.data)
         if (prefix, name) not in loaded.testsets:
             if any(known[0] != prefix for known in loaded.testsets):
@@ -268,6 +272,15 @@ class Worker:
             loaded.testsets[prefix, name] = encoded
             loaded.notes = tuple(dict.fromkeys((*loaded.notes, *encoded.notes)))
         return loaded.testsets[prefix, name]
+
+    def _encoded_training(self, loaded: _Loaded, spec: RunSpec, name: str) -> EncodedTestSet:
+        """The training examples of a run as a test set; those of other runs are dropped, or they would pile up."""
+        key = (spec.name, name)
+        if key not in loaded.training:
+            loaded.training = {known: each for known, each in loaded.training.items() if known[0] == spec.name}
+            examples = self.data.testsets_of(spec)[name]
+            loaded.training[key] = encode_testset(loaded.language_model, examples, context=spec.recipe.context)
+        return loaded.training[key]
 
     def _trainer(self, loaded: _Loaded, spec: RunSpec) -> Trainer:
         recipe = spec.recipe
