@@ -203,7 +203,7 @@ def test_checkpoints_need_training(problems):
         ("{set: plain, start: 5}", "train.start: must have keys (examples, lr, epochs), not 5"),
         ("{set: plain, start: {examples: 0}}", "train.start.examples: 0 is too small; it must be 1 or more"),
         ("{set: plain, start: {examples: 8, steps: 3}}", "train.start.steps: unknown key"),
-        ("3", "train: must have keys (set, examples, seeds, difficulty"),
+        ("3", "train: must have keys (set, mix, examples, seeds"),
     ],
 )
 def test_train(problems, train, expected):

@@ -19,7 +19,7 @@ from breadth.datasets.kinds import (
     answer_problems,
     answer_warnings,
 )
-from breadth.datasets.load import ItemSet, Loaded, load, load_own
+from breadth.datasets.load import Examples, ItemSet, Loaded, Mixture, load, load_own
 from breadth.datasets.protocols import PROTOCOLS, Protocol
 from breadth.datasets.registry import REGISTRY, describe_datasets, find, find_file, is_cached
 from breadth.datasets.simulated import (
@@ -61,12 +61,14 @@ __all__ = [
     "AnswerTruth",
     "Choice",
     "Entry",
+    "Examples",
     "Generate",
     "ItemSet",
     "KeyProblem",
     "Loaded",
     "Loss",
     "Metric",
+    "Mixture",
     "Pattern",
     "Predict",
     "Protocol",

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import polars as pl
 from pydantic import ValidationError
@@ -73,6 +73,23 @@ class Loaded:
     source: str
     notes: tuple[str, ...] = ()
     halved: bool = False
+
+    @property
+    def parts(self) -> tuple[Loaded, ...]:
+        """The sets that it consists of, as a ``Mixture`` has several: this one."""
+        return (self,)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Training examples of several sets, each with a task of its own."""
+
+    name: str
+    parts: tuple[Loaded, ...]
+
+
+#: Training examples: of one set, or of a mixture.
+Examples: TypeAlias = Loaded | Mixture
 
 
 def load(

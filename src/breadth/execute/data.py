@@ -17,14 +17,25 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from breadth.datasets import REGISTRY, Loaded, Task, draw_examples, draw_items, load, load_own, places
+from breadth.datasets import (
+    REGISTRY,
+    Examples,
+    Loaded,
+    Mixture,
+    Task,
+    draw_examples,
+    draw_items,
+    load,
+    load_own,
+    places,
+)
 from breadth.difficulty import STRATEGIES, sample_items
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.execute.parts import split_into_parts
 from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
 from breadth.lm import few_shot_text
 from breadth.records import TRAINING, open_study, read_table
-from breadth.study import RunSpec, StudyFile, Train, resolve_task, training_testset
+from breadth.study import RunSpec, StudyFile, Train, resolve_task, share_out, training_testset
 
 #: All seeds of a study share one start. Its seed differs from theirs, or seed 0 would repeat the examples of the start.
 START_SEED = 1_000_000
@@ -40,10 +51,10 @@ class RunData(Protocol):
     def testsets_of(self, run: RunSpec) -> dict[str, Loaded]:
         """What a run is evaluated on by name, in order: the test sets, and its training examples if they are, too."""
 
-    def training(self, run: RunSpec) -> Loaded:
+    def training(self, run: RunSpec) -> Examples:
         """The training examples of a run."""
 
-    def start(self, run: RunSpec) -> Loaded:
+    def start(self, run: RunSpec) -> Examples:
         """The examples of a run's start."""
 
     def keeps_order(self, run: RunSpec) -> bool:
@@ -72,8 +83,13 @@ class StudyData:
         dropped = [f"{name}: {note}" for name, testset in self.testsets.items() for note in testset.notes]
         return (*dropped, *(f"{name}: {note}" for name, split in self._splits.items() for note in split.notes))
 
-    def training(self, run: RunSpec) -> Loaded:
-        """The training examples of a run in their order (for few-shot, the examples in its prompt)."""
+    def training(self, run: RunSpec) -> Examples:
+        """The training examples of a run in their order (for few-shot, the examples in its prompt).
+
+        Those of a mixture come set by set; a trainer puts them into an order of its own, as it does for one set.
+        """
+        if run.mix is not None:
+            return self._mixture(run, run.examples or 0, run.seed or 0)
         name, examples, seed = run.train_set or "", run.examples or 0, run.seed or 0
         # All models of a study draw the same, and a draw hashes every item of the pool.
         key = (name, examples, seed, run.train_level, run.strategy)
@@ -84,9 +100,21 @@ class StudyData:
                 self._draws[key] = draw_examples(self._pools[name].frame, examples, seed)
         return Loaded(name, "in-domain", run.tasks[name], self._draws[key], "")
 
-    def start(self, run: RunSpec) -> Loaded:
+    def _mixture(self, run: RunSpec, examples: int, seed: int) -> Mixture:
+        """Examples of several sets, by their shares."""
+        parts = []
+        for name, count in share_out(examples, run.mix or {}).items():
+            key = (name, count, seed, None, None)
+            if key not in self._draws:
+                self._draws[key] = draw_examples(self._pools[name].frame, count, seed)
+            parts.append(Loaded(name, "in-domain", run.tasks[name], self._draws[key], ""))
+        return Mixture(run.train_set or "", tuple(parts))
+
+    def start(self, run: RunSpec) -> Examples:
         """The examples of a run's start: the same for all seeds, levels and strategies."""
         assert run.start is not None
+        if run.mix is not None:
+            return self._mixture(run, run.start.examples, START_SEED)
         name = run.train_set or ""
         pool = self._splits[name].train if name in self._splits else self._pools[name].frame
         return Loaded(name, "in-domain", run.tasks[name], draw_examples(pool, run.start.examples, START_SEED), "")
@@ -107,7 +135,7 @@ class StudyData:
     def _pools(self) -> dict[str, Loaded]:
         """Training sets, if difficulty plays no role."""
         train = self.file.study.train
-        return {name: self._load(name, "train") for name in (train.set if train and train.difficulty is None else [])}
+        return {name: self._load(name, "train") for name in (train.sets if train and train.difficulty is None else [])}
 
     @cached_property
     def _splits(self) -> dict[str, LevelSplit]:
@@ -117,7 +145,7 @@ class StudyData:
             return {}
         return {
             name: split_levels(self._load(name, "all"), train, self.file.base, self.file.study.evaluate.seed)
-            for name in train.set
+            for name in train.sets
         }
 
     def _testset(self, name: str) -> Loaded:
@@ -151,7 +179,7 @@ class StudyData:
         try:
             parts = split_into_parts(name, frame, evaluate.split_by[name])
             train = self.file.study.train
-            trained = train.set if train and evaluate.training else []
+            trained = train.sets if train and evaluate.training else []
             taken = {*evaluate.on, *map(training_testset, trained)}
             both = [part for part in parts if part in taken]
             if both:
@@ -163,7 +191,9 @@ class StudyData:
     def _load(self, name: str, split: Any) -> Loaded:
         study = self.file.study
         own = study.own_sets.get(name)
-        trained = bool(study.train and name in study.train.set) or any(name == each.trained_on for each in study.models)
+        trained = bool(study.train and name in study.train.sets) or any(
+            name == each.trained_on for each in study.models
+        )
         if own is None:
             loaded = load(name, split, data=self.data)
             if split == "test" and not trained and loaded.halved:
@@ -183,7 +213,7 @@ class StudyData:
         """Refuse a prompt or completion with a field that is no column of the data, before anything runs."""
         known = [*frame.columns, *(["choices"] if "options" in frame.columns else [])]
         train = self.file.study.train
-        is_example = train is not None and name in train.set
+        is_example = train is not None and name in train.sets
         for key, columns in task.columns.items():
             for column in columns:
                 if column not in known and (key == "prompt" or is_example):
@@ -209,12 +239,13 @@ def run_testsets(run: RunSpec, data: RunData) -> dict[str, Loaded]:
     testsets = {name: data.testsets[name] for name in run.evaluate.on}
     if not run.training_sizes():
         return testsets
-    examples = data.training(run)
-    name = training_testset(examples.name)
-    # A sampling strategy may use an example twice; a test set has every item once.
-    frame = examples.frame.unique("item").sort("item")
-    frame = frame.with_columns(testset=pl.lit(name), shift=pl.lit(TRAINING))
-    return {**testsets, name: replace(examples, name=name, shift=TRAINING, frame=frame)}
+    for examples in data.training(run).parts:
+        name = training_testset(examples.name)
+        # A sampling strategy may use an example twice; a test set has every item once.
+        frame = examples.frame.unique("item").sort("item")
+        frame = frame.with_columns(testset=pl.lit(name), shift=pl.lit(TRAINING))
+        testsets[name] = replace(examples, name=name, shift=TRAINING, frame=frame)
+    return testsets
 
 
 def all_training_items(runs: Iterable[RunSpec], data: RunData) -> dict[str, pl.DataFrame]:
@@ -382,4 +413,12 @@ def fewshot_prefix(run: RunSpec, study_data: RunData) -> str:
     if run.method != "few-shot":
         return ""
     examples = study_data.training(run)
-    return few_shot_text(examples.task, examples.frame)
+    if isinstance(examples, Loaded):
+        return few_shot_text(examples.task, examples.frame)
+    # The sets of a mixture take turns at random; which example comes where depends on seed and item alone.
+    texts: list[tuple[int, str]] = []
+    for part in examples.parts:
+        names = [f"{part.name} {item}" for item in part.frame["item"]]
+        order = places(names, f"mixture {run.seed}")
+        texts += [(place, few_shot_text(part.task, part.frame[k : k + 1])) for k, place in enumerate(order)]
+    return "".join(text for _, text in sorted(texts))

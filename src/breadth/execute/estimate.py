@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from breadth.datasets import Mixture
 from breadth.execute.data import StudyData, fewshot_prefix
 from breadth.execute.plan import Unit
 from breadth.execute.progress import Events, Pace
@@ -139,8 +140,10 @@ def _per_step(
     if not run.is_trained:
         return 0.0, 0.0
     examples = study_data.training(run)
-    few = replace(examples, frame=examples.frame.head(2 * run.recipe.batch))
-    train_set = encode_train_set(loaded, few, run.recipe.loss, context=run.recipe.context)
+    few = [replace(part, frame=part.frame.head(2 * run.recipe.batch)) for part in examples.parts]
+    train_set = encode_train_set(
+        loaded, Mixture(examples.name, tuple(few)), run.recipe.loss, context=run.recipe.context
+    )
     example = _timed(lambda: train_set.keep_frozen_states(model))[1] / len(train_set) if cached else 0.0
     trainer = Trainer(model, train_set, run.recipe, run.seed or 0, run.total_steps())
     trainer.advance()

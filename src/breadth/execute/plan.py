@@ -172,7 +172,7 @@ def _units(runs: Sequence[RunSpec], chosen: Sequence[RunSpec], store: StudyStore
 def _must_be_fetched(file: StudyFile, data: Path | None) -> bool:
     """Whether a registered set of the study is neither generated nor available here."""
     study = file.study
-    names = {*study.evaluate.on, *(study.train.set if study.train else [])} - set(study.own_sets)
+    names = {*study.evaluate.on, *(study.train.sets if study.train else [])} - set(study.own_sets)
     entries = {name: find(name) for name in names}
     return any(
         entry.kind != "generated" and find_file(name, data) is None and not is_cached(entry)

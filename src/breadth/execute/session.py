@@ -19,10 +19,10 @@ from breadth.execute.progress import Events, Work
 from breadth.execute.run_files import remaining_work, run_states, start_states
 from breadth.lm import (
     EncodedTestSet,
-    EncodedTrainSet,
     LanguageModel,
     SplitModel,
     Trainer,
+    TrainSet,
     attach_lora,
     available_memory,
     derived_seed,
@@ -194,7 +194,7 @@ def trunk_fits(run: RunSpec, model: SplitModel, tokens: int) -> bool:
 
 
 def _cache_trunk(
-    run: RunSpec, model: SplitModel, testsets: list[EncodedTestSet], train_set: EncodedTrainSet, events: Events
+    run: RunSpec, model: SplitModel, testsets: list[EncodedTestSet], train_set: TrainSet, events: Events
 ) -> str:
     """Cache the states of the frozen layers if they fit; returns a note about it."""
     tokens = sum(testset.tokens for testset in testsets) + train_set.tokens

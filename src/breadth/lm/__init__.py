@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from breadth.lm.swapping import changed_top as changed_top
     from breadth.lm.tiny import write_tiny_model as write_tiny_model
     from breadth.lm.train_set import EncodedTrainSet as EncodedTrainSet
+    from breadth.lm.train_set import TrainSet as TrainSet
     from breadth.lm.train_set import encode_train_set as encode_train_set
     from breadth.lm.training import Trainer as Trainer
     from breadth.lm.training import derived_seed as derived_seed
@@ -116,7 +117,7 @@ _MODULES = {
     "split_model": ("SplitModel",),
     "swapping": ("LoraAdapters", "SwappableModel", "WholeWeights", "changed_top"),
     "tiny": ("write_tiny_model",),
-    "train_set": ("EncodedTrainSet", "encode_train_set"),
+    "train_set": ("EncodedTrainSet", "TrainSet", "encode_train_set"),
     "training": ("Trainer", "derived_seed"),
     "weight_files": ("group_sums",),
 }

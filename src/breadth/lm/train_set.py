@@ -7,13 +7,14 @@ write, as a mean over its tokens (``completion``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import TypeAlias
 
 import torch
 
-from breadth.datasets import ItemSet, Loss
+from breadth.datasets import ItemSet, Loss, Mixture
 from breadth.errors import InputError
 from breadth.lm.batches import make_batch, plan_batches, tokens_per_batch
 from breadth.lm.evaluation import fitting_context
@@ -87,8 +88,76 @@ class EncodedTrainSet:
         return torch.nn.functional.cross_entropy(scores, correct, reduction="sum")
 
 
-def encode_train_set(language_model: LanguageModel, examples: ItemSet, loss: Loss, *, context: int) -> EncodedTrainSet:
-    """Encode training examples for a loss."""
+@dataclass
+class MixedTrainSet:
+    """Training examples of several sets, one set after the other: each example is prompted and scored as its set is.
+
+    Does what an ``EncodedTrainSet`` does, by asking the set that an example belongs to.
+    """
+
+    parts: list[EncodedTrainSet]
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return sum(map(len, self.parts))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(part.tokens for part in self.parts)
+
+    @property
+    def states(self) -> list[torch.Tensor]:
+        """Kept states of the frozen layers, if there are any."""
+        return [state for part in self.parts for state in part.states]
+
+    def _by_part(self, examples: list[int]) -> Iterator[tuple[int, EncodedTrainSet, list[int]]]:
+        """Where each set begins, the set, and which of the examples are its own, as it counts them."""
+        first = 0
+        for part in self.parts:
+            own = [example - first for example in examples if first <= example < first + len(part)]
+            if own:
+                yield first, part, own
+            first += len(part)
+
+    def micro_batches(self, examples: list[int], largest: int | None) -> list[list[int]]:
+        """Divide a step's examples into parts that fit the device; none has examples of two sets."""
+        batches: list[list[int]] = []
+        for first, part, own in self._by_part(examples):
+            batches += [[first + example for example in batch] for batch in part.micro_batches(own, largest)]
+        return batches
+
+    def keep_frozen_states(self, model: SplitModel) -> None:
+        """Compute the frozen layers' states of every example once."""
+        for part in self.parts:
+            part.keep_frozen_states(model)
+
+    def loss_weight(self, examples: list[int]) -> int:
+        """What the summed loss of some examples is divided by."""
+        return sum(part.loss_weight(own) for _, part, own in self._by_part(examples))
+
+    def summed_loss(self, model: SplitModel, examples: list[int]) -> torch.Tensor:
+        """Sum of the loss over some examples."""
+        losses = [part.summed_loss(model, own) for _, part, own in self._by_part(examples)]
+        return torch.stack(losses).sum()
+
+
+#: Training examples of one set, or of a mixture.
+TrainSet: TypeAlias = EncodedTrainSet | MixedTrainSet
+
+
+def encode_train_set(
+    language_model: LanguageModel, examples: ItemSet | Mixture, loss: Loss, *, context: int
+) -> TrainSet:
+    """Encode training examples for a loss: of one set, or of a mixture, whose sets have tasks of their own."""
+    if not isinstance(examples, Mixture):
+        return _encode_one(language_model, examples, loss, context)
+    parts = [_encode_one(language_model, part, loss, context) for part in examples.parts]
+    return parts[0] if len(parts) == 1 else MixedTrainSet(parts)
+
+
+def _encode_one(language_model: LanguageModel, examples: ItemSet, loss: Loss, context: int) -> EncodedTrainSet:
+    """Encode training examples of one set."""
     tokenizer, items = language_model.tokenizer, examples.frame
     # What is trained depends on the loss alone, whatever the answers are compared with in evaluation.
     task = examples.task.in_training().predicting("answers")

@@ -15,7 +15,7 @@ import torch
 from breadth.errors import InputError
 from breadth.lm.layers import top_blocks, trainable
 from breadth.lm.split_model import SplitModel
-from breadth.lm.train_set import EncodedTrainSet
+from breadth.lm.train_set import TrainSet
 
 
 class Trainer:
@@ -27,7 +27,7 @@ class Trainer:
     def __init__(
         self,
         model: SplitModel,
-        train_set: EncodedTrainSet,
+        train_set: TrainSet,
         recipe: Any,
         seed: int,
         steps: int,

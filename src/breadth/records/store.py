@@ -59,7 +59,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("examples", "seed", "train_level"), (int, type(None))),
     **dict.fromkeys(("train_set", "strategy", "method"), (str, type(None))),
     **dict.fromkeys(("recipe", "evaluate", "tasks", "own_sets"), (dict,)),
-    **dict.fromkeys(("difficulty", "start", "endpoint"), (dict, type(None))),
+    **dict.fromkeys(("difficulty", "start", "endpoint", "mix"), (dict, type(None))),
     "model": (str,),
     "checkpoints": (list,),
 }
@@ -83,7 +83,8 @@ class RunRecord:
     """What determines a run, and the steps at which it is evaluated.
 
     ``examples`` counts training examples, or those in the prompt of a few-shot run; ``start`` is what the model learns
-    before step 0. ``endpoint`` has the address of a model that was asked over HTTP, and its name there.
+    before step 0. ``mix`` has the shares of the sets if ``train_set`` is a mixture (``mnli+hans``). ``endpoint`` has
+    the address of a model that was asked over HTTP, and its name there.
     """
 
     model: str
@@ -100,6 +101,7 @@ class RunRecord:
     difficulty: Mapping[str, Any] | None = None
     start: Mapping[str, Any] | None = None
     endpoint: Mapping[str, Any] | None = None
+    mix: Mapping[str, float] | None = None
     checkpoints: tuple[int, ...] = ()
 
     @property
@@ -112,9 +114,9 @@ class RunRecord:
         return dict(self.tasks.get(set_of_testset(testset, self.tasks)) or {})
 
     def specification(self) -> dict[str, Any]:
-        """What the run's name is a hash of: everything but the checkpoints, an absent start and an absent endpoint."""
+        """What the run's name is a hash of: everything but the checkpoints, and start, endpoint and mix if absent."""
         values = dataclasses.asdict(self)
-        absent = {"checkpoints", *(key for key in ("start", "endpoint") if values[key] is None)}
+        absent = {"checkpoints", *(key for key in ("start", "endpoint", "mix") if values[key] is None)}
         return {key: value for key, value in values.items() if key not in absent}
 
     def to_json(self) -> bytes:

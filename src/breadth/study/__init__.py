@@ -16,6 +16,7 @@ from breadth.study.expansion import (
     total_steps,
     training_testset,
 )
+from breadth.study.mixture import share_out
 from breadth.study.overview import Shown, Summary, describe_studies, expected_items, run_rows, show_study, summarise
 from breadth.study.own_sets import KnownSet, OwnSet, is_set_name, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
@@ -54,6 +55,7 @@ __all__ = [
     "resolved_study",
     "resolved_yaml",
     "run_rows",
+    "share_out",
     "shipped_studies",
     "show_study",
     "start_key",

@@ -24,6 +24,7 @@ from breadth.study.expansion import (
     training_testset,
     variants_of,
 )
+from breadth.study.mixture import share_out
 from breadth.study.model_places import find_directory, find_source
 from breadth.study.own_sets import own_set_problems, own_set_warnings, placed, resolve_task, unusual_columns, used_sets
 from breadth.study.schema import CHAT_KEYS, ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
@@ -50,7 +51,7 @@ def _size_problems(study: StudySpec) -> Iterator[Problem]:
     train, runs, points = study.train, 0, 0
     for _, recipe in _recipes(study):
         sizes: Sequence[int | None] = train.examples if train is not None and recipe.method in TRAINED else [None]
-        variants = [] if train is None else [len(train.set), len(train.seeds), len(variants_of(train))]
+        variants = [] if train is None else [len(train.names), len(train.seeds), len(variants_of(train))]
         each = prod(variants) if recipe.method not in ("zero-shot", EVALUATE) else 1
         lasts = [total_steps(recipe, examples) for examples in sizes]
         runs += each * len(sizes)
@@ -254,7 +255,7 @@ def _evaluation_problems(study: StudySpec) -> Iterator[Problem]:
         message = "nothing is trained, so there are no training examples to evaluate on; remove this key"
         yield Problem(("evaluate", "training"), message, (("recipe", "method"),))
     for k, name in enumerate(study.evaluate.on):
-        sets = study.train.set if study.train and study.evaluate.training else []
+        sets = study.train.sets if study.train and study.evaluate.training else []
         if name in map(training_testset, sets):
             message = f"{name} is the name of the training examples (evaluate.training); rename the set"
             yield Problem(("evaluate", "on", k), message, (("evaluate", "training"),))
@@ -276,7 +277,8 @@ def _training_problems(study: StudySpec) -> Iterator[Problem]:
     train = study.train
     if train is None:
         return
-    yield from _set_problems(study, ("train", "set"), train.set)
+    yield from _set_problems(study, ("train", "set"), train.set or [])
+    yield from _mixture_problems(study, train)
     for key in ("examples", "seeds", "strategies"):
         yield from listed_twice(("train", key), getattr(train, key))
     yield from _difficulty_problems(train)
@@ -284,8 +286,9 @@ def _training_problems(study: StudySpec) -> Iterator[Problem]:
         yield Problem(("train", "start"), "nothing is trained; remove this key", (("recipe", "method"),))
     used = any(recipe.method not in ("zero-shot", EVALUATE) for _, recipe in _recipes(study))
     losses = {recipe.loss for recipe in _trained(study)}
-    for k, name in enumerate(train.set):
-        task, place = _task(study, name), ("train", "set", k)
+    for k, name in enumerate(train.sets):
+        place: Place = ("train", "set", k) if train.mix is None else ("train", "mix", name)
+        task = _task(study, name)
         wrong = sorted(losses - set(task.losses)) if task is not None else []
         if task is not None and wrong:
             yield Problem(
@@ -296,6 +299,45 @@ def _training_problems(study: StudySpec) -> Iterator[Problem]:
         own = study.own_sets.get(name)
         if own is not None and own.train_file is None and train.difficulty is None and used:
             yield Problem(place, f"sets.{name} has no train_file, and the items of its test file are not trained on")
+
+
+def _mixture_problems(study: StudySpec, train: Train) -> Iterator[Problem]:
+    """Neither or both of set and mix; sets of a mixture that are unknown or would give no example."""
+    place, needs = ("train", "mix"), (("train", "set"),)
+    if train.mix is None:
+        if train.set is None:
+            yield Problem(("train", "set"), f"is missing ({Train.model_fields['set'].description})", (place,))
+        return
+    if train.set is not None:
+        yield Problem(place, "both set and mix are given; keep one", needs)
+    if len(train.mix) < 2:
+        yield Problem(place, "a mixture has at least two sets; use train.set for one", (place,))
+    by_difficulty = [key for key in ("difficulty", "levels", "strategies", "order") if getattr(train, key)]
+    if by_difficulty:
+        yield Problem(place, f"a mixture has no levels of difficulty; remove {listed(by_difficulty)}, or use train.set")
+    known = [*study.sets, *REGISTRY]
+    for name in train.mix:
+        if name not in known:
+            hint = did_you_mean(name, known) or f" Data sets: {listed(known, most=40)}"
+            yield Problem((*place, name), f"unknown data set {name!r}.{hint}", (("sets", name),))
+    for examples in _example_counts(study, train):
+        none = [name for name, count in share_out(examples, train.mix).items() if not count] if train.mix else []
+        if none:
+            message = f"its share of {examples} examples is less than one; give it more, or use more examples"
+            yield Problem((*place, none[0]), message)
+            break
+
+
+def _example_counts(study: StudySpec, train: Train) -> list[int]:
+    """All numbers of examples that runs draw: to train on, for their start, and for prompts."""
+    counts: list[int] = []
+    for _, recipe in _recipes(study):
+        if recipe.method in TRAINED:
+            counts += train.examples
+            counts += [] if train.start is None else [train.start.examples]
+        elif recipe.method == "few-shot":
+            counts.append(recipe.num_fewshot)
+    return counts
 
 
 def _difficulty_problems(train: Train) -> Iterator[Problem]:
@@ -376,8 +418,9 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
     yield from _chat_warnings(study, base)
     yield from _model_warnings(study, base)
     if train is not None and trained:
-        absent = [name for name in train.set if name not in study.evaluate.on]
-        if absent:
+        absent = [name for name in train.sets if name not in study.evaluate.on]
+        # One set of a mixture is control enough; of sets that are trained on one by one, each is needed.
+        if absent and (train.mix is None or len(absent) == len(train.mix)):
             message = f"{listed(absent)} is trained on but not evaluated, so there is no in-domain control"
             yield Problem(("evaluate", "on"), message)
         last = max(total_steps(recipe, examples) for recipe in trained for examples in train.examples)

@@ -22,6 +22,7 @@ from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
 from breadth.lm import ChatSettings
 from breadth.records import TRAINING, RunRecord, label_variants, set_of_testset
+from breadth.study.mixture import normalised_shares, share_out
 from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
 from breadth.study.own_sets import resolve_task, used_sets
 from breadth.study.schema import Evaluate, ModelEntry, Recipe, Resources, Start, StudySpec, Train
@@ -124,7 +125,8 @@ class RunSpec:
     their files in place of paths, and ``difficulty`` the source of difficulty likewise. ``examples`` counts training
     examples, or those in the prompt of a few-shot run. ``start`` is what the model learns before step 0, ``source``
     where the checkpoints are, if they are there already, and ``endpoint`` where a model is that is not on this machine.
-    ``chat`` says how prompts become conversations; None for plain text.
+    ``chat`` says how prompts become conversations; None for plain text. With a ``mix``, the shares of several sets,
+    ``train_set`` is the name of the mixture.
 
     No part of what the run is: ``directory``, where the model is, if the study file names it by a path; ``label``, what
     the model is called where the study has it with several recipes; ``resources``, those of its workers in a cluster.
@@ -148,6 +150,14 @@ class RunSpec:
     directory: str | None = None
     label: str = ""
     resources: Resources | None = None
+    mix: dict[str, float] | None = None
+
+    @property
+    def train_sets(self) -> dict[str, int]:
+        """The data sets that the examples come from, with how many of each; several only in a mixture."""
+        if self.mix is not None:
+            return share_out(self.examples or 0, self.mix)
+        return {} if self.train_set is None else {self.train_set: self.examples or 0}
 
     @property
     def method(self) -> str:
@@ -170,7 +180,7 @@ class RunSpec:
     def name(self) -> str:
         """Readable words and the first digits of a hash of the specification; safe as the name of a directory."""
         words = [re.sub(r"[^A-Za-z0-9._-]+", "-", self.model).strip("-._")[-MAX_MODEL:].strip("-._") or "model"]
-        words += [] if self.train_set is None else [self.train_set]
+        words += [] if self.train_set is None else [self.train_set.replace("+", "-")]
         words += [] if self.is_trained else [self.method]
         words += [] if self.examples is None else [str(self.examples)]
         words += [] if self.seed is None else [f"s{self.seed}"]
@@ -192,6 +202,7 @@ class RunSpec:
             "difficulty": self.difficulty,
             "start": None if self.start is None else self.start.model_dump(mode="json"),
             "endpoint": None if self.endpoint is None else self.endpoint.identity(),
+            "mix": None if self.mix is None else normalised_shares(self.mix),
         }
         return RunRecord(
             self.model, self.train_set, self.examples, self.seed, self.train_level, self.strategy, self.method,
@@ -208,7 +219,7 @@ class RunSpec:
         """Test sets of the run's own training examples by name, with about how many items; often there are none."""
         if not self.evaluate.training or not self.is_trained:
             return {}
-        return {training_testset(self.train_set or ""): self.examples or 0}
+        return {training_testset(name): examples for name, examples in self.train_sets.items()}
 
     def set_of(self, testset: str) -> str:
         """The data set that a test set is, or is a part of."""
@@ -254,7 +265,8 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
             )  # fmt: skip
             continue
         for train_set, examples, seed, level, strategy in _grid(study, recipe):
-            used = {*study.evaluate.on, train_set}
+            mix = study.train.mix if study.train and train_set is not None else None
+            used = {*study.evaluate.on, *(mix or [train_set])}
             runs.append(
                 RunSpec(
                     entry.name, train_set, examples, seed, level, strategy, recipe, study.evaluate,
@@ -266,6 +278,7 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
                     directory=None if entry.endpoint is not None else find_directory(entry.name, base),
                     label=label,
                     resources=entry.resources,
+                    mix=mix,
                 )
             )  # fmt: skip
     return runs
@@ -286,6 +299,7 @@ def step0_key(run: RunSpec) -> str:
         "tasks": record.tasks,
         "own_sets": record.own_sets,
         "difficulty": record.difficulty,
+        "mix": record.mix,
     }
     return _digest({"start": start_key(run), "training": drawn})
 
@@ -309,15 +323,20 @@ def start_key(run: RunSpec) -> str:
     if run.difficulty is not None:
         key["held_out"] = {"train_set": run.train_set, "difficulty": record.difficulty}
     if run.start is not None:
-        own = {name: value for name, value in record.own_sets.items() if name == run.train_set}
+        own = {name: value for name, value in record.own_sets.items() if name in run.train_sets}
         how = {"examples": run.start.examples, "recipe": _determining_keys(run.start_recipe())}
-        key["start"] = {"train_set": run.train_set, "task": record.tasks[run.train_set or ""], "own_sets": own, **how}
+        if run.mix is None:
+            how["task"] = record.tasks[run.train_set or ""]
+        else:
+            how |= {"mix": record.mix, "tasks": {name: record.tasks[name] for name in run.train_sets}}
+        key["start"] = {"train_set": run.train_set, "own_sets": own, **how}
     if run.endpoint is not None:
         key["endpoint"] = record.endpoint
     if run.method == EVALUATE:
         key["run"] = run.name
     if run.method == "few-shot":
-        prompt = {"train_set": run.train_set, "examples": run.examples, "seed": run.seed}
+        prompt: dict[str, Any] = {"train_set": run.train_set, "examples": run.examples, "seed": run.seed}
+        prompt |= {} if run.mix is None else {"mix": record.mix}
         key["prompt"] = {**prompt, "tasks": record.tasks}
     return _digest(key)
 
@@ -362,9 +381,9 @@ def _grid(study: StudySpec, recipe: Recipe) -> Iterator[_Cell]:
     if recipe.method == "zero-shot" or train is None:
         yield (None, None, None, None, None)
     elif recipe.method == "few-shot":
-        yield from ((name, recipe.num_fewshot, seed, None, None) for name in train.set for seed in train.seeds)
+        yield from ((name, recipe.num_fewshot, seed, None, None) for name in train.names for seed in train.seeds)
     else:
-        for name in train.set:
+        for name in train.names:
             for examples in train.examples:
                 for seed in train.seeds:
                     yield from ((name, examples, seed, level, strategy) for level, strategy in variants_of(train))

@@ -15,6 +15,7 @@ from breadth.lm import AUTO, NONE
 from breadth.records import StudyStore, is_imported, is_study, read_table
 from breadth.study.document import flow_yaml, read_document, resolved_yaml
 from breadth.study.expansion import TRAINED, RunSpec, expand
+from breadth.study.mixture import normalised_shares, share_out
 from breadth.study.own_sets import resolve_task, used_sets
 from breadth.study.read import StudyFile, parse_study, read_study_file, read_study_text, shipped_studies
 from breadth.study.schema import Recipe, StudySpec, Train
@@ -90,7 +91,7 @@ def expected_items(file: StudyFile, name: str) -> int | None:
     """Items of a test set that a checkpoint is evaluated on; None if only its data can tell."""
     study = file.study
     own, wanted = study.own_sets.get(name), study.evaluate.items
-    if study.train and study.train.difficulty and name in study.train.set:
+    if study.train and study.train.difficulty and name in study.train.sets:
         return None  # some items have no difficulty, and half of the others are held out
     if own is not None:
         # Rows with other labels are dropped when the set is read, so the file may have more rows than items.
@@ -228,10 +229,12 @@ def _testset_words(study: StudySpec) -> list[str]:
 def _train_words(train: Train | None, recipe: Recipe) -> str:
     if train is None or recipe.method == "zero-shot":
         return "nothing"
-    sets, seeds = _joined(train.set), f"seed{'s' if len(train.seeds) > 1 else ''} {_joined(train.seeds)}"
+    sets, seeds = _set_words(train), f"seed{'s' if len(train.seeds) > 1 else ''} {_joined(train.seeds)}"
     if recipe.method not in TRAINED:
         return f"nothing; {count_of(recipe.num_fewshot, 'example')} of {sets} in the prompt, {seeds}"
     words = [f"{sets}: {_joined(train.examples)} examples", seeds]
+    if train.mix is not None:
+        words[0] = _mixture_words(train)
     if train.levels is not None:
         words.append(f"{train.levels} levels of difficulty")
     if train.strategies:
@@ -241,6 +244,23 @@ def _train_words(train: Train | None, recipe: Recipe) -> str:
     if train.start is not None:
         words.append(f"after a start of {train.start.examples:,} examples")
     return "; ".join(words)
+
+
+def _set_words(train: Train) -> str:
+    """Training sets by name; of a mixture, with their shares in percent."""
+    if train.mix is None:
+        return _joined(train.names)
+    shares = [f"{name} {share:.3g}%" for name, share in normalised_shares(train.mix, 100).items()]
+    return f"a mixture ({', '.join(shares)})"
+
+
+def _mixture_words(train: Train) -> str:
+    """A mixture, and how many examples of each set its sizes make."""
+    sizes = []
+    for examples in train.examples:
+        counts = share_out(examples, train.mix or {})
+        sizes.append(f"{examples:,} examples ({', '.join(f'{name} {count:,}' for name, count in counts.items())})")
+    return f"{_set_words(train)}: {'; '.join(sizes)}"
 
 
 def _recipe_words(recipe: Recipe) -> str:
@@ -255,7 +275,7 @@ def _run_words(study: StudySpec, runs: list[RunSpec]) -> str:
     train, factors = study.train, {"models": len(study.models)}
     if train is not None:
         variants = {(run.train_level, run.strategy) for run in runs if run.is_trained}
-        factors |= {"training sets": len(train.set), "sizes": len(train.examples), "seeds": len(train.seeds)}
+        factors |= {"training sets": len(train.names), "sizes": len(train.examples), "seeds": len(train.seeds)}
         factors |= {"levels and strategies": len(variants)}
     several = {what: number for what, number in factors.items() if number > 1}
     product = f" ({' x '.join(f'{number} {what}' for what, number in several.items())})"

@@ -244,7 +244,7 @@ def is_set_name(name: str) -> bool:
 
 def used_sets(study: StudySpec) -> list[str]:
     """Sets that a study evaluates or trains on, each once, in order."""
-    train = study.train.set if study.train else []
+    train = study.train.sets if study.train else []
     return list(dict.fromkeys([*study.evaluate.on, *train]))
 
 

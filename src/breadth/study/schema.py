@@ -16,6 +16,7 @@ from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
 from breadth.lm import NONE, Dtype, Quantisation, step_of
 from breadth.study.document import did_you_mean
+from breadth.study.mixture import mixture_name
 from breadth.study.own_sets import KnownSet, OwnSet, SetSection, mark_known_sets
 from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
 
@@ -43,6 +44,15 @@ def _layers(value: Any) -> Any:
     if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         return value
     raise InputError(f"{value!r} is wrong; give all, or how many layers to train, counted from the top (1 or more)")
+
+
+Share = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _shares(value: Any) -> Any:
+    if isinstance(value, dict) and not any(isinstance(share, bool) for share in value.values()):
+        return value
+    raise InputError("give every set its share, as {mnli: 0.7, hans: 0.3}")
 
 
 class Recipe(Section):
@@ -212,7 +222,12 @@ class Start(Section):
 class Train(Section):
     """What to train on: data sets, sizes and seeds, and optionally levels of difficulty or sampling strategies."""
 
-    set: Names = Field(description="data sets to train on, one run each")
+    set: Names | None = Field(None, description="data sets to train on, one run each")
+    mix: Annotated[dict[str, Share], BeforeValidator(_shares)] | None = Field(
+        None,
+        description="data set: share, to train on a mixture instead of set, as {mnli: 0.7, hans: 0.3}; the shares "
+        "decide how many of the examples come from each",
+    )
     examples: Counts = Field(default_factory=lambda: [128], description="numbers of training examples, one run each")
     seeds: Seeds = Field(
         default_factory=lambda: [0], description="seeds of the examples, their order and the adapters, one run each"
@@ -229,6 +244,16 @@ class Train(Section):
     start: Start | None = Field(
         None, description="training that all runs of a model share; null to start from the untrained model"
     )
+
+    @property
+    def sets(self) -> list[str]:
+        """All data sets that are trained on, alone or in a mixture."""
+        return list(self.mix or self.set or [])
+
+    @property
+    def names(self) -> list[str]:
+        """What runs are trained on, one run each: data sets, or the mixture."""
+        return [mixture_name(self.mix)] if self.mix else list(self.set or [])
 
 
 class Evaluate(Section):

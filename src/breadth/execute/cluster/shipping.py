@@ -19,7 +19,7 @@ from filelock import FileLock
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from breadth.datasets import Loaded
+from breadth.datasets import Examples, Loaded
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.data import StudyData, run_testsets
 from breadth.lm import BUILT_IN, Outputs, fault_of, locate
@@ -36,8 +36,8 @@ class ShippedData:
 
     runs: Mapping[str, RunSpec]
     testsets: Mapping[str, Loaded]
-    _training: Mapping[str, Loaded] = field(default_factory=dict)
-    _starts: Mapping[str, Loaded] = field(default_factory=dict)
+    _training: Mapping[str, Examples] = field(default_factory=dict)
+    _starts: Mapping[str, Examples] = field(default_factory=dict)
     _ordered: frozenset[str] = frozenset()
 
     @classmethod
@@ -56,11 +56,11 @@ class ShippedData:
         """What a run is evaluated on by name, in order."""
         return run_testsets(run, self)
 
-    def training(self, run: RunSpec) -> Loaded:
+    def training(self, run: RunSpec) -> Examples:
         """The training examples of a run."""
         return self._training[run.name]
 
-    def start(self, run: RunSpec) -> Loaded:
+    def start(self, run: RunSpec) -> Examples:
         """The examples of a run's start."""
         return self._starts[run.name]
 
