@@ -22,6 +22,9 @@ By = Literal["train_level", "strategy"]
 CONDITIONS: tuple[By, ...] = get_args(By)
 HAS_CONDITION = pl.any_horizontal(pl.col(CONDITIONS).is_not_null())
 
+#: Whether the examples of a level are in the prompt: such a model is not trained, and has one checkpoint, step 0.
+IN_CONTEXT = (pl.col("method") == "few-shot").fill_null(False)
+
 #: What a table may call the untrained model, besides leaving the column empty.
 UNTRAINED = ("", "zero-shot", "baseline", "untrained", "none")
 
@@ -86,11 +89,17 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
     planned = {run: max(record.checkpoints, default=0) for run, record in study.runs.items()}
     reached = pl.col("step").max().over("run", *CONDITIONS, "seed")
     last = pl.max_horizontal(reached, pl.col("run").replace_strict(planned, default=0, return_dtype=pl.Int64))
-    final = trained.filter(pl.col("step").is_null() | ((pl.col("step") == last) & (pl.col("step") > 0)))
+    done = (pl.col("step") == last) & ((pl.col("step") > 0) | IN_CONTEXT)
+    final = trained.filter(pl.col("step").is_null() | done)
     if not final.height:
         raise InputError(
             f"{study.name}: no run trained by level or strategy has reached its last checkpoint; continue with "
             "`breadth run`"
+        )
+    if final["method"].eq_missing("few-shot").n_unique() > 1:
+        raise InputError(
+            f"{study.name}: has models that were trained by level and models with examples of a level in the prompt; "
+            "choose one of them by its number of examples with --examples"
         )
     untrained = _untrained(models, trained, study, model)
     inside = _test_items(study, trained, pl.concat([final, untrained])["row"], train_set)
@@ -140,7 +149,8 @@ def _chosen(trained: pl.DataFrame, key: str, wanted: str | int | None, study: St
 def _untrained(models: pl.DataFrame, trained: pl.DataFrame, study: Study, model: str | None) -> pl.DataFrame:
     """Step 0 of the trained runs, once per seed; if it was not evaluated, the models without a training condition."""
     blank = [pl.lit(None, dtype=pl.String).alias(name) for name in CONDITIONS]
-    start = trained.filter(pl.col("step") == 0).sort("run").with_columns(blank)
+    # The only checkpoint of a few-shot run has the examples in its prompt already.
+    start = trained.filter((pl.col("step") == 0) & ~IN_CONTEXT).sort("run").with_columns(blank)
     if start.height:
         return start.unique("seed", keep="first", maintain_order=True)
     other = models.filter(~HAS_CONDITION)
@@ -153,6 +163,8 @@ def _untrained(models: pl.DataFrame, trained: pl.DataFrame, study: Study, model:
         other = other.unique("seed", keep="first", maintain_order=True)
     if not other.height:
         remedy = "`breadth run` evaluates it" if study.runs else "add its answers, with train_level or strategy empty"
+        if (trained["method"] == "few-shot").any():
+            remedy = "add the model without examples in the prompt to the study (recipe.method: zero-shot)"
         raise InputError(f"{study.name}: the model before training (step 0) has not been evaluated; {remedy}")
     return other
 

@@ -272,7 +272,7 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
                     entry.name, train_set, examples, seed, level, strategy, recipe, study.evaluate,
                     {name: task for name, task in tasks.items() if name in used},
                     {name: each for name, each in own_sets.items() if name in used},
-                    difficulty if trained else None,
+                    difficulty if trained or level is not None or strategy is not None else None,
                     study.train.start if study.train and trained else None,
                     endpoint=entry.behind(), chat=chat_settings(study, entry, base),
                     directory=None if entry.endpoint is not None else find_directory(entry.name, base),
@@ -336,7 +336,9 @@ def start_key(run: RunSpec) -> str:
         key["run"] = run.name
     if run.method == "few-shot":
         prompt: dict[str, Any] = {"train_set": run.train_set, "examples": run.examples, "seed": run.seed}
-        prompt |= {} if run.mix is None else {"mix": record.mix}
+        # Only where they are given, so that the keys of studies without them stay as they are.
+        chosen = {"mix": record.mix, "train_level": run.train_level, "strategy": run.strategy}
+        prompt |= {name: value for name, value in chosen.items() if value is not None}
         key["prompt"] = {**prompt, "tasks": record.tasks}
     return _digest(key)
 
@@ -381,7 +383,10 @@ def _grid(study: StudySpec, recipe: Recipe) -> Iterator[_Cell]:
     if recipe.method == "zero-shot" or train is None:
         yield (None, None, None, None, None)
     elif recipe.method == "few-shot":
-        yield from ((name, recipe.num_fewshot, seed, None, None) for name in train.names for seed in train.seeds)
+        for name in train.names:
+            for seed in train.seeds:
+                for level, strategy in variants_of(train):
+                    yield (name, recipe.num_fewshot, seed, level, strategy)
     else:
         for name in train.names:
             for examples in train.examples:

@@ -231,19 +231,27 @@ def _train_words(train: Train | None, recipe: Recipe) -> str:
         return "nothing"
     sets, seeds = _set_words(train), f"seed{'s' if len(train.seeds) > 1 else ''} {_joined(train.seeds)}"
     if recipe.method not in TRAINED:
-        return f"nothing; {count_of(recipe.num_fewshot, 'example')} of {sets} in the prompt, {seeds}"
+        words = [f"nothing; {count_of(recipe.num_fewshot, 'example')} of {sets} in the prompt, {seeds}"]
+        return "; ".join([*words, *_difficulty_words(train)])
     words = [f"{sets}: {_joined(train.examples)} examples", seeds]
     if train.mix is not None:
         words[0] = _mixture_words(train)
+    words += _difficulty_words(train)
+    if train.start is not None:
+        words.append(f"after a start of {train.start.examples:,} examples")
+    return "; ".join(words)
+
+
+def _difficulty_words(train: Train) -> list[str]:
+    """Levels and strategies, and where difficulty comes from."""
+    words = []
     if train.levels is not None:
         words.append(f"{train.levels} levels of difficulty")
     if train.strategies:
         words.append(f"strategies {_joined(train.strategies)}")
     if train.difficulty is not None:
         words.append(f"difficulty by {_keys(train.difficulty.model_dump(exclude_defaults=True))}")
-    if train.start is not None:
-        words.append(f"after a start of {train.start.examples:,} examples")
-    return "; ".join(words)
+    return words
 
 
 def _set_words(train: Train) -> str:
@@ -274,7 +282,7 @@ def _recipe_words(recipe: Recipe) -> str:
 def _run_words(study: StudySpec, runs: list[RunSpec]) -> str:
     train, factors = study.train, {"models": len(study.models)}
     if train is not None:
-        variants = {(run.train_level, run.strategy) for run in runs if run.is_trained}
+        variants = {(run.train_level, run.strategy) for run in runs if run.train_set is not None}
         factors |= {"training sets": len(train.names), "sizes": len(train.examples), "seeds": len(train.seeds)}
         factors |= {"levels and strategies": len(variants)}
     several = {what: number for what, number in factors.items() if number > 1}
