@@ -78,6 +78,8 @@ def check_shift(word: str) -> str:
     """Refuse what is no word for a kind of shift; the word otherwise."""
     if not word.strip():
         raise InputError(f"is empty; write how the set differs, as {listed(SHIFTS)} or a word of your own")
+    if word == TRAINING:
+        raise InputError(f"{word!r} is for a run's own training examples, which are no test set; use another word")
     if len(word) > LONGEST_SHIFT:
         raise InputError(f"{word[:LONGEST_SHIFT]!r}... has {len(word)} characters; use at most {LONGEST_SHIFT}")
     # What is not printable could move the cursor of a terminal, break a line of a figure or turn text round.

@@ -315,7 +315,7 @@ def _mixture_problems(study: StudySpec, train: Train) -> Iterator[Problem]:
     by_difficulty = [key for key in ("difficulty", "levels", "strategies", "order") if getattr(train, key)]
     if by_difficulty:
         yield Problem(place, f"a mixture has no levels of difficulty; remove {listed(by_difficulty)}, or use train.set")
-    known = [*study.sets, *REGISTRY]
+    known = [*study.own_sets, *REGISTRY]
     for name in train.mix:
         if name not in known:
             hint = did_you_mean(name, known) or f" Data sets: {listed(known, most=40)}"
