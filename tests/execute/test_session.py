@@ -4,6 +4,7 @@ Training is saved on the way. A start is trained once per model and study, and e
 """
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import polars as pl
@@ -65,6 +66,31 @@ def test_full_tuning_changes_the_margins(measure, layers):
     assert measured.subjects["step"].to_list() == [0, 3]
     before, after = measured.responses.collect().partition_by("subject", maintain_order=True)
     assert before["margin"].to_list() != after["margin"].to_list()
+
+
+@pytest.mark.parametrize("keys", [{"method": "lora"}, {"method": "full", "layers": 2}, {"method": "full"}], ids=str)
+def test_training_in_bfloat16_goes_where_float32_goes(measure, tmp_path, keys):
+    recipe = {**keys, "steps": 20, "batch": 4, "lr": 1e-3, "clip": None}
+    margins = {}
+    for dtype in ("float32", "bfloat16"):
+        answers = measure(recipe={**recipe, "dtype": dtype}, train={"set": "plain", "examples": 16}).responses.collect()
+        margins[dtype] = answers["margin"].to_numpy().reshape(2, -1)
+        shutil.rmtree(tmp_path / "study")
+    gains = [margins[dtype][1] - margins[dtype][0] for dtype in ("float32", "bfloat16")]
+    assert abs(gains[0]).max() > 0.5
+    assert gains[1] @ gains[0] / (gains[0] @ gains[0]) == pytest.approx(1, abs=0.15)
+
+
+def test_a_study_from_when_bfloat16_was_pure_is_not_continued(measure, tmp_path, monkeypatch):
+    keys = {
+        "recipe": {"method": "lora", "steps": 2, "batch": 4, "dtype": "bfloat16"},
+        "train": {"set": "plain", "examples": 4},
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr("breadth.study.expansion._recorded_values", lambda recipe: recipe.model_dump(mode="json"))
+        measure(**keys)
+    with pytest.raises(InputError, match=r"would orphan 1 of its runs. Changed: what dtype: bfloat16 means"):
+        measure(**keys)
 
 
 def test_an_own_set_of_choices(measure, tmp_path):

@@ -196,8 +196,38 @@ def test_runs_that_start_alike(study):
     assert keys[0] != keys[-1]
     other = expand(study(BASE.replace("every: 2", "every: 1").replace("epochs: 2", "epochs: 3, lr: 1e-2, rank: 2")))
     assert start_key(other[0]) == keys[0]
-    for old, new in (("items: 10", "items: 11"), ("batch: 8", "batch: 8, dtype: float16"), ("negation]", "chat]")):
+    for old, new in (("items: 10", "items: 11"), ("batch: 8", "batch: 8, dtype: bfloat16"), ("negation]", "chat]")):
         assert start_key(expand(study(BASE.replace(old, new)))[0]) != keys[0]
+
+
+def test_names_in_half_precision(names):
+    """Training with dtype bfloat16 is not what it was, so its runs have other names; all others keep theirs."""
+    text = "name: s\nmodels: a/b\n{train}recipe: {{{method}, dtype: {dtype}}}\nevaluate: {{on: plain}}\n"
+
+    def name(dtype, method="steps: 4", train="train: {set: plain}\n"):
+        return names(text.format(train=train, method=method, dtype=dtype))[0]
+
+    assert name("auto") == "a-b-plain-128-s0-20494e6b"
+    assert name("float32") == "a-b-plain-128-s0-bc242e9e"
+    assert name("bfloat16") != "a-b-plain-128-s0-ba44ef63"  # which it was
+    assert name("bfloat16", "method: full, steps: 4") != name("pure-bfloat16", "method: full, steps: 4")
+    assert name("float16", "method: zero-shot", "") == "a-b-zero-shot-8ce0fc4e"
+    for dtype in ("bfloat16", "pure-bfloat16"):
+        assert name(dtype, "method: zero-shot", "") == "a-b-zero-shot-2a5c913e"
+
+
+def test_starts_in_half_precision(study):
+    """Training computes under autocast, so step 0 of a run that trains is not that of the untrained model."""
+    keys = {}
+    for method in ("zero-shot", "lora, epochs: 2"):
+        for dtype in ("bfloat16", "pure-bfloat16"):
+            recipe = f"recipe: {{method: {method}, batch: 8, dtype: {dtype}}}"
+            text = BASE.replace("recipe: {epochs: 2, batch: 8}", recipe)
+            if method == "zero-shot":
+                text = text.replace(", every: 2", "")
+            keys[method, dtype] = start_key(expand(study(text))[0])
+    assert keys["zero-shot", "bfloat16"] == keys["zero-shot", "pure-bfloat16"]
+    assert len(set(keys.values())) == 3
 
 
 @given(st.text(min_size=1, max_size=120))

@@ -293,6 +293,26 @@ def test_warnings(study, change, expected):
     assert warning.startswith("line ")
 
 
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_float16_trains_nothing(study, method):
+    text = HEAD + TRAIN + f"recipe:\n  method: {method}\n  epochs: 1\n  dtype: float16\n" + EVALUATE
+    with pytest.raises(InputError, match=r"line 7, recipe.dtype: .*loss scale.*; use bfloat16 or float32"):
+        study(text)
+    assert study(HEAD + "recipe: {method: zero-shot, dtype: float16}\n" + EVALUATE).warnings == ()
+
+
+def test_training_in_half_precision_is_warned_of_by_name(study):
+    text = HEAD.replace("smollm2-135m", "[smollm2-135m, gemma3-270m]") + TRAIN + EVALUATE
+    (warning,) = study(text + "recipe: {epochs: 1, dtype: pure-bfloat16}\n").warnings
+    assert warning.startswith("line 5, recipe.dtype: ")
+    assert all(figure in warning for figure in ("5.54", "5.84", "3.55", "0.83", "0.9%"))
+    own = text.replace("gemma3-270m]", "{name: gemma3-270m, recipe: {dtype: pure-bfloat16}}]")
+    (warning,) = study(own + "recipe: {epochs: 1}\n").warnings
+    assert warning.startswith("line 2, models.recipe.dtype: ")
+    assert study(text + "recipe: {epochs: 1, dtype: bfloat16}\n").warnings == ()
+    assert study(HEAD + EVALUATE + "recipe: {method: zero-shot, dtype: pure-bfloat16}\n").warnings == ()
+
+
 def test_warnings_about_what_is_not_used(study):
     text = (
         HEAD + "train: {set: gsm8k, examples: 3}\nrecipe: {method: few-shot}\nevaluate: {on: gsm8k}\npattern: '{a}'\n"

@@ -13,6 +13,7 @@ from typing import Any
 
 from breadth.errors import InputError, listed
 from breadth.execute.data import StudyData, all_training_items
+from breadth.lm import BFLOAT16, PURE_BFLOAT16
 from breadth.records import RunStore, StudyStore, is_imported, sealed
 from breadth.study import EVALUATE, RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
 
@@ -148,7 +149,21 @@ def _changes(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:
             return "everything, because the runs were recorded by breadth.Recorder"
         return f"unknown, because {path} cannot be read"
     changed = differences(resolved_study(before.study), resolved_study(file.study))
+    if not changed and any(map(_trained_in_bfloat16, store.runs())):
+        changed = [
+            f"what dtype: {BFLOAT16} means: it trained in bfloat16 then, and trains float32 weights now "
+            f"({PURE_BFLOAT16} is what it was)"
+        ]
     return "; ".join(changed) or f"the content of {_changed_files(file, runs, store)}"
+
+
+def _trained_in_bfloat16(run: RunStore) -> bool:
+    """Whether a run was recorded when ``dtype: bfloat16`` still trained in bfloat16."""
+    try:
+        recipe = run.record().recipe
+    except InputError:
+        return False
+    return recipe.get("dtype") == BFLOAT16 and "lr" in recipe and "trained_in" not in recipe
 
 
 def _changed_files(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> str:

@@ -31,6 +31,7 @@ from breadth.lm import (
     evaluate,
     keep_frozen_states,
     load_model,
+    prepare_training,
     unfreeze,
     with_chat,
 )
@@ -168,7 +169,7 @@ def load_adapted(run: RunSpec, events: Events, source: str | None = None) -> tup
     recipe = run.recipe
     loaded = load_model(
         source or run.loads, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise,
-        progress=events.fetching, warn=events.warn,
+        train_all=recipe.method == "full" and recipe.layers == "all", progress=events.fetching, warn=events.warn,
     )  # fmt: skip
     return adapt(run, with_chat(loaded, run.chat))
 
@@ -184,8 +185,10 @@ def adapt(run: RunSpec, loaded: LanguageModel) -> tuple[LanguageModel, SplitMode
         loaded = replace(loaded, model=adapted)
     elif recipe.method == "full":
         unfreeze(loaded.model, recipe.layers)
+    if run.is_trained:
+        loaded = prepare_training(loaded)
     top = recipe.layers if run.is_trained and recipe.trunk != "off" and recipe.layers != "all" else None
-    return loaded, SplitModel(loaded.model, top)
+    return loaded, SplitModel(loaded.model, top, compute=loaded.compute)
 
 
 def trunk_fits(run: RunSpec, model: SplitModel, tokens: int) -> bool:

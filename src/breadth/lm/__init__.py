@@ -58,10 +58,15 @@ if TYPE_CHECKING:
     from breadth.lm.models import describe_models as describe_models
     from breadth.lm.models import fault_of as fault_of
     from breadth.lm.models import model_folder as model_folder
+    from breadth.lm.placement import BFLOAT16 as BFLOAT16
     from breadth.lm.placement import MIXED as MIXED
+    from breadth.lm.placement import NO_LOSS_SCALE as NO_LOSS_SCALE
+    from breadth.lm.placement import PURE_BFLOAT16 as PURE_BFLOAT16
+    from breadth.lm.placement import PURE_WARNING as PURE_WARNING
     from breadth.lm.placement import Dtype as Dtype
     from breadth.lm.placement import Quantisation as Quantisation
     from breadth.lm.placement import available_memory as available_memory
+    from breadth.lm.precision import prepare_training as prepare_training
     from breadth.lm.prompts import encode_continuations as encode_continuations
     from breadth.lm.prompts import few_shot_text as few_shot_text
     from breadth.lm.prompts import prompt_texts as prompt_texts
@@ -90,6 +95,7 @@ if TYPE_CHECKING:
     from breadth.lm.training import Trainer as Trainer
     from breadth.lm.training import derived_seed as derived_seed
     from breadth.lm.weight_files import group_sums as group_sums
+    from breadth.lm.weight_files import read_headers as read_headers
 
 _MODULES = {
     "alike": ("check_alike", "computing_settings", "config_path", "tokenizer_paths", "tokenizer_sum"),
@@ -110,7 +116,11 @@ _MODULES = {
     "layers": ("attach_lora", "trainable", "unfreeze"),
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate", "with_chat"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
-    "placement": ("MIXED", "Dtype", "Quantisation", "available_memory"),
+    "placement": (
+        *("BFLOAT16", "MIXED", "NO_LOSS_SCALE", "PURE_BFLOAT16", "PURE_WARNING", "Dtype", "Quantisation"),
+        *("available_memory",),
+    ),
+    "precision": ("prepare_training",),
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),
     "scores": ("SCORES", "Outputs", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),
@@ -119,7 +129,7 @@ _MODULES = {
     "tiny": ("write_tiny_model",),
     "train_set": ("EncodedTrainSet", "TrainSet", "encode_train_set"),
     "training": ("Trainer", "derived_seed"),
-    "weight_files": ("group_sums",),
+    "weight_files": ("group_sums", "read_headers"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -152,12 +152,13 @@ class PackedWeights:
     on the hidden states, and weights do not change while a checkpoint is evaluated. Results equal those of the plain
     product up to rounding. Packed weights of frozen modules are kept from one use to the next.
 
-    ``precision`` is that of the products: float32, or bfloat16 inside ``rounded``.
+    ``precision`` is that of the products: float32, or bfloat16 inside ``rounded``. A model that computes under autocast
+    is not ``allowed``: packed products would be more precise than those that it is trained with.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, allowed: bool = True) -> None:
         self.model = model
-        self.supported = _has_onednn()
+        self.supported = allowed and _has_onednn()
         self.precision = torch.float32
         self._unchanged = False
         self._gated = [parts for module in model.modules() if (parts := gated_feed_forward(module))]
@@ -214,6 +215,8 @@ class PackedWeights:
 
     def test(self, same: Callable[[], bool]) -> None:
         """Disable packing if ``same`` is false with it, or if this machine cannot do it."""
+        if not self.supported:
+            return
         try:
             with self.enabled():
                 self.supported = same()

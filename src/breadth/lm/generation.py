@@ -9,6 +9,7 @@ import torch
 
 from breadth.datasets import Generate
 from breadth.lm.batches import plan_batches, tokens_per_batch
+from breadth.lm.precision import computing_in
 from breadth.lm.scores import cut_at_stop
 
 #: Generation runs one token per sequence at a time, so its batches hold this many times as many tokens.
@@ -42,7 +43,7 @@ def generate_texts(
         for row, i in enumerate(index):  # new tokens come at the end, so the padding is on the left
             ids[row, width - len(prompts[i]) :] = torch.tensor(prompts[i])
             mask[row, width - len(prompts[i]) :] = 1
-        with torch.inference_mode():
+        with torch.inference_mode(), computing_in(language_model.compute, device, keep_casts=True):
             out = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),

@@ -17,7 +17,7 @@ from breadth.lm.chat import Chat, ChatSettings, start_chat
 from breadth.lm.extra import first_line, quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
-from breadth.lm.placement import Placement, place
+from breadth.lm.placement import BFLOAT16, Placement, place
 from breadth.records import reading
 
 #: What the Hub calls a model: owner/name.
@@ -36,7 +36,10 @@ _FETCHED = ["*.safetensors", "*.json", *(name for name in TOKENIZERS if not name
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A loaded model with its tokenizer, and notes on what was chosen and why; ``chat`` is None for plain text."""
+    """A loaded model with its tokenizer, and notes on what was chosen and why; ``chat`` is None for plain text.
+
+    ``compute`` is the torch dtype of products where it is not that of the weights (see ``prepare_training``).
+    """
 
     name: str
     model: Any
@@ -46,6 +49,7 @@ class LanguageModel:
     bos: bool
     notes: tuple[str, ...]
     chat: Chat | None = None
+    compute: Any = None
 
     def encode(self, text: str) -> list[int]:
         """Tokens of a prompt, with exactly one BOS token in front if the model needs it, and nothing at the end."""
@@ -81,28 +85,34 @@ def load_model(
     device: str = "auto",
     quantise: str | None = None,
     tokenizer_of: str | None = None,
+    train_all: bool = False,
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> LanguageModel:
-    """Load a model and its tokenizer for evaluation.
+    """Load a model and its tokenizer.
 
     Parameters
     ----------
     name
         A built-in model (fetched if necessary), a local directory, or a Hub id.
     dtype
-        ``"auto"`` (float32 on a CPU, bfloat16 on a GPU that supports it), ``"float32"``, ``"bfloat16"``, ``"float16"``.
+        ``"auto"`` (float32 on a CPU, bfloat16 on a GPU that supports it), ``"float32"``, ``"bfloat16"``, ``"float16"``;
+        ``"pure-bfloat16"`` differs from bfloat16 in training only.
     device
         ``"auto"`` (all CUDA GPUs, or else the CPU), or a device of torch: ``"cpu"``, ``"cuda:1"``, ``"mps"``.
     quantise
         ``"4bit"`` or ``"8bit"`` by bitsandbytes, on CUDA only.
     tokenizer_of
         The model whose tokenizer to load instead of its own, for a checkpoint that was saved without one.
+    train_all
+        All weights will be trained, so they are loaded in float32 where bfloat16 is only the precision of products.
     progress, warn
         Passed on to ``fetch``.
     """
     require_lm("torch", "transformers", "accelerate")
     placement = place(dtype, device, quantise)
+    if train_all and placement.dtype_name == BFLOAT16:
+        placement = _with_float32_weights(placement)
     source, origin = locate(name)
     local_only = True
     if name in BUILT_IN:
@@ -133,6 +143,13 @@ def with_chat(loaded: LanguageModel, settings: ChatSettings | None) -> LanguageM
         return loaded
     chat, note = start_chat(loaded.tokenizer, settings, loaded.name)
     return replace(loaded, chat=chat, notes=(*loaded.notes, note))
+
+
+def _with_float32_weights(placement: Placement) -> Placement:
+    import torch
+
+    note = "weights in float32, because all of them are trained; products in bfloat16"
+    return replace(placement, dtype=torch.float32, notes=(*placement.notes, note))
 
 
 def _located(name: str, progress: Progress | None) -> tuple[str, bool]:

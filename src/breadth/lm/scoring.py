@@ -33,9 +33,6 @@ Progress = Callable[[int], None]
 TaskT = TypeVar("TaskT", bound=Task)
 ScorerT = TypeVar("ScorerT", bound="type[Scorer[Any]]")
 
-#: Logits over the whole vocabulary that are computed at once.
-LOGITS = 2**23
-
 
 @dataclass(frozen=True)
 class Requests(ABC):
@@ -103,15 +100,9 @@ class NextOfAll(Requests):
     def forward(self, model: SplitModel, batch: Batch) -> torch.Tensor:
         """Logits of the tokens, and the number of the most likely one [sequences, tokens + 1]."""
         last = self._hidden(model, batch, self.positions(batch))
-        tokens = torch.tensor(self.tokens, device=model.head.weight.device)
-        rows = max(LOGITS // model.head.weight.shape[0], 1)
-        outputs = []
-        for k in range(0, len(last), rows):
-            logits = model.logits(last[k : k + rows])
-            # In double precision, so that every token's number is exact whatever the logits' own format.
-            top = logits.argmax(-1, keepdim=True).double()
-            outputs.append(torch.cat([logits[:, tokens].double(), top], dim=1))
-        return torch.cat(outputs)
+        logits = model.logits(last, torch.tensor(self.tokens, device=model.head.weight.device))
+        # In double precision, so that every token's number is exact whatever the logits' own format.
+        return torch.cat([logits.double(), model.top_tokens(last)[:, None].double()], dim=1)
 
     def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
         return outputs[:, :-1]
@@ -148,15 +139,7 @@ class Continuations(Requests):
         device = model.head.weight.device
         read = torch.tensor([places[place] for place in zip(*positions, strict=True)], device=device)
         target = torch.tensor([token for i in batch.index for token in self.targets[i]], device=device)
-        each = torch.zeros(len(target), device=device)
-        top = torch.zeros(len(places), dtype=torch.double, device=device)
-        rows = max(LOGITS // model.head.weight.shape[0], 1)
-        for k in range(0, len(places), rows):
-            own = ((read >= k) & (read < k + rows)).nonzero()[:, 0]
-            logits = model.logits(hidden[k : k + rows])
-            each[own] = logits.log_softmax(-1)[read[own] - k, target[own]]
-            if self.finds_top:
-                top[k : k + rows] = logits.argmax(-1).double()
+        each = model.log_probabilities(hidden, read, target)
         total = torch.zeros(len(batch.index), dtype=each.dtype, device=device)
         owners = [k for k, i in enumerate(batch.index) for _ in self.targets[i]]
         total = total.index_add(0, torch.tensor(owners, device=device), each)
@@ -164,7 +147,8 @@ class Continuations(Requests):
             return total[:, None]
         # The first position that a continuation is read at is the last token of its prompt.
         firsts = list(accumulate((len(self.targets[i]) for i in batch.index[:-1]), initial=0))
-        return torch.stack([total.double(), top[read[firsts]]], dim=1)
+        top = model.top_tokens(hidden[read[firsts]])
+        return torch.stack([total.double(), top.double()], dim=1)
 
     def by_item(self, outputs: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:  # noqa: D102
         parts = list(torch.split(outputs[:, 0], list(counts)))

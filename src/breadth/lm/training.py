@@ -14,6 +14,7 @@ import torch
 
 from breadth.errors import InputError
 from breadth.lm.layers import top_blocks, trainable
+from breadth.lm.precision import check_trained_weights
 from breadth.lm.split_model import SplitModel
 from breadth.lm.train_set import TrainSet
 
@@ -37,6 +38,7 @@ class Trainer:
         self.seed, self.steps, self.keep_order = seed, steps, keep_order
         self.step = 0
         self.weights = trainable(model.model)
+        check_trained_weights(self.weights, recipe.dtype)
         self.blocks = top_blocks(model.model, recipe.layers)
         self.optimiser = _optimiser(recipe, list(self.weights.values()))
 
@@ -82,6 +84,12 @@ class Trainer:
         """Load trained weights and nothing else: step and optimiser stay as they are."""
         with torch.no_grad():
             for name, weight in self.weights.items():
+                if weights[name].dtype is not weight.dtype:
+                    # Earlier versions trained in bfloat16 with dtype auto on GPUs; the two do not go together.
+                    raise InputError(
+                        f"the saved weights are {_name(weights[name].dtype)}, and this run trains in "
+                        f"{_name(weight.dtype)}; run the study again in another directory"
+                    )
                 weight.copy_(weights[name])
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
@@ -96,6 +104,10 @@ class Trainer:
                 key: value if key == "step" else value.to(weight.device) for key, value in moments.items()
             }
         self.step = int(state["step"])
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _optimiser(recipe: Any, weights: list[Any]) -> torch.optim.Optimizer:

@@ -13,7 +13,19 @@ from pydantic import ValidationError
 from breadth.datasets import PROTOCOLS, REGISTRY, Pattern, Task, answer_problems, answer_warnings, fields_of
 from breadth.endpoints import is_exposed, key_env_problem, url_problem
 from breadth.errors import InputError, listed
-from breadth.lm import AUTO, BUILT_IN, HUB_ID, NONE, fault_of, has_chat_template, model_folder, read_chat_template
+from breadth.lm import (
+    AUTO,
+    BUILT_IN,
+    HUB_ID,
+    NO_LOSS_SCALE,
+    NONE,
+    PURE_BFLOAT16,
+    PURE_WARNING,
+    fault_of,
+    has_chat_template,
+    model_folder,
+    read_chat_template,
+)
 from breadth.study.document import PLACEHOLDER, Place, Problem, did_you_mean, listed_twice, quoted
 from breadth.study.expansion import (
     EVALUATE,
@@ -240,6 +252,8 @@ def _recipe_problems(study: StudySpec) -> Iterator[Problem]:
             yield Problem(place(given[0]), f"method {method} trains nothing; remove {' and '.join(given)}", needs)
         if method == EVALUATE and recipe.quantise is not None and not study.models[k].base:
             yield Problem(place("quantise"), "whole checkpoints are not quantised; remove this key", needs)
+        if trained and recipe.dtype == "float16":
+            yield Problem(place("dtype"), NO_LOSS_SCALE, needs)
         if recipe.micro_batch is not None and recipe.batch % recipe.micro_batch:
             message = f"{recipe.micro_batch} does not divide batch {recipe.batch}"
             yield Problem(place("micro_batch"), message, (place("batch"),))
@@ -432,6 +446,7 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
             path = getattr(train.difficulty, key)
             if path is not None and not os.path.exists(base / os.path.expanduser(path)):
                 yield Problem(("train", "difficulty", key), f"{path} does not exist yet; `breadth run` will need it")
+    yield from _precision_warnings(study)
     default = Train.model_fields["examples"].get_default(call_default_factory=True)
     if train is not None and train.examples != default and not trained:
         yield Problem(("train", "examples"), "is not used: nothing is trained; set recipe.num_fewshot instead")
@@ -494,6 +509,20 @@ def _evaluation_warnings(study: StudySpec) -> Iterator[Problem]:
     evaluated = [_task(study, name) for name in study.evaluate.on]
     if study.evaluate.predict == "vocabulary" and not any(isinstance(task, Pattern) for task in evaluated):
         yield Problem(("evaluate", "predict"), "is not used: no test set of this study is of kind pattern")
+
+
+def _precision_warnings(study: StudySpec) -> Iterator[Problem]:
+    """Training in half precision, once for every place that asks for it."""
+    places: list[Place] = []
+    for k, recipe in _recipes(study):
+        if recipe.method not in TRAINED or recipe.dtype != PURE_BFLOAT16:
+            continue
+        is_own = "dtype" in study.models[k].recipe
+        place: Place = ("models", k, "recipe", "dtype") if is_own else ("recipe", "dtype")
+        if place not in places:
+            places.append(place)
+    for place in places:
+        yield Problem(place, PURE_WARNING)
 
 
 def _task(study: StudySpec, name: str) -> Task | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
-from breadth.lm import ChatSettings
+from breadth.lm import BFLOAT16, PURE_BFLOAT16, ChatSettings
 from breadth.records import TRAINING, RunRecord, label_variants, set_of_testset
 from breadth.study.mixture import normalised_shares, share_out
 from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
@@ -37,7 +37,7 @@ TRAINED = ("lora", "full")
 EVALUATE = "evaluate"
 
 #: Keys of a recipe that determine the responses of an untrained model, and those that only adapters use.
-_EVALUATION = ("context", "dtype", "quantise")
+_EVALUATION = ("context", "dtype", "quantise", "trained_in")
 _ADAPTERS = ("rank", "alpha", "dropout", "targets")
 
 #: Keys of ``evaluate`` that are not in the records of earlier versions.
@@ -85,6 +85,21 @@ def checkpoints(recipe: Recipe, evaluate: Evaluate, examples: int | None) -> lis
     return sorted({*range(0, last + 1, evaluate.every or last or 1), last})
 
 
+def _recorded_values(recipe: Recipe) -> dict[str, Any]:
+    """All keys of a recipe as plain values, with what they mean where that has changed.
+
+    Until trained weights became float32, ``dtype: bfloat16`` trained in bfloat16. ``trained_in`` makes that another
+    run, so that a study from then is not continued with other arithmetic. All other runs keep their names.
+    """
+    values = recipe.model_dump(mode="json")
+    is_trained = recipe.method in TRAINED
+    if is_trained and recipe.dtype == BFLOAT16:
+        values["trained_in"] = "float32"
+    if not is_trained and recipe.dtype == PURE_BFLOAT16:
+        values["dtype"] = BFLOAT16
+    return values
+
+
 def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
     """The keys of a recipe that determine a run's responses.
 
@@ -92,7 +107,7 @@ def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
     use. So is the size of micro-batches, since the gradient is the same sum. Only with dropout does it count, because
     the masks are drawn for each micro-batch. How a model is loaded only counts ``here``, not behind an endpoint.
     """
-    values = recipe.model_dump(mode="json")
+    values = _recorded_values(recipe)
     if isinstance(recipe.targets, list):
         values["targets"] = sorted(set(recipe.targets))
     if recipe.method not in TRAINED:
@@ -310,11 +325,11 @@ def start_key(run: RunSpec) -> str:
     Neither the training data nor the learning rate matters at step 0, with three exceptions: the examples in the prompt
     of a few-shot run, levels of difficulty (they hold items out of the training set), and what a start is trained on.
     """
-    record, recipe = run.record(), run.recipe.model_dump(mode="json")
+    record, recipe = run.record(), _recorded_values(run.recipe)
     key: dict[str, Any] = {
         "model": run.model,
         "evaluate": {key: value for key, value in record.evaluate.items() if key != "every"},
-        "recipe": {key: recipe[key] for key in _EVALUATION},
+        "recipe": {key: recipe[key] for key in _EVALUATION if key in recipe},
         "tasks": {name: task for name, task in record.tasks.items() if name in run.evaluate.on},
         "own_sets": {name: own for name, own in record.own_sets.items() if name in run.evaluate.on},
     }

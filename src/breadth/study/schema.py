@@ -94,8 +94,9 @@ class Recipe(Section):
     context: int = Field(512, ge=16, le=MOST, description="maximum tokens of a prompt; longer prompts are shortened")
     dtype: Dtype = Field(
         "auto",
-        description="number format of the weights; mixed: float32, with products in bfloat16 on a CPU in evaluation, "
-        "except where that could change an answer",
+        description="number format; bfloat16: of frozen weights and of products, while trained weights are float32; "
+        "pure-bfloat16: of trained weights, too; mixed: float32, with products in bfloat16 on a CPU in evaluation, "
+        "except where that could change an answer; float16 trains nothing",
     )
     device: str = Field("auto", min_length=1, description="device: auto, cpu, cuda, cuda:1, mps")
     quantise: Quantisation | None = Field(None, description="load the frozen weights quantised")

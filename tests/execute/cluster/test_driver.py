@@ -49,7 +49,11 @@ def local(tmp_path_factory, tiny):
     return get
 
 
-STUDIES = {"lora": LORA, "full": FULL, "start": START, "few-shot": MIXED}
+STUDIES = {
+    **{"lora": LORA, "full": FULL, "start": START, "few-shot": MIXED},
+    "lora in bfloat16": LORA.replace("method: lora", "method: lora, dtype: bfloat16"),
+    "full in bfloat16": FULL.replace("method: full", "method: full, dtype: bfloat16"),
+}
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -3,12 +3,15 @@
 import dataclasses
 
 import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
 
 from breadth.errors import InputError
 from breadth.execute.cluster.resources import GB, Node, Shape, room, shape_of, shapes_of, weight_bytes
 from breadth.study import expand, read_study_file
 
-from ..conftest import LORA
+from ..conftest import FULL, LORA
 
 CPU, GPU = Node("c", 8, 0, 32 * GB), Node("g", 16, 4, 64 * GB)
 
@@ -27,6 +30,21 @@ def test_defaults_by_size(study, monkeypatch):
         assert shape_of(file, run, has_gpus=False).gpus == 0
     monkeypatch.setattr("breadth.execute.cluster.resources.weight_bytes", lambda model: 2 * GB)
     assert 4 * GB < shape_of(file, run, has_gpus=False).memory < 8 * GB
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_full_fine_tuning_takes_weights_gradients_and_moments_in_float32(study, tiny, dtype, monkeypatch):
+    """Whatever the precision of the weights on disk: four copies of four bytes a weight."""
+    monkeypatch.setattr("breadth.execute.cluster.resources.PROCESS", 0)
+    folder = tiny.parent / f"stored-{dtype}"
+    if not folder.exists():
+        model = transformers.AutoModelForCausalLM.from_pretrained(tiny, dtype=getattr(torch, dtype))
+        model.save_pretrained(folder)
+    weights = sum(tensor.numel() for tensor in load_file(folder / "model.safetensors").values())
+    file = read_study_file(study(FULL, [(str(tiny), str(folder))]))
+    assert shape_of(file, expand(file)[0], has_gpus=False).memory == pytest.approx(16 * weights, rel=1e-3)
+    file = read_study_file(study(LORA, [(str(tiny), str(folder))]))
+    assert shape_of(file, expand(file)[0], has_gpus=False).memory < 16 * weights
 
 
 def test_what_the_study_file_says_comes_first(study, tiny):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breadth.errors import InputError
-from breadth.lm import BUILT_IN, built_in_model, locate
+from breadth.lm import BUILT_IN, built_in_model, locate, read_headers
 from breadth.study import RunSpec, StudyFile
 
 GB = 2**30
@@ -19,6 +19,9 @@ PROCESS = 1.2 * GB
 
 #: A worker's memory in multiples of the weights: as they are in memory, packed for oneDNN, states and activations.
 WEIGHTS = 2.5
+
+#: Bytes per weight while it is trained: weight, gradient and two moments, in float32 whatever the recipe's dtype.
+TRAINED_BYTES = 16
 
 #: Up to so many bytes of weights, a model shares a GPU: its share.
 SHARES = {1 * GB: 0.25, 3 * GB: 0.5}
@@ -73,14 +76,28 @@ def weight_bytes(model: str) -> int | None:
     """Bytes of a model's weights, where that is known without loading it."""
     if model in BUILT_IN:
         return built_in_model(model).converted_size
+    return sum(path.stat().st_size for path in _weight_files(model)) or None
+
+
+def trained_bytes(run: RunSpec) -> int:
+    """Bytes that training takes if a run trains all weights; 0 if it trains a part of them, which is small."""
+    if run.method != "full" or run.recipe.layers != "all":
+        return 0
+    if run.model in BUILT_IN:
+        return TRAINED_BYTES * built_in_model(run.model).converted_size // 4  # which are kept in float32
+    tensors = read_headers(_weight_files(run.loads)) or {}
+    return TRAINED_BYTES * sum(math.prod(tensor.shape) for tensor in tensors.values())
+
+
+def _weight_files(model: str) -> list[Path]:
+    """The files with a model's weights that are on this machine."""
     folder = Path(locate(model)[0])
     if not folder.is_dir():
         from huggingface_hub import try_to_load_from_cache
 
         config = try_to_load_from_cache(model, "config.json")
         folder = Path(config).parent if isinstance(config, str) else folder
-    sizes = [path.stat().st_size for path in folder.glob("*.safetensors")] if folder.is_dir() else []
-    return sum(sizes) or None
+    return sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
 
 
 def shapes_of(
@@ -111,15 +128,18 @@ def shape_of(file: StudyFile, run: RunSpec, has_gpus: bool, threads: int | None 
     given = {"gpus": None, "cpus": None, "memory": None}
     for section in (file.study.resources, run.resources):
         given |= {} if section is None else section.model_dump(exclude_none=True)
-    size = weight_bytes(run.loads)
+    size, training = weight_bytes(run.loads), trained_bytes(run)
     wants_gpu = has_gpus and run.recipe.device.partition(":")[0] in ("auto", "cuda")
     gpus = given["gpus"]
     if gpus is None:
-        gpus = next((share for limit, share in SHARES.items() if size and size <= limit), 1.0) if wants_gpu else 0.0
+        on_gpu = max(size or 0, training)
+        gpus = next((share for limit, share in SHARES.items() if size and on_gpu <= limit), 1.0) if wants_gpu else 0.0
     cpus = threads or given["cpus"] or 1.0
     memory = given["memory"]
     if memory is None:
-        memory = 0.0 if size is None else (PROCESS + (size if gpus else WEIGHTS * size)) / GB
+        # On its way to a GPU, a model that is trained as a whole is in memory in float32.
+        needed = max(size or 0, training // 4) if gpus else max(WEIGHTS * (size or 0), training)
+        memory = 0.0 if size is None else (PROCESS + needed) / GB
     return Shape(float(cpus), float(gpus), int(memory * GB))
 
 
