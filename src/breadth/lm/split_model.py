@@ -185,12 +185,13 @@ class SplitModel:
         """Logits of some tokens (by default of all) for hidden states [..., width], in float32.
 
         They are also computed in float32, whatever the precision of the model: rounded to bfloat16, two answers that
-        are close would be equal, and a tie counts as wrong. An exception is training on the whole vocabulary, where
-        nothing is compared: the loss takes a difference of large sums, gradients need no more precision than those of
-        the layers below, and float32 would keep a second copy of the head for the backward pass.
+        are close would be equal, and a tie counts as wrong.
         """
         hidden = hidden.to(self.head.weight.device)
         if tokens is None and torch.is_grad_enabled():
+            # In training on the whole vocabulary no two answers are compared. As in transformers, this product is
+            # then like all others: in float32 it would keep a copy of the head for the backward pass, and take longer
+            # than the layers below. Its result is float32, and so is the softmax.
             with self._computing():
                 return self._scaled(self.head(hidden))
         if not self._converts_head:
@@ -253,7 +254,7 @@ class SplitModel:
         # Of whatever the head consists (a bias, adapters), what has one entry per token is cut.
         weights = {}
         for name, weight in self.head.named_parameters():
-            weights[name] = (weight[rows] if weight.shape[0] == size else weight).float()
+            weights[name] = (weight[rows] if weight.shape[:1] == (size,) else weight).float()
         out: torch.Tensor = functional_call(self.head, weights, (hidden,))
         return out
 
