@@ -38,6 +38,14 @@ def tiny(tmp_path_factory):
     return write_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
 
 
+@pytest.fixture(scope="session")
+def tiny_opt(tmp_path_factory):
+    """A tiny model with biases."""
+    from breadth.lm.tiny import write_tiny_model
+
+    return write_tiny_model(tmp_path_factory.mktemp("model") / "opt", "opt")
+
+
 @pytest.fixture
 def study(tmp_path, tiny):
     """Write a study file; ``changes`` replaces text in it."""

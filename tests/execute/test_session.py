@@ -93,6 +93,14 @@ def test_a_study_from_when_bfloat16_was_pure_is_not_continued(measure, tmp_path,
         measure(**keys)
 
 
+@pytest.mark.parametrize("layers", ["all", 2])
+def test_vectors_change_the_margins(measure, layers):
+    recipe = {"method": "ia3", "layers": layers, "steps": 3, "batch": 4, "lr": 0.1}
+    measured = measure(recipe=recipe, train={"set": "plain", "examples": 8})
+    before, after = measured.responses.collect().partition_by("subject", maintain_order=True)
+    assert before["margin"].to_list() != after["margin"].to_list()
+
+
 def test_an_own_set_of_choices(measure, tmp_path):
     rows = [{"q": f"Which word is number {i}?", "o": ["red", "green", "blue"], "right": "ABC"[i % 3]} for i in range(9)]
     (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -5,13 +5,16 @@ from torch import nn
 
 from breadth.errors import InputError
 from breadth.lm.layers import (
+    attach_ia3,
     attach_lora,
     base_model_of,
     decoder_layers,
     head_of,
+    ia3_targets,
     lora_targets,
     trainable,
     unfreeze,
+    unfreeze_biases,
 )
 from breadth.lm.tiny import tiny_config
 
@@ -93,6 +96,18 @@ def test_targets_by_kind(family, targets):
     assert short_names(names, path)[0] == expected
     assert len(names) == len(set(names)) == 4 * len(expected)
     assert all(hasattr(model.get_submodule(name), "weight") for name in names)
+
+
+def test_vectors_scale_keys_values_and_what_enters_the_end_of_a_feed_forward_part(family):
+    model, path, attention, _ = family
+    inside, outputs = ia3_targets(model, 3)
+    expected = {"k_proj", "v_proj"} & attention or {"c_attn", "query_key_value"} & attention
+    assert short_names(inside, path)[0] == expected
+    assert len(inside) == 3 * len(expected)
+    ends = {"down_proj", "fc2", "mlp.c_proj", "dense_4h_to_h"}
+    [end] = short_names(outputs, path)[0]
+    assert end in ends
+    assert len(outputs) == 3
 
 
 def test_top_layers_only(family):
@@ -255,3 +270,52 @@ def test_a_quantised_model_is_not_fine_tuned_in_full():
     model.is_quantized = True
     with pytest.raises(InputError, match="full fine-tuning of a quantised model"):
         unfreeze(model)
+
+
+@pytest.mark.parametrize("layers", [2, "all"])
+def test_vectors_begin_as_ones_and_are_all_that_changes(model, layers):
+    before = model(input_ids=IDS).logits
+    inside, outputs = ia3_targets(model, layers)
+    adapted = attach_ia3(model, layers)
+    assert torch.equal(adapted(input_ids=IDS).logits, before)
+    names = {name.removeprefix("base_model.model.").split(".ia3_l")[0] for name in trainable(adapted)}
+    assert names == {*inside, *outputs}
+    assert all((weight == 1).all() for weight in trainable(adapted).values())
+    # An output is scaled before its product, keys and values after theirs.
+    for name in outputs:
+        module = model.get_submodule(name)
+        assert module.is_feedforward
+    assert not any(model.get_submodule(name).is_feedforward for name in inside)
+    with pytest.raises(InputError, match="has adapters already"):
+        attach_ia3(adapted)
+
+
+def test_vectors_of_more_than_twenty_modules_are_where_they_belong():
+    config = tiny_config("llama")
+    config.num_hidden_layers = 12
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    inside, outputs = ia3_targets(model, 11)
+    adapted = attach_ia3(model, 11)
+    names = {name.removeprefix("base_model.model.").split(".ia3_l")[0] for name in trainable(adapted)}
+    assert names == {*inside, *outputs}
+    assert sum(module.is_feedforward for module in adapted.modules() if hasattr(module, "ia3_l")) == 11
+
+
+@pytest.mark.parametrize("family", ["opt", "gpt2"])
+def test_biases_alone_are_trained(family):
+    model = make(family)
+    unfreeze_biases(model)
+    everywhere = trainable(model)
+    assert set(everywhere) == {name for name, _ in model.named_parameters() if name.endswith("bias")}
+    unfreeze_biases(model, 2)
+    at_the_top = set(trainable(model))
+    assert 0 < len(at_the_top) < len(everywhere)
+    blocks = decoder_layers(model).blocks
+    frozen = {id(parameter) for block in blocks[:-2] for parameter in block.parameters()}
+    assert not any(id(parameter) in frozen for parameter in trainable(model).values())
+
+
+@pytest.mark.parametrize("layers", ["all", 2])
+def test_a_model_without_biases_is_refused(layers):
+    with pytest.raises(InputError, match="method bitfit trains bias terms, and LlamaForCausalLM has none"):
+        unfreeze_biases(make("llama"), layers)

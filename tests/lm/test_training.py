@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 
 from breadth.datasets import Pattern
 from breadth.errors import InputError
-from breadth.lm.layers import attach_lora, unfreeze
+from breadth.lm.layers import attach_ia3, attach_lora, unfreeze, unfreeze_biases
 from breadth.lm.split_model import SplitModel
 from breadth.lm.train_set import encode_train_set
 from breadth.lm.training import Trainer, derived_seed, examples_of_step, learning_rate_share
@@ -37,6 +37,10 @@ def start(language_model, *, seed=3, keep=True, steps=8, **keys):
     model = language_model.model
     if recipe.method == "lora":
         model = attach_lora(model, rank=4, dropout=recipe.dropout, layers=recipe.layers, seed=derived_seed(seed, 2))
+    elif recipe.method == "ia3":
+        model = attach_ia3(model, recipe.layers)
+    elif recipe.method == "bitfit":
+        unfreeze_biases(model, recipe.layers)
     else:
         unfreeze(model, recipe.layers)
     split = SplitModel(model, recipe.layers if keep and recipe.layers != "all" else None)
@@ -90,8 +94,31 @@ def test_resuming_gives_the_same_results(tiny, family, keys):
         assert all(torch.equal(after.state()[name], value) for name, value in whole.state().items())
 
 
-@pytest.mark.parametrize("method", ["lora", "full"])
-@pytest.mark.parametrize("family", ["llama", "opt", "olmo2", "gemma3"])
+FEW_WEIGHTS = [("ia3", "llama"), ("ia3", "opt"), ("ia3", "gemma3"), ("bitfit", "opt")]
+
+
+@pytest.mark.parametrize("layers", [2, "all"])
+@pytest.mark.parametrize(("method", "family"), FEW_WEIGHTS)
+def test_training_of_few_weights_resumes(tiny, method, family, layers):
+    keys = {"method": method, "layers": layers, "lr": 0.05}
+    whole = start(tiny(family), **keys)
+    before = weights_of(whole)
+    losses = [whole.advance() for _ in range(6)]
+    assert losses[-1] < losses[0]
+    assert not same(before, weights_of(whole))
+    stopped, resumed = start(tiny(family), **keys), start(tiny(family), **keys)
+    for _ in range(3):
+        stopped.advance()
+    resumed.restore(load(save(stopped.state())))
+    assert [resumed.advance() for _ in range(3)] == losses[3:]
+    assert same(weights_of(resumed), weights_of(whole))
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [(family, method) for method in ("lora", "full") for family in ("llama", "opt", "olmo2", "gemma3")]
+    + [(family, method) for method, family in FEW_WEIGHTS],
+)
 def test_kept_states_change_nothing(tiny, family, method):
     results = []
     for keep in (False, True):

@@ -415,3 +415,16 @@ def test_a_label_is_no_part_of_a_run(study):
     )
     both = study(SEVERAL.format(first="{}", second="{lr: 5}", start=""))
     assert [run.name for run in expand(alone)] == [run.name for run in expand(both)][:2]
+
+
+@pytest.mark.parametrize("method", ["ia3", "bitfit"])
+def test_keys_of_lora_are_no_part_of_other_methods(study, method):
+    text = f"{BASE.replace('epochs: 2', f'method: {method}, epochs: 2')}"
+    plain, file = study(text), study(text.replace("epochs: 2", "epochs: 2, rank: 4, alpha: 8, dropout: 0.1"))
+    assert [run.name for run in expand(plain)] == [run.name for run in expand(file)]
+    run = expand(plain)[0]
+    assert run.is_trained
+    assert run.total_steps() == 4
+    assert not {"rank", "alpha", "dropout", "targets"} & set(run.record().recipe)
+    assert not plain.warnings
+    assert [line for line in file.warnings if "recipe.rank: is not used" in line]

@@ -23,6 +23,7 @@ from breadth.lm import (
     SplitModel,
     Trainer,
     TrainSet,
+    attach_ia3,
     attach_lora,
     available_memory,
     derived_seed,
@@ -33,6 +34,7 @@ from breadth.lm import (
     load_model,
     prepare_training,
     unfreeze,
+    unfreeze_biases,
     with_chat,
 )
 from breadth.records import RunStore
@@ -183,6 +185,10 @@ def adapt(run: RunSpec, loaded: LanguageModel) -> tuple[LanguageModel, SplitMode
             layers=recipe.layers, seed=derived_seed(START_SEED if run.start else run.seed or 0, 2),
         )  # fmt: skip
         loaded = replace(loaded, model=adapted)
+    elif recipe.method == "ia3":
+        loaded = replace(loaded, model=attach_ia3(loaded.model, recipe.layers))
+    elif recipe.method == "bitfit":
+        unfreeze_biases(loaded.model, recipe.layers)
     elif recipe.method == "full":
         unfreeze(loaded.model, recipe.layers)
     if run.is_trained:

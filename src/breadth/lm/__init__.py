@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from breadth.lm.fetch import fetch_model as fetch_model
     from breadth.lm.lanes import lane_count as lane_count
     from breadth.lm.lanes import map_in_lanes as map_in_lanes
+    from breadth.lm.layers import attach_ia3 as attach_ia3
     from breadth.lm.layers import attach_lora as attach_lora
     from breadth.lm.layers import trainable as trainable
     from breadth.lm.layers import unfreeze as unfreeze
+    from breadth.lm.layers import unfreeze_biases as unfreeze_biases
     from breadth.lm.loading import HUB_ID as HUB_ID
     from breadth.lm.loading import LanguageModel as LanguageModel
     from breadth.lm.loading import load_model as load_model
@@ -113,7 +115,7 @@ _MODULES = {
     "extra": ("require_lm",),
     "fetch": ("Stage", "fetch_model"),
     "lanes": ("lane_count", "map_in_lanes"),
-    "layers": ("attach_lora", "trainable", "unfreeze"),
+    "layers": ("attach_ia3", "attach_lora", "trainable", "unfreeze", "unfreeze_biases"),
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate", "with_chat"),
     "models": ("BUILT_IN", "built_in_model", "describe_models", "fault_of", "model_folder"),
     "placement": (

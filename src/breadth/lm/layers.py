@@ -256,6 +256,68 @@ def attach_lora(
         return get_peft_model(model, config)
 
 
+def ia3_targets(model: Any, layers: int | str = "all") -> tuple[list[str], list[str]]:
+    """Full names of the modules that give keys and values, and of those that end a feed-forward part.
+
+    In every family the last linear module of an attention is its output, as the last of a feed-forward part is. A
+    module that gives queries, keys and values together counts, as in PEFT, although its queries are scaled with them.
+    """
+    paths = {id(module): name for name, module in causal_model_of(model).named_modules()}
+    keys_and_values, outputs = [], []
+    for block in top_blocks(model, layers):
+        place = paths[id(block)]
+        attention = [f"{place}.{name}" for name, inside in _linear_modules(block) if inside]
+        rest = [f"{place}.{name}" for name, inside in _linear_modules(block) if not inside]
+        keys_and_values += [name for name in attention[:-1] if name.rpartition(".")[2] not in QUERIES]
+        outputs += rest[-1:]
+    return keys_and_values, outputs
+
+
+def attach_ia3(model: Any, layers: int | str = "all") -> Any:
+    """Attach vectors that scale keys, values and inner activations, and freeze everything else.
+
+    This is (IA)3 of Liu et al. 2022, arXiv 2205.05638. The vectors begin as ones, so the adapted model first gives
+    exactly the outputs of the original.
+    """
+    require_lm("torch", "transformers", "peft")
+    from peft import IA3Config, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    if hasattr(model, "peft_config"):
+        raise InputError("the model has adapters already; load it again before attaching new ones")
+    keys_and_values, outputs = ia3_targets(model, layers)
+    names = [*keys_and_values, *outputs]
+    make: Any = IA3Config
+    config = make(
+        target_modules=names,
+        feedforward_modules=outputs,
+        task_type="CAUSAL_LM",
+        # GPT-2's Conv1D stores its weight transposed.
+        fan_in_fan_out=isinstance(model.get_submodule(names[0]), Conv1D),
+    )
+    with quiet():
+        return get_peft_model(model, config)
+
+
+def unfreeze_biases(model: Any, layers: int | str = "all") -> None:
+    """Make bias terms alone trainable (BitFit: Ben Zaken et al. 2022, arXiv 2106.10199), those of norms included.
+
+    With a number of layers, those of the top blocks and the final norm.
+    """
+    inner = causal_model_of(model)
+    modules = [inner] if layers == "all" else [*top_blocks(model, layers), *final_norms(model)]
+    for parameter in inner.parameters():
+        parameter.requires_grad_(False)
+    for module in modules:
+        for name, parameter in module.named_parameters():
+            if name.rpartition(".")[2] == "bias":
+                parameter.requires_grad_(True)
+    if not trainable(inner):
+        raise InputError(
+            f"method bitfit trains bias terms, and {type(inner).__name__} has none there; use method ia3 or lora"
+        )
+
+
 def unfreeze(model: Any, layers: int | str = "all") -> None:
     """Make weights trainable: all, or those of the top blocks and the final norm.
 

@@ -205,7 +205,8 @@ class SplitModel:
     def top_tokens(self, hidden: torch.Tensor) -> torch.Tensor:
         """The most likely token of the whole vocabulary for hidden states [places, width]."""
         rows = max(LOGITS // self.head.weight.shape[0], 1)
-        return torch.cat([self.logits(part).argmax(-1) for part in hidden.split(rows)])
+        parts = [self.logits(hidden[k : k + rows]).argmax(-1) for k in range(0, len(hidden), rows)]
+        return torch.cat(parts)
 
     def log_probabilities(self, hidden: torch.Tensor, read: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Log-probability of ``tokens[k]`` after ``hidden[read[k]]``, for hidden states [places, width]."""

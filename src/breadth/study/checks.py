@@ -28,6 +28,7 @@ from breadth.lm import (
 )
 from breadth.study.document import PLACEHOLDER, Place, Problem, did_you_mean, listed_twice, quoted
 from breadth.study.expansion import (
+    ADAPTERS,
     EVALUATE,
     TRAINED,
     expand_study,
@@ -447,6 +448,11 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
             if path is not None and not os.path.exists(base / os.path.expanduser(path)):
                 yield Problem(("train", "difficulty", key), f"{path} does not exist yet; `breadth run` will need it")
     yield from _precision_warnings(study)
+    methods = {recipe.method for recipe in trained}
+    stray = [key for key in ADAPTERS if key in study.recipe.model_fields_set]
+    if stray and methods and "lora" not in methods:
+        message = f"is not used: it belongs to method lora, and this study has {listed(sorted(methods))}"
+        yield Problem(("recipe", stray[0]), message)
     default = Train.model_fields["examples"].get_default(call_default_factory=True)
     if train is not None and train.examples != default and not trained:
         yield Problem(("train", "examples"), "is not used: nothing is trained; set recipe.num_fewshot instead")

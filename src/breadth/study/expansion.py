@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from breadth.study.read import StudyFile
 
 #: Methods that train.
-TRAINED = ("lora", "full")
+TRAINED = ("lora", "ia3", "bitfit", "full")
 
 #: The method of checkpoints that are there already.
 EVALUATE = "evaluate"
 
-#: Keys of a recipe that determine the responses of an untrained model, and those that only adapters use.
+#: Keys of a recipe that determine the responses of an untrained model, and those that only lora uses.
 _EVALUATION = ("context", "dtype", "quantise", "trained_in")
-_ADAPTERS = ("rank", "alpha", "dropout", "targets")
+ADAPTERS = ("rank", "alpha", "dropout", "targets")
 
 #: Keys of ``evaluate`` that are not in the records of earlier versions.
 _LATER_KEYS = ("split_by", "training", "predict")
@@ -115,7 +115,7 @@ def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
         return {key: value for key, value in values.items() if key in used}
     dropped = recipe.method == "lora" and recipe.dropout > 0
     unused = {"device", "trunk", "num_fewshot", *([] if dropped else ["micro_batch"])}
-    unused |= set() if recipe.method == "lora" else set(_ADAPTERS)
+    unused |= set() if recipe.method == "lora" else set(ADAPTERS)
     unused |= set() if recipe.optimiser == "adamw" else {"betas"}
     return {key: value for key, value in values.items() if key not in unused}
 

@@ -58,10 +58,10 @@ def _shares(value: Any) -> Any:
 class Recipe(Section):
     """How models are adapted and trained."""
 
-    method: Literal["lora", "full", "zero-shot", "few-shot", "evaluate"] = Field(
+    method: Literal["lora", "ia3", "bitfit", "full", "zero-shot", "few-shot", "evaluate"] = Field(
         "lora",
-        description="train adapters or all weights; or no training, without or with examples in the prompt, or of "
-        "checkpoints that are there already (evaluate)",
+        description="train low-rank adapters, scaling vectors (ia3), biases (bitfit) or all weights; or no training, "
+        "without or with examples in the prompt, or of checkpoints that are there already (evaluate)",
     )
     rank: int = Field(8, ge=1, le=MOST, description="rank of the adapters (lora)")
     alpha: float = Field(32.0, gt=0, description="scale of the adapters: their output is multiplied by alpha / rank")

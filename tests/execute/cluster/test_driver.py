@@ -34,14 +34,14 @@ def test_the_driver_needs_no_torch():
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory, tiny):
+def local(tmp_path_factory, tiny, tiny_opt):
     """Studies as this process runs them, once for all tests of the module."""
     folder, known = tmp_path_factory.mktemp("local"), {}
 
     def get(name, text):
         if name not in known:
             path = folder / f"{name}.yaml"
-            path.write_text(text.format(model=tiny))
+            path.write_text(text.format(model=tiny_opt if "bitfit" in text else tiny))
             run(path, into=folder / name)
             known[name] = (path, parts(folder / name))
         return known[name]
@@ -53,6 +53,8 @@ STUDIES = {
     **{"lora": LORA, "full": FULL, "start": START, "few-shot": MIXED},
     "lora in bfloat16": LORA.replace("method: lora", "method: lora, dtype: bfloat16"),
     "full in bfloat16": FULL.replace("method: full", "method: full, dtype: bfloat16"),
+    "ia3": LORA.replace("lora", "ia3"),
+    "bitfit": START.replace("lora", "bitfit"),
 }
 
 
@@ -70,7 +72,7 @@ def test_the_bytes_of_a_local_run(local, tmp_path, name):
     assert (again.complete, pool.number) == ([], 0)
 
 
-@pytest.mark.parametrize("name", ["lora", "full", "start"])
+@pytest.mark.parametrize("name", ["lora", "full", "start", "ia3", "bitfit"])
 def test_workers_and_their_objects_lost_at_random(local, tmp_path, name):
     path, whole = local(name, STUDIES[name])
     chance = random.Random(5)

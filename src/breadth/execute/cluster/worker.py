@@ -217,13 +217,17 @@ class Worker:
         if prompts and not model.agrees(prompts[0]):
             raise AssertionError(f"{spec.model}: hidden states times head do not give the model's own logits")
         loaded = _Loaded(self.groups[spec.name], spec.name, language_model, model, language_model.notes)
-        if spec.method == "lora":
+        if spec.is_trained and spec.method != "full":
             loaded.initial = {name: weight.detach().clone() for name, weight in loaded.weights.items()}
         return loaded
 
     def _fresh(self, loaded: _Loaded, spec: RunSpec) -> _Loaded:
         """The model as it is before a run's first step; what is known of the test sets is kept."""
         if loaded.version is None and (spec.method != "lora" or loaded.adapted == spec.name):
+            return loaded
+        if spec.method in ("ia3", "bitfit"):
+            # They begin with the same weights whatever the seed.
+            loaded.put(loaded.initial, None)
             return loaded
         self.loaded = None
         if spec.method == "lora":
