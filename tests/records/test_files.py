@@ -153,3 +153,60 @@ def test_names_of_new_directories_reach_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("breadth.records.files.flush_folder", flushed.append)
     LocalStore(tmp_path / "study").write("runs/a/one", b"1")
     assert {tmp_path, tmp_path / "study", tmp_path / "study/runs", tmp_path / "study/runs/a"} <= set(flushed)
+
+
+def fill_with(**files):
+    def fill(folder):
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    return fill
+
+
+def test_a_directory_is_written_whole_or_not_at_all(tmp_path):
+    store = LocalStore(tmp_path)
+    store.write_folder("a/weights", fill_with(x="1", y="2"))
+
+    def fail(folder):
+        (folder / "x").write_text("half")
+        raise InputError("the disk is full")
+
+    with pytest.raises(InputError, match="the disk is full"):
+        store.write_folder("a/weights", fail)
+    with pytest.raises(InputError, match="the disk is full"):
+        store.write_folder("a/others", fail)
+    assert {path.name: path.read_text() for path in (tmp_path / "a/weights").iterdir()} == {"x": "1", "y": "2"}
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["weights"]
+    store.write_folder("a/weights", fill_with(z="3"))
+    assert [path.name for path in (tmp_path / "a/weights").iterdir()] == ["z"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (tmp_path / "a/weights").stat().st_mode & 0o777 == 0o777 & ~mask
+
+
+def test_a_directory_is_deleted_with_what_is_in_it(tmp_path):
+    store = LocalStore(tmp_path)
+    store.write_folder("a/weights", fill_with(x="1"))
+    (tmp_path / "a/weights/inner").mkdir()
+    (tmp_path / "a/weights/inner/y").write_text("2")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("3")
+    (tmp_path / "a/weights/link").symlink_to(outside)
+    store.delete_folder("a/weights")
+    store.delete_folder("a/weights")
+    assert list((tmp_path / "a").iterdir()) == []
+    assert (outside / "kept").read_text() == "3"
+    (tmp_path / "a/linked").symlink_to(outside)
+    with pytest.raises(InputError, match="is a link"):
+        store.delete_folder("a/linked")
+    with pytest.raises(InputError, match="is a link"):
+        store.write_folder("a/linked", fill_with(x="1"))
+
+
+def test_directories_that_were_being_written_are_cleaned_away(tmp_path):
+    store = LocalStore(tmp_path)
+    store.write_folder("a/weights", fill_with(x="1"))
+    shutil.copytree(tmp_path / "a/weights", tmp_path / "a/.weights.partial-1/weights")
+    store.clean("a")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["weights"]

@@ -64,6 +64,12 @@ class Store(Protocol):
     def delete(self, key: str) -> None:
         """Delete a file, if it is there."""
 
+    def write_folder(self, key: str, fill: Callable[[Path], None]) -> None:
+        """Write a directory whole or not at all, in place of one that is there; ``fill`` puts files into it."""
+
+    def delete_folder(self, key: str) -> None:
+        """Delete a directory with all its files, if it is there."""
+
     def set_aside(self, key: str) -> str:
         """Move a damaged file out of the way; returns where it is now, which is where it was if it cannot be moved."""
 
@@ -156,6 +162,33 @@ class LocalStore:
         if path.is_file():
             path.unlink(missing_ok=True)
 
+    def write_folder(self, key: str, fill: Callable[[Path], None]) -> None:  # noqa: D102
+        self._refuse_moved()
+        target = self._folder(key)
+        make_folder(target.parent)
+        temporary = _hidden_folder(target)
+        try:
+            fill(temporary)
+            with writing(target):
+                _flush_tree(temporary)
+                self.delete_folder(key)
+                temporary.rename(target)
+                flush_folder(target.parent)
+        finally:
+            _remove_tree(temporary)
+
+    def delete_folder(self, key: str) -> None:  # noqa: D102
+        self._refuse_moved()
+        folder = self._folder(key)
+        if not folder.is_dir():
+            return
+        hidden = _hidden_folder(folder)
+        with writing(folder):
+            # Gone in one step: whoever is killed while files are removed leaves nothing that looks like a directory.
+            folder.rename(hidden / folder.name)
+            _remove_tree(hidden)
+            flush_folder(folder.parent)
+
     def set_aside(self, key: str) -> str:  # noqa: D102
         self._refuse_moved()
         path, folder = self.root / key, self._folder(ASIDE)
@@ -206,6 +239,8 @@ class LocalStore:
         for path in folder.glob(f".*{PARTIAL}*") if folder.is_dir() else []:
             if path.is_file():
                 path.unlink(missing_ok=True)
+            else:
+                _remove_tree(path)
 
 
 #: Marks a file that is being written; its name is hidden until it is whole.
@@ -252,6 +287,39 @@ def flush_folder(folder: Path) -> None:
         with suppress(OSError):
             os.fsync(handle)
         os.close(handle)
+
+
+def _hidden_folder(target: Path) -> Path:
+    """A new, empty directory beside ``target`` whose name says that it is not whole."""
+    with writing(target):
+        return Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}{PARTIAL}"))
+
+
+def _flush_tree(folder: Path) -> None:
+    """Have the system put the files of a directory on the disk, as readable as other new files are."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            flush_folder(path)
+            continue
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+        path.chmod(0o666 & ~mask)
+    folder.chmod(0o777 & ~mask)
+    flush_folder(folder)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a directory and what is in it, if it is there; a link is removed, not followed."""
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+    folder.rmdir()
 
 
 def _acquired(lock: BaseFileLock, folder: Path, wait: bool, waiting: Callable[[str], None] | None) -> bool:
