@@ -1,7 +1,7 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
 Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``, ``prompts``, ``scores``,
-``placement``, ``chat``, ``checkpoints``, ``alike`` and ``weight_files`` do not.
+``placement``, ``chat``, ``checkpoints``, ``kept_files``, ``alike`` and ``weight_files`` do not.
 """
 
 from __future__ import annotations
@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     from breadth.lm.extra import require_lm as require_lm
     from breadth.lm.fetch import Stage as Stage
     from breadth.lm.fetch import fetch_model as fetch_model
+    from breadth.lm.keeping import estimate_kept_bytes as estimate_kept_bytes
+    from breadth.lm.keeping import kept_bytes as kept_bytes
+    from breadth.lm.keeping import save_weights as save_weights
+    from breadth.lm.kept_files import base_name as base_name
+    from breadth.lm.kept_files import kept_fault as kept_fault
+    from breadth.lm.kept_files import read_weights_record as read_weights_record
+    from breadth.lm.kept_files import record_weights as record_weights
+    from breadth.lm.kept_files import refuse_damaged as refuse_damaged
     from breadth.lm.lanes import lane_count as lane_count
     from breadth.lm.lanes import map_in_lanes as map_in_lanes
     from breadth.lm.layers import attach_ia3 as attach_ia3
@@ -114,6 +122,8 @@ _MODULES = {
     ),
     "extra": ("require_lm",),
     "fetch": ("Stage", "fetch_model"),
+    "keeping": ("estimate_kept_bytes", "kept_bytes", "save_weights"),
+    "kept_files": ("base_name", "kept_fault", "read_weights_record", "record_weights", "refuse_damaged"),
     "lanes": ("lane_count", "map_in_lanes"),
     "layers": ("attach_ia3", "attach_lora", "trainable", "unfreeze", "unfreeze_biases"),
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate", "with_chat"),

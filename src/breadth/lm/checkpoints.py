@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from breadth.errors import InputError, NothingFoundError, listed
+from breadth.lm.kept_files import read_weights_record, refuse_damaged
 from breadth.lm.loading import HUB_ID, INDEX, check_index, fetch_revision
 from breadth.lm.models import BUILT_IN
 from breadth.lm.weight_files import read_headers
@@ -277,6 +278,9 @@ def is_settled(folder: Path) -> bool:
 def readable(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], list[str]]:
     """The checkpoints that can be read, and a line about each that is left out; if none can be, that is an error."""
     reasons = {each: unready(Path(each.place)) if each.is_local else None for each in checkpoints}
+    for each, reason in reasons.items():
+        if reason is not None and read_weights_record(Path(each.place)) is not None:
+            refuse_damaged(Path(each.place))  # breadth puts its own in place whole, so nobody is still writing them
     whole = [each for each, reason in reasons.items() if reason is None]
     left_out = [f"{each.place}: {reason}" for each, reason in reasons.items() if reason is not None]
     if not whole:

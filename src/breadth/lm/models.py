@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -168,6 +169,16 @@ def fault_of(folder: Path, whole: bool = False) -> str | None:
     files, checksums = record.get("files"), record.get("checksums", {})
     if not isinstance(files, dict) or "model.safetensors" not in files or not isinstance(checksums, dict):
         return f"{RECORD} is missing or damaged"
+    return files_fault(folder, files, checksums, whole)
+
+
+def files_fault(
+    folder: Path, files: Mapping[str, int], checksums: Mapping[str, str], whole: bool = False
+) -> str | None:
+    """What is wrong with the files of a directory that a record lists with their sizes; None if nothing.
+
+    ``whole`` also verifies their checksums, once per process for a file that has not changed since.
+    """
     for name, size in files.items():
         path = folder / name
         if not path.is_file():
