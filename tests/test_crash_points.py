@@ -22,10 +22,21 @@ train: {{set: plain, examples: 8, seeds: [0, 1]}}
 recipe: {{method: lora, layers: 1, lr: 1.0e-2, batch: 8, steps: 2}}
 evaluate: {{on: [plain, negation], every: 1, items: 6}}
 """
+#: Keeps the weights of a checkpoint before its answers, and deletes those of the last best after them.
+BEST = """\
+name: s
+models: {model}
+train: {{set: plain, examples: 16, seeds: 0}}
+recipe: {{method: lora, layers: 2, lr: 1.0e-2, batch: 8, steps: 8, keep: best}}
+evaluate: {{on: [plain, negation], every: 2, items: 24}}
+"""
+ALL = STUDY.replace("method: lora", "method: full").replace("steps: 2", "steps: 2, keep: all")
 
 #: The command that writes below ``{into}``, and the share of its crash points that are tried.
 WRITERS = {
     "run": (["run", "{here}/study.yaml", "--into", "{into}"], 6),
+    "keep best": (["run", "{here}/best.yaml", "--into", "{into}"], 12),
+    "keep all": (["run", "{here}/all.yaml", "--into", "{into}"], 12),
     "import": (["import", "{here}/answers.csv", "--into", "{into}"], 1),
     "report": (["report", "{here}/scores.csv", "--out", "{into}/r.html"], 1),
     "out": (["correlate", "{here}/scores.csv", "--control", "mnli", "--by", "run", "--out", "{into}/p.csv"], 1),
@@ -43,6 +54,8 @@ def here(tmp_path_factory):
     here = tmp_path_factory.mktemp("here")
     model = write_tiny_model(here / "tiny")
     (here / "study.yaml").write_text(STUDY.format(model=model))
+    (here / "best.yaml").write_text(BEST.format(model=model))
+    (here / "all.yaml").write_text(ALL.format(model=model))
     simulate_scores(runs=3).rename({"in_domain": "mnli"}).write_csv(here / "scores.csv")
     rows = [{"model": f"m{i}", "item": f"q{j}", "correct": (i * j) % 2} for i in range(3) for j in range(5)]
     pl.DataFrame(rows).write_csv(here / "answers.csv")
@@ -70,6 +83,8 @@ def test_killed_before_any_operation(forks, here, tmp_path, name):
     out = start(tmp_path / "whole")
     assert out.returncode == 0, out.stderr
     whole = content(tmp_path / "whole")
+    if name == "keep best":  # else nothing that was the best has been deleted
+        assert not any("weights/step-000002/" in path for path in whole)
     point = kills = 0
     while True:
         point += stride

@@ -95,6 +95,7 @@ def test_the_record_is_plain_and_reads_back(study):
         ("batch: 8", "batch: 8, micro_batch: 2"),
         ("batch: 8", "batch: 8, alpha: 32, rank: 8, clip: 1, betas: [0.9, 0.999]"),
         ("batch: 8", "batch: 8, num_fewshot: 9"),
+        ("batch: 8", "batch: 8, keep: best"),
         ("[plain, science, negation]", "[negation, science, plain]"),
         ("epochs: 2", "epochs: 2.0"),
         ("name: s", "name: t\ndescription: for people"),

@@ -117,6 +117,8 @@ def test_head(problems, text, expected):
         ("{method: full}", "recipe.method: method full: give epochs or steps"),
         ("{method: zero-shot, steps: 3}", "recipe.steps: method zero-shot trains nothing; remove steps"),
         ("{method: few-shot, epochs: 3}", "recipe.epochs: method few-shot trains nothing"),
+        ("{method: zero-shot, keep: last}", "recipe.keep: method zero-shot trains no weights to keep"),
+        ("{epochs: 1, keep: lats}", "recipe.keep: 'lats' is not one of none, last, best, all. Did you mean last"),
         ("{epochs: 1, batch: 8, micro_batch: 3}", "recipe.micro_batch: 3 does not divide batch 8"),
         (
             "{epochs: 1, method: lra}",
@@ -139,7 +141,7 @@ def test_head(problems, text, expected):
         ("{epochs: 1, dtype: null}", "recipe.dtype: None is not one of auto, float32"),
         (
             "lora",
-            "recipe: must have keys (method, rank, alpha, dropout, targets, layers, ... (24 in all)), not",
+            "recipe: must have keys (method, rank, alpha, dropout, targets, layers, ... (25 in all)), not",
         ),
     ],
 )

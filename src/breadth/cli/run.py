@@ -92,6 +92,8 @@ def _run(
     plan = plan_study(file, folder, data=data, shard=shard, dry=dry)
     executor.check_plan(plan)
     print_plan(plan)
+    if computes and plan.checkpoints_left:
+        print_kept(plan)
     paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left and (dry or not cluster) else {}
     if dry or not cluster:
         print_estimate(plan, paces)
@@ -110,7 +112,7 @@ def _run(
 
 def print_outcome(outcome: Outcome, failure: int = 1) -> None:
     """Say what became of the runs, and what to type next; failures end the command with the exit code ``failure``."""
-    from breadth.cli.terminal import errors, print_line
+    from breadth.cli.terminal import errors, print_line, print_warnings
 
     folder = outcome.folder
     counts = {
@@ -121,6 +123,8 @@ def print_outcome(outcome: Outcome, failure: int = 1) -> None:
         "failed": len(outcome.failed),
     }
     print_line(f"{folder}: runs: {', '.join(f'{n} {what}' for what, n in counts.items() if n) or 'nothing to do'}.")
+    if outcome.without_weights:
+        print_warnings([outcome.about_weights()])
     if outcome.failed:
         for reason in outcome.failures():
             print_line(f"breadth: {reason}", target=errors)
@@ -168,6 +172,22 @@ def print_plan(plan: Plan) -> None:
         f"{items}. To do: {answers}{plan.steps_left:,} training steps."
     )
     print_notes(*plan.notes)
+
+
+def print_kept(plan: Plan) -> None:
+    """Say how much disk the trained weights will take that the study keeps."""
+    from breadth.cli.terminal import print_text
+    from breadth.execute import disk_size, estimate_kept
+
+    kept = estimate_kept(plan)
+    if kept is None:
+        return
+    words = sorted({unit.run.recipe.keep for unit in plan.units} - {"none"})
+    what = f"Trained weights that are kept (recipe.keep: {' and '.join(words)})"
+    if kept.unknown:
+        print_text(f"{what}: {kept.folders:,} directories; how large is not known for {listed(kept.unknown, most=3)}.")
+    else:
+        print_text(f"{what} will take about {disk_size(kept.size)} of disk, in {kept.folders:,} directories.")
 
 
 def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:

@@ -25,6 +25,7 @@ from breadth.execute.executors import (
     executor_of,
     run,
 )
+from breadth.execute.kept_weights import disk_size
 from breadth.execute.plan import Plan, Unit, plan_study
 from breadth.execute.progress import ClusterStatus, Events, Pace, TimeLeft, Work
 from breadth.execute.recorder import Recorder
@@ -32,7 +33,7 @@ from breadth.execute.recorder import Recorder
 EXECUTORS["ray"] = RayExecutor
 
 if TYPE_CHECKING:
-    from breadth.execute.estimate import measurable, measure_pace
+    from breadth.execute.estimate import estimate_kept, measurable, measure_pace
 
 __all__ = [
     "EXECUTORS",
@@ -56,6 +57,8 @@ __all__ = [
     "Work",
     "check_executor",
     "checkpoint_study",
+    "disk_size",
+    "estimate_kept",
     "estimate_requests",
     "evaluate",
     "execute_plan",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from breadth.datasets import Mixture
 from breadth.execute.data import StudyData, fewshot_prefix
-from breadth.execute.plan import Unit
+from breadth.execute.kept_weights import steps_to_keep
+from breadth.execute.plan import Plan, Unit
 from breadth.execute.progress import Events, Pace
 from breadth.execute.session import load_adapted, trunk_fits
 from breadth.execute.swapped import load_sample
@@ -24,6 +25,7 @@ from breadth.lm import (
     Trainer,
     encode_testset,
     encode_train_set,
+    estimate_kept_bytes,
     evaluate,
     fault_of,
     lane_count,
@@ -71,6 +73,37 @@ def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
         if testset.requests is None
     )
     return Pace(load, trunk * tokens, answers * tokens + generated, step, example)
+
+
+@dataclass(frozen=True)
+class KeptDisk:
+    """What kept weights will take of the disk: directories and bytes, and models whose size is not known."""
+
+    folders: int
+    size: int
+    unknown: tuple[str, ...] = ()
+
+
+def estimate_kept(plan: Plan) -> KeptDisk | None:
+    """The disk that ``recipe.keep`` will take for what is left of a study; None if it keeps nothing more."""
+    folders, size, unknown = 0, 0, []
+    known: dict[str, int | None] = {}
+    for unit in plan.units:
+        steps = len([step for step in steps_to_keep(unit.run) if step in unit.missing])
+        if not steps:
+            continue
+        recipe = unit.run.recipe
+        count = steps if recipe.keep == "all" else 1
+        key = f"{unit.run.model} {recipe.model_dump_json()}"
+        if key not in known:
+            known[key] = estimate_kept_bytes(unit.run.model, recipe)
+        folders += count
+        each = known[key]
+        if each is None:
+            unknown.append(unit.run.model)
+        else:
+            size += count * each
+    return KeptDisk(folders, size, tuple(dict.fromkeys(unknown))) if folders else None
 
 
 def measurable(model: str) -> str | None:

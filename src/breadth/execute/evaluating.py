@@ -16,7 +16,7 @@ from breadth.errors import InputError, NothingFoundError
 from breadth.execute.executors import LocalExecutor, Outcome, execute_plan
 from breadth.execute.plan import Plan, plan_study
 from breadth.execute.progress import Events
-from breadth.lm import AUTO, BUILT_IN, NONE, find_checkpoints, is_settled, pattern_of, readable
+from breadth.lm import AUTO, BUILT_IN, NONE, find_checkpoints, is_settled, pattern_of, read_weights_record, readable
 from breadth.records import StudyStore
 from breadth.study import (
     EVALUATE,
@@ -168,7 +168,7 @@ def checkpoint_study(
         "checkpoints": [_relative(path, into) for path in dict.fromkeys(given)],
         "base": base if base is None or base in BUILT_IN or not os.path.isdir(base) else _relative(base, into),
         "trained_on": trained_on,
-        "name": name or name_of_checkpoints(os.path.abspath(given[0])) or "model",
+        "name": name or _kept_run(given[0]) or name_of_checkpoints(os.path.abspath(given[0])) or "model",
         "recipe": {} if dtype is None else {"dtype": dtype},
         "system": system,
     }
@@ -200,6 +200,16 @@ def checkpoint_study(
         raise InputError(_described(problems))
     warnings = tuple(each.message for each in study_warnings(study, into))
     return StudyFile(study, Path("breadth evaluate"), resolved_yaml(study), into, warnings)
+
+
+def _kept_run(pattern: str) -> str | None:
+    """The run whose weights these are, if a study kept them: their own directory is called ``weights``."""
+    with suppress(InputError):
+        for each in find_checkpoints([pattern], Path.cwd()):
+            run = (read_weights_record(Path(each.place)) or {}).get("run")
+            if isinstance(run, str) and run:
+                return run
+    return None
 
 
 def plans(

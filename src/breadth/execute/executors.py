@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 from breadth.endpoints import BudgetSpentError, Connections
 from breadth.errors import InputError, listed
 from breadth.execute.directory import begin_run, environment, open_directory, write_environment
+from breadth.execute.kept_weights import KeptWeights
 from breadth.execute.plan import Plan, Unit, missing_checkpoints, plan_study
 from breadth.execute.progress import Events, Work
 from breadth.records import RunStore, StudyStore
@@ -38,17 +39,24 @@ class Status(StrEnum):
 
 
 class UnitResult(NamedTuple):
-    """What became of one run, warnings about its files, and why it failed if it did."""
+    """What became of one run, warnings about its files, and why it failed if it did.
+
+    ``lacks_weights``: it is complete, but weights that ``recipe.keep`` asks for are not there.
+    """
 
     run: str
     status: Status
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    lacks_weights: bool = False
 
 
 @dataclass
 class Outcome:
-    """What became of the runs of a study; ``failed`` says why, and ``stopped`` how far they came."""
+    """What became of the runs of a study; ``failed`` says why, and ``stopped`` how far they came.
+
+    ``without_weights`` are complete runs that lack weights which ``recipe.keep`` asks for.
+    """
 
     folder: Path
     complete: list[str] = field(default_factory=list)
@@ -57,6 +65,7 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    without_weights: list[str] = field(default_factory=list)
 
     def add(self, result: UnitResult) -> None:
         """Count a result."""
@@ -65,6 +74,16 @@ class Outcome:
         else:
             getattr(self, result.status.name.lower()).append(result.run)
         self.warnings += result.warnings
+        if result.lacks_weights:
+            self.without_weights.append(result.run)
+
+    def about_weights(self) -> str:
+        """Which runs lack weights, and what to do about it."""
+        runs = listed(self.without_weights, most=3)
+        return (
+            f"weights that recipe.keep asks for are missing or damaged: {runs}. What was evaluated before keep was set "
+            "is not trained again; to get its weights, run the study into a new directory with --into"
+        )
 
     def failures(self) -> list[str]:
         """Why runs failed, each reason once, with the runs it is about."""
@@ -285,6 +304,7 @@ def execute_unit(
             return UnitResult(run.name, Status.ELSEWHERE)
         own.repair()
         begin_run(run, own, study_data.file, store)
+        KeptWeights(run, own).tidy()
         resumed = bool(own.sound_steps())
         copy_step0(own, unit.siblings, store)
         missing = missing_checkpoints(run, own)
@@ -292,7 +312,7 @@ def execute_unit(
         if not missing:
             runner.forget(own)
             events.passed(run)
-            return UnitResult(run.name, Status.DONE_BEFORE, warnings)
+            return UnitResult(run.name, Status.DONE_BEFORE, warnings, lacks_weights=lacks_weights(run, own))
         write_environment(own, environment(computes=run.endpoint is None))
         events.begun(run, runner.remaining(run, study_data, missing, own, resumed), unit.number, unit.total)
         status, reason = Status.COMPLETE, ""
@@ -309,7 +329,13 @@ def execute_unit(
             raise
         finally:
             warnings += report_warnings(own.warnings, events)
-    return UnitResult(run.name, status, warnings, reason)
+        lacks = status is Status.COMPLETE and lacks_weights(run, own)
+    return UnitResult(run.name, status, warnings, reason, lacks)
+
+
+def lacks_weights(run: RunSpec, own: RunStore) -> bool:
+    """Whether a run that is complete lacks weights that ``recipe.keep`` asks for: it is not trained again for them."""
+    return bool(KeptWeights(run, own).lacking())
 
 
 def copy_step0(own: RunStore, siblings: tuple[str, ...], store: StudyStore) -> None:

@@ -29,6 +29,7 @@ from breadth.lm import (
     config_path,
     group_sums,
     locate,
+    refuse_damaged,
     tokenizer_paths,
     tokenizer_sum,
     weight_paths,
@@ -202,6 +203,10 @@ def check_source(run: RunSpec, store: RunStore) -> tuple[str, ...]:
     source = run.source
     if source is None or not source.checkpoints:
         return ()
+    done = set(store.sound_steps())
+    for each in source.checkpoints:
+        if each.is_local and each.step not in done:
+            refuse_damaged(Path(each.place))
     check_alike(source.checkpoints, own_tokenizer=source.has_own_tokenizer)
     locate(source.model())
     KnownWeights.read(store, run).check_unchanged(source.checkpoints)

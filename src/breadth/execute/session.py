@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load, save
 
 from breadth.execute.data import START_SEED, RunData, StudyData, fewshot_prefix
+from breadth.execute.kept_weights import KeptWeights, steps_to_keep
 from breadth.execute.neither import neither_log, neither_note, neither_shares
 from breadth.execute.progress import Events, Work
 from breadth.execute.run_files import remaining_work, run_states, start_states
@@ -31,8 +32,10 @@ from breadth.lm import (
     encode_train_set,
     evaluate,
     keep_frozen_states,
+    kept_bytes,
     load_model,
     prepare_training,
+    save_weights,
     unfreeze,
     unfreeze_biases,
     with_chat,
@@ -101,7 +104,9 @@ def finish_run(
 ) -> None:
     """Train, and evaluate at the ``missing`` checkpoints; each is written before training continues."""
     language_model, model, trainer = open_session(run, study_data, cache, events)
-    checkpointer = Checkpointer(store)
+    checkpointer, kept = Checkpointer(store), KeptWeights(run, store)
+    if steps_to_keep(run):
+        kept.check_space(kept_bytes(language_model))  # now, rather than after hours of training
     if trainer is not None:
         checkpointer.restore(trainer, missing[0])
         if run.start and trainer.step == 0:
@@ -115,7 +120,11 @@ def finish_run(
         trained = time.perf_counter()
         answers = evaluate(language_model, model, cache.every, events.answered)
         seconds = time.perf_counter() - trained
+        if kept.wants(step, answers):
+            kept.check_space(kept_bytes(language_model))
+            kept.write(step, lambda folder: save_weights(language_model, folder, kept.base))
         store.write_part(step, answers)
+        kept.written(step, answers)
         events.checkpoint(run, step, answers)
         rate, neither = answers.height / max(seconds, 1e-9), neither_shares(run, answers)
         store.log(

@@ -255,6 +255,8 @@ def _recipe_problems(study: StudySpec) -> Iterator[Problem]:
             yield Problem(place("quantise"), "whole checkpoints are not quantised; remove this key", needs)
         if trained and recipe.dtype == "float16":
             yield Problem(place("dtype"), NO_LOSS_SCALE, needs)
+        if recipe.keep != "none" and not trained and ("keep" in study.models[k].recipe or not _trained(study)):
+            yield Problem(place("keep"), f"method {method} trains no weights to keep; remove this key", needs)
         if recipe.micro_batch is not None and recipe.batch % recipe.micro_batch:
             message = f"{recipe.micro_batch} does not divide batch {recipe.batch}"
             yield Problem(place("micro_batch"), message, (place("batch"),))

@@ -103,9 +103,10 @@ def _recorded_values(recipe: Recipe) -> dict[str, Any]:
 def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
     """The keys of a recipe that determine a run's responses.
 
-    Left out are the device and the cache of the trunk, which change rounding at most, and keys that the method does not
-    use. So is the size of micro-batches, since the gradient is the same sum. Only with dropout does it count, because
-    the masks are drawn for each micro-batch. How a model is loaded only counts ``here``, not behind an endpoint.
+    Left out are the device and the cache of the trunk, which change rounding at most, which weights are kept, and keys
+    that the method does not use. So is the size of micro-batches, since the gradient is the same sum. Only with dropout
+    does it count, because the masks are drawn for each micro-batch. How a model is loaded only counts ``here``, not
+    behind an endpoint.
     """
     values = _recorded_values(recipe)
     if isinstance(recipe.targets, list):
@@ -114,7 +115,7 @@ def _determining_keys(recipe: Recipe, here: bool = True) -> dict[str, Any]:
         used = {"method", *(_EVALUATION if here else ()), *(["num_fewshot"] if recipe.method == "few-shot" else [])}
         return {key: value for key, value in values.items() if key in used}
     dropped = recipe.method == "lora" and recipe.dropout > 0
-    unused = {"device", "trunk", "num_fewshot", *([] if dropped else ["micro_batch"])}
+    unused = {"device", "trunk", "keep", "num_fewshot", *([] if dropped else ["micro_batch"])}
     unused |= set() if recipe.method == "lora" else set(ADAPTERS)
     unused |= set() if recipe.optimiser == "adamw" else {"betas"}
     return {key: value for key, value in values.items() if key not in unused}

@@ -23,6 +23,9 @@ from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
 #: Groups of modules that `recipe.targets` knows by name.
 Targets = Literal["attention", "mlp", "all"]
 
+#: Which trained weights a study keeps.
+Keep = Literal["none", "last", "best", "all"]
+
 #: Bounds that keep a slip of a digit from filling the memory.
 MOST_STEPS, MOST_EPOCHS = 10_000_000, 1_000_000
 
@@ -102,6 +105,11 @@ class Recipe(Section):
     quantise: Quantisation | None = Field(None, description="load the frozen weights quantised")
     trunk: Literal["auto", "on", "off"] = Field(
         "auto", description="cache what the untrained lower layers compute instead of computing it at every checkpoint"
+    )
+    keep: Keep = Field(
+        "none",
+        description="checkpoints whose trained weights are kept in the study: none, the last, the best on the "
+        "training set's test items, or all; may be changed at any time",
     )
 
 

@@ -183,3 +183,104 @@ def test_what_runs_have_in_common_on_a_worker(study):
     assert group_of(other[0]) != group_of(runs[0])
     faster = expand(read_study_file(study(LORA, [("lr: 1.0e-2", "lr: 1.0e-3")])))
     assert group_of(faster[0]) == group_of(runs[0])
+
+
+def keeping(text, keep):
+    return text.replace("batch: 8", f"batch: 8, keep: {keep}")
+
+
+KEEPING = {
+    "lora-best": keeping(LORA, "best"),
+    "full-best": keeping(FULL, "best"),
+    "full-top-all": keeping(FULL, "all").replace('trunk: "off"', "layers: 2"),
+    "start-last": keeping(START, "last"),
+}
+
+
+def kept(folder):
+    """Names and bytes of all kept weights."""
+    paths = [path for path in sorted(folder.glob("runs/*/weights/**/*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.fixture(params=KEEPING)
+def local_kept(request, local):
+    """A study that keeps weights, and the answers and weights of a local run of it."""
+    path, answers = local(request.param, KEEPING[request.param])
+    weights = kept(path.parent / request.param)
+    assert weights
+    return path, answers, weights
+
+
+def test_weights_that_are_kept_are_those_of_a_local_run(local_kept, tmp_path):
+    path, answers, weights = local_kept
+    outcome, pool, _ = run_in_process(path, tmp_path / "s", workers=3)
+    assert (outcome.failed, outcome.without_weights) == ({}, [])
+    assert parts(tmp_path / "s") == answers
+    assert kept(tmp_path / "s") == weights
+    assert "score_and_keep" in {method for method, *_ in pool.calls}
+
+
+def test_weights_are_kept_although_workers_and_objects_are_lost(local_kept, tmp_path):
+    path, answers, weights = local_kept
+    chance = random.Random(5)
+    outcome, pool, _ = run_in_process(path, tmp_path / "s", 3, lambda *_: Fault.NODE if chance.random() < 0.2 else None)
+    assert pool.gone
+    assert (outcome.failed, outcome.without_weights) == ({}, [])
+    assert parts(tmp_path / "s") == answers
+    assert kept(tmp_path / "s") == weights
+
+
+def test_weights_are_kept_although_the_driver_stops(local_kept, tmp_path):
+    path, answers, weights = local_kept
+    for stop in (2, 3, 5, 4, 6, 1000):
+
+        def fault(number, worker, method, stop=stop):
+            if number > stop:
+                raise StopError
+
+        with contextlib.suppress(StopError):
+            run_in_process(path, tmp_path / "s", 2, fault)
+    assert parts(tmp_path / "s") == answers
+    assert kept(tmp_path / "s") == weights
+
+
+def test_weights_are_trained_again_for_a_checkpoint_that_only_had_to_be_scored(local, tmp_path):
+    """The outputs of its cells are on the driver's disk, its weights went with the workers."""
+    path, answers = local("full-best", KEEPING["full-best"])
+
+    def fault(number, worker, method):
+        if method == "score_and_keep":
+            raise StopError
+
+    with pytest.raises(StopError):
+        run_in_process(path, tmp_path / "s", 1, fault)
+    assert list(tmp_path.glob("s/runs/*/piece-000002*"))
+    _, pool, _ = run_in_process(path, tmp_path / "s", 1)
+    assert ("evaluate", 2) not in [(method, step) for method, _, step in pool.calls]
+    assert parts(tmp_path / "s") == answers
+    assert kept(tmp_path / "s") == kept(path.parent / "full-best")
+
+
+def test_weights_of_a_checkpoint_that_is_not_the_best_do_not_travel(local, tmp_path):
+    from breadth.execute.cluster import worker as module
+
+    path, _ = local("full-best", KEEPING["full-best"])
+    sent, score_and_keep = {}, module.Worker.score_and_keep
+
+    def counting(self, run, pieces, step, weights, base, best):
+        value, files = score_and_keep(self, run, pieces, step, weights, base, best)
+        sent[step] = bool(files)
+        return value, files
+
+    module.Worker.score_and_keep = counting
+    try:
+        run_in_process(path, tmp_path / "s", 1)
+    finally:
+        module.Worker.score_and_keep = score_and_keep
+    (folder,) = tmp_path.glob("s/runs/*/weights/step-*")
+    best = int(folder.name.removeprefix("step-"))
+    later = [files for step, files in sent.items() if step > best]
+    assert sent[best]
+    assert later
+    assert not any(later)

@@ -13,13 +13,14 @@ from breadth.execute.cluster.tasks import Cell, Chain, Kind, Measured, Rates, Ta
 CELLS = cut({"a": 40, "b": 9})
 
 
-def chains(runs=2, groups=1, checkpoints=4, start=False, siblings=True, shapes=1):
+def chains(runs=2, groups=1, checkpoints=4, start=False, siblings=True, shapes=1, keep=False):
     names = {g: [f"r{g}{k}" for k in range(runs)] for g in range(groups)}
     return [
         Chain(
             name, f"g{g}", f"s{g % shapes}", CELLS, tuple(2 * k for k in range(checkpoints)),
             start=f"start{g}" if start else None, start_steps=3 if start else 0,
             siblings=tuple(other for other in names[g] if other != name) if siblings else (),
+            kept=tuple(2 * k for k in range(1, checkpoints)) if keep else (),
         )
         for g in range(groups)
         for name in names[g]
@@ -64,6 +65,8 @@ class Cluster:
             assert not {cell for each in others for cell in each.cells} & set(task.cells)
         if task.kind is Kind.SCORE:
             assert all(self.evaluated[task.run, task.step, cell] for cell in CELLS)
+            # Weights that are kept are written with the scores.
+            assert task.step not in self.chains[task.run].kept or (task.run, task.step) in self.published
         if task.kind is Kind.TRAIN:
             assert not any((each.kind, each.run) == (task.kind, task.run) for each in self.flying.values())
             ahead = [step for run, step in self.published if run == task.run and not self.written[run, step]]
@@ -114,8 +117,9 @@ class Cluster:
 
 
 EVERY = st.builds(
-    chains, st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.booleans(), st.booleans(), st.integers(1, 2)
-)
+    chains, st.integers(1, 3), st.integers(1, 3), st.integers(1, 5), st.booleans(), st.booleans(), st.integers(1, 2),
+    st.booleans(),
+)  # fmt: skip
 
 
 @given(EVERY, st.integers(2, 5), st.data())
@@ -133,8 +137,8 @@ def test_every_checkpoint_is_written_once_whatever_happens(every, workers, data)
             cluster.finish(worker, data.draw(st.floats(0.01, 100)))
         elif event == "kill":
             cluster.kill(worker, blame=False)
-        elif task.kind is Kind.EVALUATE and task.step > 0:
-            # Whoever evaluates weights that are lost learns it first.
+        elif task.step > 0 and (task.kind is Kind.EVALUATE or (task.kind is Kind.SCORE and every[0].kept)):
+            # Whoever evaluates weights that are lost, or makes files of them, learns it first.
             cluster.flying.pop(worker)
             cluster.schedule.failed(worker, None)
             cluster.lose(task.run, task.step)

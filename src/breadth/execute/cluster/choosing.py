@@ -82,7 +82,8 @@ class Choosing:
         for run in runs:
             if run.chain.group == state.group or run.chain.group not in loaded:
                 for step, checkpoint in run.checkpoints.items():
-                    if checkpoint.evaluated and not checkpoint.scoring:
+                    ready = checkpoint.evaluated and not run.lacks_weights(step)
+                    if ready and not checkpoint.scoring:
                         return Task(Kind.SCORE, run.chain.run, step)
         return None
 

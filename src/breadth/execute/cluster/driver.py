@@ -18,7 +18,7 @@ from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
 from breadth.execute.cluster.tasks import Kind, Task
 from breadth.execute.data import StudyData
-from breadth.execute.executors import Status, UnitResult
+from breadth.execute.executors import Status, UnitResult, lacks_weights
 from breadth.execute.neither import neither_note, neither_shares
 from breadth.execute.plan import Plan, Unit
 from breadth.execute.progress import ClusterStatus, Events
@@ -137,9 +137,12 @@ class Driver:
             self.schedule.passed(name)
             self.events.passed(unit.run)
             status = Status.ELSEWHERE if run is None else Status.DONE_BEFORE
-            self.results.append(UnitResult(name, status, () if run is None else run.warnings))
-            if run is not None:
-                run.close(complete=True)
+            if run is None:
+                self.results.append(UnitResult(name, status))
+                return
+            lacks = lacks_weights(unit.run, run.own)
+            self.results.append(UnitResult(name, status, run.warnings, lacks_weights=lacks))
+            run.close(complete=True)
             return
         self.runs[name] = run
         work = remaining_work(unit.run, self.data, run.missing, run.own, run.resumed)
@@ -166,6 +169,10 @@ class Driver:
         elif task.kind is Kind.EVALUATE:
             weights = run.weights.get(task.step, start if task.step == 0 else None)
             self.pool.submit(worker, "evaluate", (task.run, task.step, task.cells, weights))
+        elif run.kept.may_keep(task.step):
+            weights = run.weights[task.step]
+            arguments = (task.run, run.outputs(task.step), task.step, weights, run.kept.base, run.kept.best())
+            self.pool.submit(worker, "score_and_keep", arguments, 1)
         else:
             self.pool.submit(worker, "score", (task.run, run.outputs(task.step)))
 
@@ -199,7 +206,10 @@ class Driver:
         if task.kind is Kind.SCORE:
             report, answers = completion.value
             if task.step in run.missing:
-                run.write(task.step, answers)
+                # Another checkpoint may have become the best while this one was scored.
+                wanted = run.kept.wants(task.step, answers)
+                files = self.pool.read(completion.objects[0]) if wanted else None
+                run.write(task.step, answers, files)
                 self.events.checkpoint(run.unit.run, task.step, answers)
                 if note := neither_note(run.unit.run, task.step, neither_shares(run.unit.run, answers)):
                     self.events.note(note)
@@ -262,7 +272,7 @@ class Driver:
             self._lost[key] += 1
             run = self.runs[task.run]
             self.schedule.failed(worker, error if self._lost[key] > LOST else None)
-            if task.kind is Kind.EVALUATE:
+            if task.kind in (Kind.EVALUATE, Kind.SCORE):
                 run.weights.pop(task.step, None)
                 self.schedule.weights_lost(task.run, task.step)
             elif task.kind is Kind.TRAIN:
@@ -282,15 +292,15 @@ class Driver:
             run = self.runs.pop(name)
             failed = {step: error for (other, step), error in self.schedule.aside.items() if other == name}
             run.close(complete=not failed)
-            status, reason = Status.COMPLETE, ""
+            status, reason, lacks = Status.COMPLETE, "", lacks_weights(run.unit.run, run.own)
             if failed:
                 steps = listed(map(str, sorted(failed)), 6)
                 reason = (
                     f"{next(iter(failed.values()))} (step {steps}; see {self.store.folder}/{run.own.key}/{FAILURES}). "
                     "The same command tries again what failed"
                 )
-                status = Status.FAILED
-            self.results.append(UnitResult(name, status, run.warnings, reason))
+                status, lacks = Status.FAILED, False
+            self.results.append(UnitResult(name, status, run.warnings, reason, lacks))
             self.events.ended(run.unit.run)
 
     # Telling

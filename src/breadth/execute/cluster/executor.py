@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from breadth.errors import InputError
 from breadth.execute.cluster.tasks import Chain, cut
 from breadth.execute.executors import Executor, UnitResult, execute_unit
+from breadth.execute.kept_weights import steps_to_keep
 from breadth.execute.progress import Events
 from breadth.lm import MIXED
 from breadth.study import RunSpec, start_key
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 #: Keys of a recipe that do not change what a worker must have loaded.
 _TRAINING_KEYS = {
     *("optimiser", "lr", "betas", "weight_decay", "clip", "schedule", "warmup", "batch", "micro_batch", "epochs"),
-    *("steps", "loss", "num_fewshot"),
+    *("steps", "loss", "num_fewshot", "keep"),
 }
 
 
@@ -45,7 +46,7 @@ def chains_of(plan: Plan, shapes: Mapping[str, str]) -> list[Chain]:
         Chain(
             unit.run.name, group_of(unit.run), shapes[unit.run.label], cells[unit.run.name], unit.missing,
             unit.run.is_trained, start_key(unit.run) if unit.run.start else None, unit.run.start_steps(), unit.siblings,
-            unit.run.method != "full" or unit.run.start is not None,
+            unit.run.method != "full" or unit.run.start is not None, steps_to_keep(unit.run),
         )
         for unit in plan.units
         if unit.missing

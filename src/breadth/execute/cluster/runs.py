@@ -7,14 +7,17 @@ then the part; states to resume from. The same command therefore resumes from wh
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from breadth.execute.cluster.shipping import Pieces, unpack_pieces
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.executors import copy_step0, report_warnings
+from breadth.execute.kept_weights import KeptWeights
 from breadth.execute.neither import neither_log, neither_shares
 from breadth.execute.plan import Unit, missing_checkpoints
 from breadth.execute.progress import Events
@@ -49,6 +52,11 @@ class ClusterRun:
     seconds: dict[int, float] = field(default_factory=dict)
     training: dict[int, float] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)
+
+    @cached_property
+    def kept(self) -> KeptWeights:
+        """Trained weights that are kept."""
+        return KeptWeights(self.unit.run, self.own)
 
     @property
     def saved(self) -> States:
@@ -103,9 +111,12 @@ class ClusterRun:
             by_set.setdefault(cell.testset, []).append(outputs)
         return by_set
 
-    def write(self, step: int, answers: pl.DataFrame) -> None:
-        """Write a checkpoint, then delete what it was assembled from."""
+    def write(self, step: int, answers: pl.DataFrame, files: Mapping[str, bytes] | None = None) -> None:
+        """Write a checkpoint, after its weights if they are kept; then delete what it was assembled from."""
+        if files:
+            self.kept.write_files(step, files)
         self.own.write_part(step, answers)
+        self.kept.written(step, answers)
         seconds = self.seconds.pop(step, 0.0)
         self.own.log(
             step=step, loss=self.losses.pop(step, None), train_seconds=self.training.pop(step, 0.0), seconds=seconds,
@@ -152,6 +163,7 @@ def open_run(
     own.repair()
     begin_run(unit.run, own, file, store)
     run = ClusterRun(unit, own, cells, stack, resumed=bool(own.sound_steps()))
+    run.kept.tidy()
     copy_step0(own, unit.siblings, store)
     run.missing = list(missing_checkpoints(unit.run, own))
     if run.missing:

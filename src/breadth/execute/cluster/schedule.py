@@ -164,7 +164,9 @@ class Schedule(Choosing):
     def needs(self, run: str, step: int) -> bool:
         """Whether the weights of a checkpoint may still be needed."""
         opened = self.open.get(run)
-        return opened is not None and step in opened.checkpoints and not opened.checkpoints[step].evaluated
+        if opened is None or step not in opened.checkpoints:
+            return False
+        return not opened.checkpoints[step].evaluated or step in opened.chain.kept
 
     def next_task(self, worker: str) -> Task | None:
         """The next task for a worker that has none; a task to open a run is not the worker's but the driver's."""
@@ -250,7 +252,7 @@ class Schedule(Choosing):
             runs = [each for each in self.open.values() if each.chain.start == run.chain.start]
             steps = list(run.checkpoints)
         elif task.kind is Kind.TRAIN:
-            steps = [step for step, each in run.checkpoints.items() if not each.published and not each.evaluated]
+            steps = [step for step in run.checkpoints if run.lacks_weights(step)]
         for each in runs:
             for step in [step for step in each.checkpoints if each is not run or step in steps]:
                 self.aside[each.chain.run, step] = error

@@ -56,7 +56,8 @@ class Chain:
 
     ``group`` is what a worker must have loaded for it, ``shape`` the resources such a worker has. ``siblings`` are runs
     with the same responses at step 0, ``start`` is the key of a start that must be trained first, ``steps`` the
-    checkpoints that are missing. ``begins_published``: workers know the weights at step 0 without a trainer.
+    checkpoints that are missing. ``begins_published``: workers know the weights at step 0 without a trainer. ``kept``
+    are checkpoints whose weights may be written to the disk when they are scored.
     """
 
     run: str
@@ -69,6 +70,7 @@ class Chain:
     start_steps: int = 0
     siblings: tuple[str, ...] = ()
     begins_published: bool = True
+    kept: tuple[int, ...] = ()
 
     @property
     def items(self) -> float:
@@ -171,8 +173,13 @@ class OpenChain:
         """The next checkpoint whose weights are needed and not there."""
         if not self.chain.trained:
             return None
-        steps = (s for s, each in self.checkpoints.items() if not each.published and not each.evaluated)
+        steps = (step for step in self.checkpoints if self.lacks_weights(step))
         return next((step for step in steps if not (step == 0 and self.copies)), None)
+
+    def lacks_weights(self, step: int) -> bool:
+        """Whether the weights of a checkpoint are not there, and are needed to evaluate it or to be kept."""
+        checkpoint = self.checkpoints[step]
+        return not checkpoint.published and (not checkpoint.evaluated or step in self.chain.kept)
 
     def steps_left(self) -> int:
         """Training steps up to the last checkpoint whose weights are not there."""

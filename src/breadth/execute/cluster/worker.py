@@ -7,6 +7,7 @@ same number of threads. Weights and states travel as safetensors.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from breadth.execute.cluster.shipping import ModelFiles, Pieces, ShippedData, ha
 from breadth.execute.cluster.tasks import Cell, Measured
 from breadth.execute.data import fewshot_prefix
 from breadth.execute.directory import environment
+from breadth.execute.kept_weights import Rank, is_best, rank_checkpoint
 from breadth.execute.progress import Events
 from breadth.execute.session import SAVE_RATIO, Tensors, adapt, load_adapted, train_start, trunk_fits
 from breadth.lm import (
@@ -32,6 +34,7 @@ from breadth.lm import (
     encode_testset,
     encode_train_set,
     keep_batches,
+    save_weights,
     score_outputs,
     trainable,
 )
@@ -195,6 +198,29 @@ class Worker:
         names = self.data.testsets_of(spec)
         frames = [score_outputs(self._encoded(loaded, spec, name), pieces[name]) for name in names]
         return Report(Measured(load=seconds)), pl.concat(frames)
+
+    def score_and_keep(
+        self, run: str, pieces: Mapping[str, list[Any]], step: int, weights: bytes, base: str, best: Rank | None
+    ) -> tuple[tuple[Report, pl.DataFrame], dict[str, bytes]]:
+        """Score a checkpoint, and make the files of its weights: those that a local run writes.
+
+        If only the best checkpoint is kept and this one is not better than ``best``, no files are made or sent.
+        """
+        report, answers = self.score(run, pieces)
+        spec = self.data.runs[run]
+        if spec.recipe.keep == "best" and not is_best(rank_checkpoint(spec, step, answers), best):
+            return (report, answers), {}
+        loaded, _ = self._load(run)
+        if loaded.version != (run, step):
+            loaded.use(load(weights), (run, step))
+        files: dict[str, bytes] = {}
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary)
+            save_weights(loaded.language_model, folder, base)
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    files[path.relative_to(folder).as_posix()] = path.read_bytes()
+        return (report, answers), files
 
     def _load(self, run: str) -> tuple[_Loaded, float]:
         """The model of a run, loaded if it is another than the last one, and the seconds that this took."""
