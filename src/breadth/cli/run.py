@@ -208,7 +208,7 @@ def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
         if fetch and unit.run.loads in BUILT_IN:
             with stage_progress() as progress:
                 fetch_model(unit.run.loads, progress=progress, warn=lambda text: print_warnings([text]))
-        reason = measurable(unit.run.loads)
+        reason = measurable(unit.run.loads, unit.run.weights)
         if reason is not None:
             reasons.setdefault(reason, []).append(model)
             continue
@@ -314,6 +314,10 @@ def evaluate_command(
         str | None,
         typer.Option(metavar="WORDS", help="answers (default), or vocabulary: any token may be the answer."),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(metavar="FORM", help="bin: convert pickled weights of the base. Default: safetensors only."),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Files of data sets. Default: BREADTH_DATA, then the Hub.")
     ] = None,
@@ -349,7 +353,7 @@ def evaluate_command(
         raise InputError(f"{'--until' if patience is None else '--patience'} is for --follow; add it")
     try:
         _evaluate(
-            checkpoints, on, into, base, name, trained_on, items, dtype, predict,
+            checkpoints, on, into, base, name, trained_on, items, dtype, weights, predict,
             (chat_template, system, protocol), data, threads, (until, patience) if follow else None, dry_run,
         )  # fmt: skip
     except KeyboardInterrupt:
@@ -359,7 +363,8 @@ def evaluate_command(
 
 def _evaluate(
     checkpoints: list[str], on: str, into: Path, base: str | None, name: str | None, trained_on: str | None,
-    items: int | None, dtype: str | None, predict: str | None, wording: tuple[str | None, str | None, str | None],
+    items: int | None, dtype: str | None, weights: str | None, predict: str | None,
+    wording: tuple[str | None, str | None, str | None],
     data: Path | None, threads: int | None, ends: tuple[int | None, float | None] | None, dry: bool,
 ) -> None:  # fmt: skip
     from breadth.cli.progress import TerminalEvents
@@ -376,7 +381,7 @@ def _evaluate(
     chat_template, system, protocol = wording
     file = checkpoint_study(
         checkpoints, on=testsets, into=into, base=base, name=name, trained_on=trained_on, items=items,
-        dtype=dtype, predict=predict, chat_template=chat_template, system=system, protocol=protocol,
+        dtype=dtype, weights=weights, predict=predict, chat_template=chat_template, system=system, protocol=protocol,
         follow=ends is not None,
     )  # fmt: skip
     print_warnings(file.warnings)

@@ -23,6 +23,7 @@ from breadth.lm import (
     LanguageModel,
     SplitModel,
     Trainer,
+    Weights,
     encode_testset,
     encode_train_set,
     estimate_kept_bytes,
@@ -31,6 +32,7 @@ from breadth.lm import (
     lane_count,
     locate,
     map_in_lanes,
+    weight_size,
 )
 from breadth.study import RunSpec
 
@@ -106,15 +108,14 @@ def estimate_kept(plan: Plan) -> KeptDisk | None:
     return KeptDisk(folders, size, tuple(dict.fromkeys(unknown))) if folders else None
 
 
-def measurable(model: str) -> str | None:
+def measurable(model: str, weights: Weights = "safetensors") -> str | None:
     """Why a model cannot be timed before a study; None if it can be."""
     source, _ = locate(model)
     if model in BUILT_IN:
         return None if fault_of(Path(source)) is None else "not fetched yet"
     if not Path(source).is_dir():
         return "on the Hugging Face Hub"
-    size = sum(path.stat().st_size for path in Path(source).glob("*.safetensors"))
-    return "too large to load for an estimate" if size > LARGE else None
+    return "too large to load for an estimate" if weight_size(Path(source), weights) > LARGE else None
 
 
 def _encoded_testsets(

@@ -47,6 +47,7 @@ _OPTIONS = {
     "system": "--system",
     "protocol": "--protocol",
     "predict": "--predict",
+    "weights": "--weights",
 }
 
 
@@ -72,6 +73,7 @@ def evaluate(
     system: str | None = None,
     protocol: str | None = None,
     predict: str | None = None,
+    weights: str | None = None,
     data: str | os.PathLike[str] | None = None,
     follow: bool = False,
     until: int | None = None,
@@ -110,6 +112,9 @@ def evaluate(
     predict
         What a model answers on sets of kind pattern, as ``evaluate.predict`` of a study file: the likeliest of the
         ``"answers"`` (default), or of all tokens of the ``"vocabulary"``.
+    weights
+        ``"bin"`` if the base model has pickled weights only (``pytorch_model.bin``): they are checked, and converted
+        once into safetensors. The checkpoints themselves are read as safetensors.
     data
         Directory with files of registered data sets; otherwise BREADTH_DATA, then the Hub.
     follow
@@ -132,7 +137,7 @@ def evaluate(
         [os.fspath(path) for path in paths], on=[on] if isinstance(on, str) else list(on), into=Path(into),
         base=None if base is None else os.fspath(base), name=name, trained_on=trained_on, items=items, dtype=dtype,
         chat_template=None if chat_template is None else os.fspath(chat_template), system=system, protocol=protocol,
-        predict=predict, follow=follow,
+        predict=predict, weights=weights, follow=follow,
     )  # fmt: skip
     executor, outcome, notes = LocalExecutor(), Outcome(Path(into)), (events or Events()).note
     following = Following(until, patience) if follow else None
@@ -157,6 +162,7 @@ def checkpoint_study(
     system: str | None = None,
     protocol: str | None = None,
     predict: str | None = None,
+    weights: str | None = None,
     follow: bool = False,
 ) -> StudyFile:
     """The study of some checkpoints, together with what the directory ``into`` already has.
@@ -175,6 +181,8 @@ def checkpoint_study(
     if chat_template is not None:
         is_word = chat_template in (AUTO, NONE)
         entry["chat_template"] = chat_template if is_word else _relative(chat_template, into)
+    if weights is not None:
+        entry["weights"] = weights
     try:
         study = StudySpec.model_validate(
             {

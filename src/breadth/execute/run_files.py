@@ -28,7 +28,10 @@ from breadth.lm import (
     computing_settings,
     config_path,
     group_sums,
+    has_safetensors,
     locate,
+    pickled_digest,
+    pickled_paths,
     refuse_damaged,
     tokenizer_paths,
     tokenizer_sum,
@@ -133,6 +136,7 @@ class KnownWeights:
     store: RunStore
     base: Path | None = None
     own_tokenizer: bool = False
+    is_pickled: bool = False
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -144,13 +148,14 @@ class KnownWeights:
         values = unsealed(store.store.read(f"{store.key}/{WEIGHTS}")) or {}
         sound = all(isinstance(each, dict) and {*each} == {"files", "sums"} for each in values.values())
         base = base if base is not None and base.is_dir() else None
-        return cls(store, base, run.source.has_own_tokenizer, values if sound else {})
+        is_pickled = base is not None and run.weights == "bin" and not has_safetensors(base)
+        return cls(store, base, run.source.has_own_tokenizer, is_pickled, values if sound else {})
 
     def sums(self, checkpoint: Checkpoint, folder: Path) -> Sums:
         """The checksums of a checkpoint, from the record if its files are as they were."""
         files = _files([*weight_paths(folder), config_path(checkpoint)])
         if checkpoint.is_adapter and self.base is not None:
-            files += _files(weight_paths(self.base))
+            files += _files(pickled_paths(self.base) if self.is_pickled else weight_paths(self.base))
         if self.own_tokenizer:
             files += _files(tokenizer_paths(checkpoint))
         known = self.entries.get(str(checkpoint.step))
@@ -167,7 +172,12 @@ class KnownWeights:
 
     @cached_property
     def _base_sum(self) -> str:
-        return "" if self.base is None else _sum(group_sums(weight_paths(self.base)))
+        if self.base is None:
+            return ""
+        # Pickled weights of a base are known by the files themselves, which are not loaded for this.
+        if self.is_pickled:
+            return pickled_digest(self.base)
+        return _sum(group_sums(weight_paths(self.base)))
 
     def all_sums(self) -> list[Sums]:
         """The checksums of what every known checkpoint computes with, deleted ones included."""

@@ -175,11 +175,12 @@ def open_session(
 def load_adapted(run: RunSpec, events: Events, source: str | None = None) -> tuple[LanguageModel, SplitModel]:
     """Load a run's model and attach what is trained; it is split above the frozen layers.
 
-    ``source`` is where the model is, if not where the run says.
+    ``source`` is where the model is, if not where the run says; pickled weights are converted there.
     """
     recipe = run.recipe
     loaded = load_model(
         source or run.loads, dtype=recipe.dtype, device=recipe.device, quantise=recipe.quantise,
+        weights=run.weights if source is None else "safetensors",
         train_all=recipe.method == "full" and recipe.layers == "all", progress=events.fetching, warn=events.warn,
     )  # fmt: skip
     return adapt(run, with_chat(loaded, run.chat))

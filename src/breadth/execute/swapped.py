@@ -139,7 +139,7 @@ def open_weights(run: RunSpec, checkpoint: Checkpoint, sums: Sums, events: Event
     options = {"dtype": recipe.dtype, "device": recipe.device, "progress": events.fetching, "warn": events.warn}
     if checkpoint.is_adapter:
         base = base_of(checkpoint, source.base, source.beside)
-        return LoraAdapters(checkpoint.folder(), base, quantise=recipe.quantise, **options)
+        return LoraAdapters(checkpoint.folder(), base, quantise=recipe.quantise, weights=run.weights, **options)
     tokenizer = None if source.base is None else base_of(checkpoint, source.base, source.beside)
     return WholeWeights(checkpoint.folder(), sums, tokenizer, **options)
 

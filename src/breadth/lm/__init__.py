@@ -1,7 +1,7 @@
 """Language models: loading, encoding, evaluation with one scorer per scoring kind, fine-tuning. Needs the ``lm`` extra.
 
 Names are imported when first used, because most need torch; ``models``, ``fetch``, ``extra``, ``prompts``, ``scores``,
-``placement``, ``chat``, ``checkpoints``, ``kept_files``, ``alike`` and ``weight_files`` do not.
+``placement``, ``pickled``, ``chat``, ``checkpoints``, ``kept_files``, ``alike`` and ``weight_files`` do not.
 """
 
 from __future__ import annotations
@@ -68,6 +68,13 @@ if TYPE_CHECKING:
     from breadth.lm.models import describe_models as describe_models
     from breadth.lm.models import fault_of as fault_of
     from breadth.lm.models import model_folder as model_folder
+    from breadth.lm.pickled import Weights as Weights
+    from breadth.lm.pickled import convert_pickled as convert_pickled
+    from breadth.lm.pickled import has_pickled as has_pickled
+    from breadth.lm.pickled import has_safetensors as has_safetensors
+    from breadth.lm.pickled import pickled_digest as pickled_digest
+    from breadth.lm.pickled import pickled_paths as pickled_paths
+    from breadth.lm.pickled import weight_size as weight_size
     from breadth.lm.placement import BFLOAT16 as BFLOAT16
     from breadth.lm.placement import MIXED as MIXED
     from breadth.lm.placement import NO_LOSS_SCALE as NO_LOSS_SCALE
@@ -133,6 +140,10 @@ _MODULES = {
         *("available_memory",),
     ),
     "precision": ("prepare_training",),
+    "pickled": (
+        *("Weights", "convert_pickled", "has_pickled", "has_safetensors", "pickled_digest"),
+        *("pickled_paths", "weight_size"),
+    ),
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),
     "scores": ("SCORES", "Outputs", "choice_scores", "cut_at_stop", "pattern_scores", "written_scores"),
     "scoring": ("SCORERS", "Continuations", "NextToken", "Requests", "Scorer", "register_scorer", "scorer_of"),

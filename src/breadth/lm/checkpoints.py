@@ -62,7 +62,10 @@ class Checkpoint:
 
     def folder(self) -> Path:
         """Its directory; a revision is fetched into the Hub's cache."""
-        return Path(self.place) if self.is_local else fetch_revision(*self.place.rsplit("@", 1))
+        if self.is_local:
+            return Path(self.place)
+        repository, revision = self.place.rsplit("@", 1)
+        return fetch_revision(repository, revision)
 
     @cached_property
     def is_adapter(self) -> bool:
@@ -243,7 +246,8 @@ def weight_paths(folder: Path) -> list[Path]:
     if not names and any(any(folder.glob(pattern)) for pattern in pickled):
         raise InputError(
             f"{folder}: its weights are pickled, which can run code when loaded, so breadth does not load them; save "
-            "them as safetensors with `save_pretrained`"
+            "them as safetensors with `save_pretrained`. Only those of a base model, or of a model that is not listed "
+            "as checkpoints, can be converted by weights: bin"
         )
     return [folder / name for name in names]
 

@@ -36,7 +36,7 @@ _BLOCK = 1 << 20
 class Stage(StrEnum):
     """What a fetch is doing."""
 
-    WAITING = "waiting for another process that is fetching it"
+    WAITING = "waiting for another process that is fetching or converting it"
     DOWNLOADING = "downloading"
     CHECKING = "checking"
     UNPACKING = "unpacking"
@@ -64,13 +64,13 @@ def fetch_model(name: str, *, progress: Progress | None = None, warn: Callable[[
     model = built_in_model(name)
     folder = model_folder(name)
     if fault_of(folder, whole=True) is None:
-        _remove_partial(folder)  # a fetch may have been killed when the model was in place
+        remove_partial(folder)  # a fetch may have been killed when the model was in place
         return folder
     require_lm("torch", "transformers", "gguf")
-    report = progress or _silent
+    report = progress or report_nothing
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder.parent / f".{name}.lock", report):
+        with hold_lock(folder.parent / f".{name}.lock", report):
             fault = fault_of(folder, whole=True)
             if fault is not None:
                 if folder.exists() and warn:
@@ -84,12 +84,12 @@ def fetch_model(name: str, *, progress: Progress | None = None, warn: Callable[[
     return folder
 
 
-def _silent(stage: Stage, done: int, total: int) -> None:
+def report_nothing(stage: Stage, done: int, total: int) -> None:
     """Report nothing."""
 
 
 @contextmanager
-def _locked(path: Path, report: Progress) -> Iterator[None]:
+def hold_lock(path: Path, report: Progress) -> Iterator[None]:
     """Hold a lock that the system releases when the process ends, however it ends."""
     lock = FileLock(path)
     try:
@@ -105,7 +105,7 @@ def _locked(path: Path, report: Progress) -> Iterator[None]:
 
 def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
     """Download, check and convert next to the target, then rename. The caller holds the lock."""
-    _remove_partial(folder)
+    remove_partial(folder)
     needed = model.download_size + model.gguf_size + model.converted_size
     free = shutil.disk_usage(folder.parent).free
     if free < needed:
@@ -128,17 +128,17 @@ def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
         convert(gguf, made, needs_bos=model.needs_bos, progress=report)
         gguf.unlink()
         _write_record(model, made)
-        _flush(made)
+        flush_files(made)
         if folder.exists():
             folder.rename(partial / "damaged")
         made.rename(folder)
-        _flush_directory(folder.parent)
+        flush_directory(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _remove_partial(folder: Path) -> None:
-    """Delete what fetches that were killed have left. Only where no other process fetches the model."""
+def remove_partial(folder: Path) -> None:
+    """Delete what processes that were killed have left. Only where no other process makes this directory."""
     for stale in folder.parent.glob(f".{folder.name}.*.partial"):
         shutil.rmtree(stale, ignore_errors=True)
 
@@ -263,7 +263,7 @@ def _write_record(model: BuiltInModel, folder: Path) -> None:
     (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _flush(folder: Path) -> None:
+def flush_files(folder: Path) -> None:
     """Write every file to the disk before the rename makes them visible."""
     for path in folder.iterdir():
         # Saved weights are readable by their owner only; a shared cache needs more.
@@ -271,10 +271,11 @@ def _flush(folder: Path) -> None:
         with path.open("rb+") as handle:
             os.fsync(handle.fileno())
     folder.chmod(0o755)
-    _flush_directory(folder)
+    flush_directory(folder)
 
 
-def _flush_directory(folder: Path) -> None:
+def flush_directory(folder: Path) -> None:
+    """Write to the disk which files a directory holds."""
     if os.name == "nt":  # where a directory cannot be opened
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from breadth.errors import InputError, listed
 from breadth.lm.chat import Chat, ChatSettings, start_chat
 from breadth.lm.extra import first_line, quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
+from breadth.lm.pickled import BESIDE, PICKLED_INDEX, SINGLE, Weights, convert_pickled, has_pickled, has_safetensors
 from breadth.lm.placement import BFLOAT16, Placement, place
 from breadth.records import reading
 
@@ -30,8 +31,11 @@ INDEX = "model.safetensors.index.json"
 #: Seconds to wait for the Hub.
 HUB_TIMEOUT = 10.0
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model", "tekken.json", "vocab.txt")
-#: What is fetched of a revision.
-_FETCHED = ["*.safetensors", "*.json", *(name for name in TOKENIZERS if not name.endswith(".json")), "merges.txt"]
+#: What is fetched of a revision, by the form of its weights. No other pickles, and no code.
+_FETCHED: dict[Weights, list[str]] = {
+    "safetensors": ["*.safetensors", *BESIDE],
+    "bin": ["pytorch_model*.bin", *BESIDE],
+}
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ def load_model(
     quantise: str | None = None,
     tokenizer_of: str | None = None,
     train_all: bool = False,
+    weights: Weights = "safetensors",
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> LanguageModel:
@@ -106,6 +111,9 @@ def load_model(
         The model whose tokenizer to load instead of its own, for a checkpoint that was saved without one.
     train_all
         All weights will be trained, so they are loaded in float32 where bfloat16 is only the precision of products.
+    weights
+        ``"safetensors"``, or ``"bin"`` to convert pickled weights (``pytorch_model.bin``) if there are no safetensors.
+        They are converted once, into the cache; a file that holds anything but tensors is refused.
     progress, warn
         Passed on to ``fetch``.
     """
@@ -115,9 +123,15 @@ def load_model(
         placement = _with_float32_weights(placement)
     source, origin = locate(name)
     local_only = True
+    is_converted = _needs_conversion(name, source, weights)
     if name in BUILT_IN:
         source = str(fetch_model(name, progress=progress, warn=warn))
         origin = f"{name}: built-in model, in the cache"
+    elif is_converted:
+        folder = Path(source) if Path(source).is_dir() else fetch_revision(source, None, "bin")
+        _check_directory(folder, tokenizer_of is None, weights)
+        source = str(convert_pickled(folder, progress=progress, warn=warn))
+        origin += f"; its pickled weights (*.bin) were converted into safetensors in {source}"
     elif Path(source).is_dir():
         _check_directory(Path(source), tokenizer=tokenizer_of is None)
     else:
@@ -125,8 +139,10 @@ def load_model(
         local_only = is_cached_only(source)
         check_index(_hub_file(source, INDEX, local_only))
     tokenizer = _load_tokenizer(*((source, local_only) if tokenizer_of is None else _located(tokenizer_of, progress)))
-    model = _load_weights(source, local_only, placement)
+    model = _load_weights(source, local_only, placement, name if is_converted else source)
     notes = [origin, *placement.notes]
+    if weights == "bin" and not is_converted:
+        notes.append("weights: bin changes nothing here: the model has safetensors, and they are used")
     bos = adds_bos(tokenizer)
     if bos:
         notes.append(f"BOS token {tokenizer.bos_token!r} in front of every prompt: the tokenizer adds it")
@@ -158,8 +174,54 @@ def _located(name: str, progress: Progress | None) -> tuple[str, bool]:
     return source, Path(source).is_dir() or is_cached_only(source)
 
 
-def fetch_revision(name: str, revision: str) -> Path:
-    """The directory of one revision of a Hub repository in the local cache; only weights in safetensors are fetched."""
+def _needs_conversion(name: str, source: str, weights: str) -> bool:
+    """Whether pickled weights are to be converted: they are asked for, and there are no safetensors."""
+    if weights not in get_args(Weights):
+        raise InputError(f"weights: {weights!r} is not one of {listed(get_args(Weights))}")
+    if weights != "bin":
+        return False
+    if name in BUILT_IN:
+        raise InputError(f'{name}: is a built-in model, whose weights are safetensors; leave out weights="bin"')
+    if Path(source).is_dir():
+        return not has_safetensors(Path(source))
+    return not _names_safetensors(_hub_names(source, is_cached_only(source)))
+
+
+def _names_safetensors(names: list[str]) -> bool:
+    """Whether safetensors are among the files at the top of a repository."""
+    return any(name.endswith(".safetensors") and "/" not in name for name in names)
+
+
+def _hub_names(name: str, local_only: bool) -> list[str]:
+    """Names of the files of a Hub model; those in the local cache if the Hub cannot be reached."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    if local_only:
+        config = try_to_load_from_cache(name, "config.json")
+        return [path.name for path in Path(config).parent.iterdir()] if isinstance(config, str) else []
+    try:
+        siblings = HfApi().model_info(name, timeout=HUB_TIMEOUT).siblings
+    except Exception as error:  # over a network, anything
+        raise InputError(f"{name}: its files cannot be listed ({first_line(error)})") from error
+    return [each.rfilename for each in siblings or []]
+
+
+def _is_pickled_on_hub(source: str, local_only: bool) -> bool:
+    """Whether a model that could not be loaded is one of the Hub that has pickled weights only."""
+    if Path(source).is_dir():
+        return False
+    try:
+        names = _hub_names(source, local_only)
+    except InputError:
+        return False
+    return not _names_safetensors(names) and (SINGLE in names or PICKLED_INDEX in names)
+
+
+def fetch_revision(name: str, revision: str | None, weights: Weights = "safetensors") -> Path:
+    """The directory of one revision of a Hub repository in the local cache; of its weights, one form is fetched.
+
+    Without a revision it is the default one.
+    """
     require_lm("huggingface_hub")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import RevisionNotFoundError
@@ -168,12 +230,15 @@ def fetch_revision(name: str, revision: str) -> Path:
     try:
         with quiet():
             return Path(
-                snapshot_download(name, revision=revision, allow_patterns=_FETCHED, local_files_only=local_only)
+                snapshot_download(
+                    name, revision=revision, allow_patterns=_FETCHED[weights], local_files_only=local_only
+                )
             )
     except RevisionNotFoundError as error:
         raise InputError(f"{name}: has no revision {revision!r}; check its branches on the model's page") from error
     except Exception as error:  # over a network, anything
-        raise InputError(f"{name}@{revision}: cannot be fetched ({first_line(error)})") from error
+        shown = name if revision is None else f"{name}@{revision}"
+        raise InputError(f"{shown}: cannot be fetched ({first_line(error)})") from error
 
 
 def is_cached_only(name: str, revision: str | None = None) -> bool:
@@ -214,7 +279,7 @@ def is_cached_only(name: str, revision: str | None = None) -> bool:
     )
 
 
-def _check_directory(folder: Path, tokenizer: bool = True) -> None:
+def _check_directory(folder: Path, tokenizer: bool = True, weights: Weights = "safetensors") -> None:
     """Say in one line what a local directory lacks, before transformers does so in many."""
     config = folder / "config.json"
     if not config.is_file():
@@ -227,7 +292,12 @@ def _check_directory(folder: Path, tokenizer: bool = True) -> None:
         raise InputError(f"{config}: cannot be read ({first_line(error)}); copy the model again") from error
     if not isinstance(content, dict) or "model_type" not in content:
         raise InputError(f"{config}: has no model_type, so it is not the configuration of a transformers model")
-    if not list(folder.glob("*.safetensors")):
+    if weights == "bin" and not has_safetensors(folder):
+        if not has_pickled(folder):
+            raise InputError(f"{folder}: has no weights (*.safetensors, {SINGLE} or {PICKLED_INDEX})")
+    elif not has_safetensors(folder):
+        if has_pickled(folder):
+            raise InputError(pickled_message(str(folder)))
         if any(list(folder.glob(pattern)) for pattern in _PICKLES):
             raise InputError(
                 f"{folder}: its weights are pickled, which can run code when loaded, so breadth does not load them; "
@@ -240,6 +310,15 @@ def _check_directory(folder: Path, tokenizer: bool = True) -> None:
             f"{folder}: has no tokenizer ({listed(TOKENIZERS)}); copy the tokenizer's files "
             "into it, or, for a checkpoint, name the model whose tokenizer it has (--base, or base: in a study file)"
         )
+
+
+def pickled_message(source: str) -> str:
+    """What to say about a model that has pickled weights only."""
+    return (
+        f"{source}: its weights are pickled, which can run code when loaded, so breadth does not load them by default; "
+        'set weights: bin for this model in the study file (weights="bin" in Python) to have them checked and '
+        "converted once, or save them as safetensors with `save_pretrained` of transformers"
+    )
 
 
 def _hub_file(name: str, file: str, local_only: bool) -> Path:
@@ -293,7 +372,8 @@ def _load_tokenizer(source: str, local_only: bool) -> Any:
     return tokenizer
 
 
-def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
+def _load_weights(source: str, local_only: bool, placement: Placement, shown: str) -> Any:
+    """Load the weights in ``source``, which messages call ``shown``."""
     import transformers
 
     models: Any = transformers.AutoModelForCausalLM
@@ -312,16 +392,18 @@ def _load_weights(source: str, local_only: bool, placement: Placement) -> Any:
     except _load_errors(local_only) as error:
         if "out of memory" in str(error):
             raise InputError(
-                f"{source}: does not fit into GPU memory; use a smaller model, quantise, or device: cpu"
+                f"{shown}: does not fit into GPU memory; use a smaller model, quantise, or device: cpu"
             ) from error
         if "trust_remote_code" in str(error):
-            raise InputError(f"{source}: requires code from its own repository, which breadth does not run") from error
-        raise InputError(f"{source}: cannot be loaded ({first_line(error)})") from error
+            raise InputError(f"{shown}: requires code from its own repository, which breadth does not run") from error
+        if _is_pickled_on_hub(source, local_only):
+            raise InputError(pickled_message(shown)) from error
+        raise InputError(f"{shown}: cannot be loaded ({first_line(error)})") from error
     # transformers fills missing weights with random numbers and only warns.
     missing = sorted({*loading["missing_keys"], *(str(entry[0]) for entry in loading["mismatched_keys"])})
     if missing:
-        raise InputError(f"{source}: weights are missing or have the wrong shape: {listed(missing, most=3)}")
-    refuse_degenerate(model, source)
+        raise InputError(f"{shown}: weights are missing or have the wrong shape: {listed(missing, most=3)}")
+    refuse_degenerate(model, shown)
     if placement.move_to is not None:
         model = model.to(placement.move_to)
     return model

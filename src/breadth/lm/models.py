@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -167,7 +167,7 @@ def fault_of(folder: Path, whole: bool = False) -> str | None:
         return "it has not been fetched"
     record = read_record(folder)
     files, checksums = record.get("files"), record.get("checksums", {})
-    if not isinstance(files, dict) or "model.safetensors" not in files or not isinstance(checksums, dict):
+    if not isinstance(files, dict) or not isinstance(checksums, dict) or not _has_weights(files):
         return f"{RECORD} is missing or damaged"
     return files_fault(folder, files, checksums, whole)
 
@@ -187,9 +187,13 @@ def files_fault(
         if status.st_size != size:
             return f"{name} has {status.st_size:,} bytes instead of {size:,}"
         # A model that an earlier version converted has no checksums: it is as sound as its weights are.
-        if whole and name in checksums and _sum(path, status.st_mtime_ns, status.st_ino) != checksums[name]:
+        if whole and name in checksums and cached_sum(path) != checksums[name]:
             return f"the checksum of {name} is wrong"
     return None
+
+
+def _has_weights(names: Iterable[str]) -> bool:
+    return any(name.endswith(".safetensors") for name in names)
 
 
 def file_sum(path: Path) -> str:
@@ -199,6 +203,12 @@ def file_sum(path: Path) -> str:
         while block := file.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()
+
+
+def cached_sum(path: Path) -> str:
+    """The same, computed once per process for a file that has not changed since."""
+    status = path.stat()
+    return _sum(path, status.st_mtime_ns, status.st_ino)
 
 
 @lru_cache(maxsize=64)

@@ -82,6 +82,7 @@ def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     for k, entry in enumerate(study.models):
         yield from _endpoint_problems(entry, ("models", k))
         yield from _chat_problems(study, k, base)
+        yield from _weights_problems(entry, ("models", k))
         if entry.has_checkpoints:
             yield from _checkpoint_problems(study, k, base)
         elif entry.endpoint is None:  # else its server knows the name
@@ -124,6 +125,18 @@ def _name_problems(name: str, place: Place, base: Path, needs: tuple[Place, ...]
             "by Hub id (owner/name) or by the path of a directory",
             needs,
         )
+
+
+def _weights_problems(entry: ModelEntry, place: Place) -> Iterator[Problem]:
+    """Pickled weights asked for where there are none."""
+    if entry.weights != "bin":
+        return
+    loaded = entry.base if entry.has_checkpoints else entry.name
+    if entry.endpoint is not None:
+        yield Problem((*place, "weights"), "the weights of a model behind an endpoint are not read; remove this key")
+    elif loaded in BUILT_IN:
+        message = f"{loaded} is a built-in model, whose weights are safetensors; remove this key"
+        yield Problem((*place, "weights"), message, ((*place, "name"), (*place, "base")))
 
 
 def _checkpoint_problems(study: StudySpec, k: int, base: Path) -> Iterator[Problem]:

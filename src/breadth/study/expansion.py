@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
-from breadth.lm import BFLOAT16, PURE_BFLOAT16, ChatSettings
+from breadth.lm import BFLOAT16, PURE_BFLOAT16, ChatSettings, Weights
 from breadth.records import TRAINING, RunRecord, label_variants, set_of_testset
 from breadth.study.mixture import normalised_shares, share_out
 from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
@@ -145,7 +145,8 @@ class RunSpec:
     ``train_set`` is the name of the mixture.
 
     No part of what the run is: ``directory``, where the model is, if the study file names it by a path; ``label``, what
-    the model is called where the study has it with several recipes; ``resources``, those of its workers in a cluster.
+    the model is called where the study has it with several recipes; ``resources``, those of its workers in a cluster;
+    ``weights``, the form in which the model's weights are read.
     """
 
     model: str
@@ -167,6 +168,7 @@ class RunSpec:
     label: str = ""
     resources: Resources | None = None
     mix: dict[str, float] | None = None
+    weights: Weights = "safetensors"
 
     @property
     def train_sets(self) -> dict[str, int]:
@@ -276,6 +278,7 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
                 RunSpec(
                     entry.name, entry.trained_on, None, None, None, None, recipe, study.evaluate, on, own,
                     source=listed_source(entry, base), chat=chat_settings(study, entry, base),
+                    weights=entry.weights,
                     label=label,
                 )
             )  # fmt: skip
@@ -295,6 +298,7 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
                     label=label,
                     resources=entry.resources,
                     mix=mix,
+                    weights=entry.weights,
                 )
             )  # fmt: skip
     return runs

@@ -14,7 +14,7 @@ from breadth.datasets import Loss, Predict, Texts
 from breadth.difficulty import Order, Strategy
 from breadth.endpoints import Api, Endpoint
 from breadth.errors import InputError
-from breadth.lm import NONE, Dtype, Quantisation, step_of
+from breadth.lm import NONE, Dtype, Quantisation, Weights, step_of
 from breadth.study.document import did_you_mean
 from breadth.study.mixture import mixture_name
 from breadth.study.own_sets import KnownSet, OwnSet, SetSection, mark_known_sets
@@ -132,6 +132,10 @@ class ModelEntry(Section):
         description="keys of recipe that differ for this model; its epochs replace the study's steps, and vice versa",
     )
     resources: Resources | None = Field(None, description="keys of resources that differ for this model")
+    weights: Weights = Field(
+        "safetensors",
+        description="form of the weights (of base, for adapters); bin: pickles, checked and converted once",
+    )
     checkpoints: Names | None = Field(
         None, description="directories of checkpoints, globs, or a directory that holds them (method evaluate)"
     )
@@ -161,6 +165,7 @@ class ModelEntry(Section):
         absent = [key for key in CHECKPOINT_KEYS if getattr(self, key) is None]
         absent += [] if self.endpoint is not None else ENDPOINT_KEYS
         absent += [key for key in CHAT_KEYS if getattr(self, key) is None]
+        absent += ["weights"] if self.weights == "safetensors" else []
         return {key: value for key, value in dump(self).items() if key not in absent}
 
     @property

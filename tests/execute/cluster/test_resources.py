@@ -25,10 +25,10 @@ def test_defaults_by_size(study, monkeypatch):
     file, run = file_and_run(study)
     assert shape_of(file, run, has_gpus=False).cpus == 1
     for size, share in ((0.5 * GB, 0.25), (2 * GB, 0.5), (20 * GB, 1.0), (None, 1.0)):
-        monkeypatch.setattr("breadth.execute.cluster.resources.weight_bytes", lambda model, size=size: size)
+        monkeypatch.setattr("breadth.execute.cluster.resources.weight_bytes", lambda *model, size=size: size)
         assert shape_of(file, run, has_gpus=True).gpus == share
         assert shape_of(file, run, has_gpus=False).gpus == 0
-    monkeypatch.setattr("breadth.execute.cluster.resources.weight_bytes", lambda model: 2 * GB)
+    monkeypatch.setattr("breadth.execute.cluster.resources.weight_bytes", lambda *model: 2 * GB)
     assert 4 * GB < shape_of(file, run, has_gpus=False).memory < 8 * GB
 
 

@@ -99,7 +99,7 @@ class RayExecutor(Executor):
                 fetch_model(model, progress=events.fetching, warn=events.warn)
             shapes = shapes_of(plan.file, runs, connection.nodes(), self.options.threads)
             chains = chains_of(plan, {label: shape.name for label, shape in shapes.items()})
-            files = {run.model: local_files(run.loads) for run in runs}
+            files = {run.model: local_files(run.loads, run.weights) for run in runs}
             pool = RayPool(
                 connection,
                 {shape.name: shape for shape in shapes.values()},

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breadth.errors import InputError
-from breadth.lm import BUILT_IN, built_in_model, locate, read_headers
+from breadth.lm import BUILT_IN, Weights, built_in_model, locate, read_headers, weight_size
 from breadth.study import RunSpec, StudyFile
 
 GB = 2**30
@@ -72,11 +72,12 @@ class Node:
         return Node(self.name, self.cpus - shape.cpus, self.gpus - shape.gpus, self.memory - shape.memory)
 
 
-def weight_bytes(model: str) -> int | None:
+def weight_bytes(model: str, weights: Weights = "safetensors") -> int | None:
     """Bytes of a model's weights, where that is known without loading it."""
     if model in BUILT_IN:
         return built_in_model(model).converted_size
-    return sum(path.stat().st_size for path in _weight_files(model)) or None
+    folder = _model_directory(model)
+    return None if folder is None else weight_size(folder, weights) or None
 
 
 def trained_bytes(run: RunSpec) -> int:
@@ -85,19 +86,26 @@ def trained_bytes(run: RunSpec) -> int:
         return 0
     if run.model in BUILT_IN:
         return TRAINED_BYTES * built_in_model(run.model).converted_size // 4  # which are kept in float32
-    tensors = read_headers(_weight_files(run.loads)) or {}
+    folder = _model_directory(run.loads)
+    if folder is None:
+        return 0
+    paths = sorted(folder.glob("*.safetensors"))
+    if not paths:
+        # Pickled files have no headers that can be read without loading them; half precision is usual.
+        return TRAINED_BYTES * weight_size(folder, run.weights) // 2
+    tensors = read_headers(paths) or {}
     return TRAINED_BYTES * sum(math.prod(tensor.shape) for tensor in tensors.values())
 
 
-def _weight_files(model: str) -> list[Path]:
-    """The files with a model's weights that are on this machine."""
+def _model_directory(model: str) -> Path | None:
+    """The directory with a model's files on this machine, if there is one."""
     folder = Path(locate(model)[0])
     if not folder.is_dir():
         from huggingface_hub import try_to_load_from_cache
 
         config = try_to_load_from_cache(model, "config.json")
         folder = Path(config).parent if isinstance(config, str) else folder
-    return sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    return folder if folder.is_dir() else None
 
 
 def shapes_of(
@@ -128,7 +136,7 @@ def shape_of(file: StudyFile, run: RunSpec, has_gpus: bool, threads: int | None 
     given = {"gpus": None, "cpus": None, "memory": None}
     for section in (file.study.resources, run.resources):
         given |= {} if section is None else section.model_dump(exclude_none=True)
-    size, training = weight_bytes(run.loads), trained_bytes(run)
+    size, training = weight_bytes(run.loads, run.weights), trained_bytes(run)
     wants_gpu = has_gpus and run.recipe.device.partition(":")[0] in ("auto", "cuda")
     gpus = given["gpus"]
     if gpus is None:

@@ -22,7 +22,7 @@ from safetensors.numpy import load, save
 from breadth.datasets import Examples, Loaded
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.data import StudyData, run_testsets
-from breadth.lm import BUILT_IN, Outputs, fault_of, locate
+from breadth.lm import BUILT_IN, Outputs, Weights, convert_pickled, fault_of, has_safetensors, locate
 from breadth.lm.models import cache_root
 from breadth.study import RunSpec
 
@@ -116,13 +116,18 @@ class ModelFiles:
         return sum(self.sizes.values())
 
 
-def local_files(model: str) -> ModelFiles | None:
-    """The files of a model that lies in a directory of this machine; None for one of the Hub."""
+def local_files(model: str, weights: Weights = "safetensors") -> ModelFiles | None:
+    """The files of a model that lies in a directory of this machine; None for one of the Hub.
+
+    Pickled weights are converted here, so that workers get safetensors.
+    """
     folder = Path(locate(model)[0])
     if model in BUILT_IN and fault_of(folder) is not None:
         return None
     if not folder.is_dir():
         return None
+    if weights == "bin" and not has_safetensors(folder):
+        folder = convert_pickled(folder)
     folder = folder.resolve()
     sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.is_file()}
     digest = hashlib.sha256()
