@@ -1,15 +1,14 @@
-"""Tiny directories of model families, with random weights: what the published models are, at a few thousand weights.
+"""Tiny directories of model families, with random weights: what the published models are, at fifty thousand weights.
 
 Each has its family's own architecture in transformers, kind of tokenizer, special tokens, and the chat template of its
 instruct models, written here to give the same text. " Yes", " No", and the letters A to J with and without a blank in
-front are one token each.
-
->>> folder = write_family(tmp_path / "opt", "opt", pickled=True)
+front are one token each. ``write_family(folder, "opt", pickled=True)`` writes one; ``FAMILIES`` are all of them, and
+``CHATTING`` those with a chat template.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,6 @@ class Family:
     words: str | None = _GPT2
     normalised: bool = False
     chat: str | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def _shape(tokens: int) -> dict[str, Any]:
@@ -113,11 +111,15 @@ def _shape(tokens: int) -> dict[str, Any]:
     }
 
 
+#: Its defaults are tokens of the large vocabulary.
+_NO_IDS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+
+
 def _smollm3(tokens: int) -> Any:
     from transformers import SmolLM3Config
 
     # As in the 3B model, every fourth layer has no rotary embedding.
-    return SmolLM3Config(**_shape(tokens), no_rope_layer_interval=4, pad_token_id=0, tie_word_embeddings=True)
+    return SmolLM3Config(**_shape(tokens), no_rope_layer_interval=4, **_NO_IDS)
 
 
 def _qwen25(tokens: int) -> Any:

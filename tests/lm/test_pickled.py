@@ -109,6 +109,17 @@ class TestHostile:
         for content in (saved({"w": Evil()}), legacy({"w": Evil()}), saved(Evil()), pickle.dumps(Evil(), 2)):
             assert "would call 'posix.system'" in refuse(content)
 
+    def test_the_restricted_loader_alone(self, refuse, mark, monkeypatch):
+        """Should the look at the instructions ever miss something, torch still refuses it."""
+
+        class Evil:
+            def __reduce__(self):
+                return os.system, (f"touch {mark}",)
+
+        monkeypatch.setattr("breadth.lm.pickled._check_instructions", lambda path, program: None)
+        for content in (saved({"w": Evil()}), legacy({"w": Evil()})):
+            assert "refused by torch's restricted loader" in refuse(content)
+
     @staticmethod
     def proven(content, mark):
         """The file is what it is said to be: an unrestricted loader runs it."""

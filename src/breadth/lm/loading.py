@@ -316,8 +316,9 @@ def pickled_message(source: str) -> str:
     """What to say about a model that has pickled weights only."""
     return (
         f"{source}: its weights are pickled, which can run code when loaded, so breadth does not load them by default; "
-        'set weights: bin for this model in the study file (weights="bin" in Python) to have them checked and '
-        "converted once, or save them as safetensors with `save_pretrained` of transformers"
+        "set weights: bin for this model in the study file (--weights bin of `breadth evaluate`, weights='bin' in "
+        "Python) to have them checked and converted once, or save them as safetensors with `save_pretrained` of "
+        "transformers"
     )
 
 
