@@ -4,8 +4,10 @@ import polars as pl
 import pytest
 import yaml
 
+from breadth.errors import InputError
 from breadth.execute import plan_study, run
 from breadth.execute.data import fewshot_prefix
+from breadth.level_transfer import transfer
 from breadth.records import open_study
 from breadth.study import expand, read_study_file, start_key
 
@@ -84,3 +86,24 @@ def test_runs_are_the_same_on_workers_and_after_a_stop(write, tmp_path):
     (tmp_path / "local" / next(iter(whole))).unlink()
     run(path, into=tmp_path / "local")
     assert parts(tmp_path / "local") == whole
+
+
+def test_transfer_compares_with_the_model_without_examples(write, tmp_path, tiny):
+    zero = {"name": str(tiny), "recipe": {"method": "zero-shot"}}
+    run(write([str(tiny), zero], levels=2, seeds=[0, 1]), into=tmp_path / "s")
+    measured = open_study(tmp_path / "s")
+    cells = transfer(measured).cells
+    assert cells["train_level"].unique().sort().to_list() == [0, 1]
+    levels = measured.subjects["train_level"]
+    base = measured.correct[levels.is_null().to_numpy()].mean()
+    for level in (0, 1):
+        own = cells.filter(train_level=level)
+        gain = (own["gain"] * own["n_items"]).sum() / own["n_items"].sum()
+        expected = measured.correct[(levels == level).fill_null(False).to_numpy()].mean() - base
+        assert gain == pytest.approx(expected, abs=1e-6)
+
+
+def test_transfer_needs_the_model_without_examples(write, tmp_path):
+    run(write(levels=2, seeds=0), into=tmp_path / "s")
+    with pytest.raises(InputError, match="method: zero-shot"):
+        transfer(open_study(tmp_path / "s"))

@@ -154,7 +154,11 @@ def _untrained(models: pl.DataFrame, trained: pl.DataFrame, study: Study, model:
     if start.height:
         return start.unique("seed", keep="first", maintain_order=True)
     other = models.filter(~HAS_CONDITION)
-    if study.runs or model is not None:
+    if study.runs:
+        # By the model itself: where a study has it with several recipes, each of these has a name of its own.
+        real = pl.col("run").replace_strict({run: record.model for run, record in study.runs.items()}, default=None)
+        other = other.filter(real == study.runs[trained["run"][0]].model)
+    elif model is not None:
         other = other.filter(pl.col("model").is_null() | (pl.col("model") == trained["model"][0]))
     if study.runs:
         # A zero-shot run is the same model, unless runs start from one that was trained before.
