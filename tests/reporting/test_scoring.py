@@ -127,3 +127,14 @@ def test_without_labels_nothing_is_known():
     verdict = breadth.scores(table).verdict()
     assert verdict.answer is Answer.UNKNOWN
     assert "what a model can tell apart is not known" in verdict.reason
+
+
+def test_a_model_that_began_by_giving_neither_answer_is_not_praised(simulated_study):
+    """Accuracy rises because the model answers at all, which says nothing about what it can tell apart."""
+    result = breadth.scores(simulated_study.folder)
+    row = result.answers.head(1)
+    for share, answer in ((0.05, result.verdict().answer), (0.9, Answer.DEPENDS)):
+        silent = row.with_columns(answer=pl.lit("neither"), share=pl.lit(share))
+        verdict = replace(result, answers=pl.concat([result.answers, silent])).verdict()
+        assert verdict.answer is answer
+    assert "90%" in verdict.reason

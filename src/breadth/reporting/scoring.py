@@ -37,6 +37,9 @@ FOLLOWS_WORDS = {
     None: ("is undecided", "are undecided"),
 }
 
+#: Largest share of answers that are neither with which accuracy is still about the answers.
+SILENT = 0.1
+
 #: Models that are named one by one.
 MOST_MODELS = 3
 
@@ -85,7 +88,12 @@ class Scores(Result):
         how many cases does leaning to one answer cost at least 5 points? With sensitivity d' and criterion c, accuracy
         is (Phi(d'/2 - c) + Phi(d'/2 + c)) / 2 instead of Phi(d'/2); c must differ from 0 (q < 0.05). Yes: at most 10 %,
         and the share of an answer swings by at most 40 points during training. No: at least 90 %. It depends: else.
+
+        Where models may answer with any token, none of this holds if they often give neither answer, or once did.
         """
+        silent = _silence(self.answers.filter(~pl.col("testset").is_in(self.training)))
+        if silent is not None:
+            return silent
         if not self.changes.height:
             return _bias_of_last(self.tested)
         return _bias_of_changes(self.found_changes, swings(self.tested)["model"].unique(maintain_order=True).to_list())
@@ -111,6 +119,19 @@ class Scores(Result):
             names = missing.filter(measure)["testset"].to_list()
             lines += [f"{measure} is not defined for {joined(names)}: it needs {need}."] if names else []
         return " ".join(lines)
+
+
+def _silence(answers: pl.DataFrame) -> Verdict | None:
+    """The verdict where accuracy depends on how often a model gives one of the answers at all; None elsewhere."""
+    neither = answers.filter((pl.col("answer") == NEITHER) & (pl.col("share") > SILENT))
+    if not neither.height:
+        return None
+    worst = neither.sort("share", descending=True, maintain_order=True).row(0, named=True)
+    reason = (
+        f"accuracy is in part how often models answer at all: {worst['share']:.0%} of what {worst['model']} gives on "
+        f"{worst['testset']} at step {worst['step']:,} is neither answer."
+    )
+    return Verdict(Answer.DEPENDS, reason, needed="With evaluate.predict: answers, only the answers are compared.")
 
 
 def _bias_of_changes(changes: pl.DataFrame, swinging: Sequence[str]) -> Verdict:
