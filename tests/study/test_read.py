@@ -122,7 +122,7 @@ def test_head(problems, text, expected):
         ("{epochs: 1, batch: 8, micro_batch: 3}", "recipe.micro_batch: 3 does not divide batch 8"),
         (
             "{epochs: 1, method: lra}",
-            "recipe.method: 'lra' is not one of lora, full, zero-shot, few-shot, evaluate. Did you mean lora?",
+            "recipe.method: 'lra' is not one of lora, ia3, bitfit, full, zero-shot, few-shot, evaluate.",
         ),
         (
             "{epochs: 1, targets: atention}",

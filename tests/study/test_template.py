@@ -81,4 +81,4 @@ def test_every_key_is_in_the_tables():
         assert all(f"| `{prefix}{name}` |" in text for name in section.all_fields())
     assert "| `train.examples` | `[128]` |" in text
     assert "| `evaluate.on` | required |" in text
-    assert "one of `lora`, `full`, `zero-shot`, `few-shot`" in text
+    assert "one of `lora`, `ia3`, `bitfit`, `full`, `zero-shot`, `few-shot`" in text

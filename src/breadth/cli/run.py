@@ -184,10 +184,11 @@ def print_kept(plan: Plan) -> None:
         return
     words = sorted({unit.run.recipe.keep for unit in plan.units} - {"none"})
     what = f"Trained weights that are kept (recipe.keep: {' and '.join(words)})"
+    folders = "one directory" if kept.folders == 1 else f"{kept.folders:,} directories"
     if kept.unknown:
-        print_text(f"{what}: {kept.folders:,} directories; how large is not known for {listed(kept.unknown, most=3)}.")
+        print_text(f"{what}: {folders}; how large is not known for {listed(kept.unknown, most=3)}.")
     else:
-        print_text(f"{what} will take about {disk_size(kept.size)} of disk, in {kept.folders:,} directories.")
+        print_text(f"{what} will take about {disk_size(kept.size)} of disk, in {folders}.")
 
 
 def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
