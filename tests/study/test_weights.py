@@ -1,5 +1,6 @@
 """`weights: bin` of a model: where it may stand, and that it changes no run."""
 
+import pickle
 import shutil
 
 import pytest
@@ -78,3 +79,22 @@ def test_for_the_base_of_adapters(read, tmp_path, adapters):
     assert run.weights == "bin"
     (plain,) = expand(read("checkpoints: runs/lora, base: ./model", "evaluate"))
     assert run.name == plain.name
+
+
+class Hostile:
+    """A pickle that would write a file when loaded."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (open, (str(self.marker), "w"))
+
+
+def test_a_pickle_with_code_is_named_with_its_line_and_not_run(read, tmp_path):
+    folder, marker = tmp_path / "model", tmp_path / "ran"
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"weight": Hostile(marker)}))
+    assert "line 3, models.weights: " in problem(read, "name: ./model, weights: bin")
+    assert not marker.exists()

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from breadth.lm.models import fault_of as fault_of
     from breadth.lm.models import model_folder as model_folder
     from breadth.lm.pickled import Weights as Weights
+    from breadth.lm.pickled import check_pickled as check_pickled
     from breadth.lm.pickled import convert_pickled as convert_pickled
     from breadth.lm.pickled import has_pickled as has_pickled
     from breadth.lm.pickled import has_safetensors as has_safetensors
@@ -141,7 +142,7 @@ _MODULES = {
     ),
     "precision": ("prepare_training",),
     "pickled": (
-        *("Weights", "convert_pickled", "has_pickled", "has_safetensors", "pickled_digest"),
+        *("Weights", "check_pickled", "convert_pickled", "has_pickled", "has_safetensors", "pickled_digest"),
         *("pickled_paths", "weight_size"),
     ),
     "prompts": ("encode_continuations", "few_shot_text", "prompt_texts"),

@@ -338,20 +338,29 @@ def read_tensors(path: Path) -> dict[str, Any]:
     """
     import torch
 
-    zipped = _is_zipped(path)
-    if zipped:
-        _check_zip(path)
-    else:
-        _check_legacy(path)
+    _check_file(path)
     try:
         with reading(path, "weights"):
-            loaded = torch.load(path, weights_only=True, mmap=zipped, map_location="cpu")
+            loaded = torch.load(path, weights_only=True, mmap=_is_zipped(path), map_location="cpu")
     except InputError as error:
         if isinstance(error.__cause__, pickle.UnpicklingError):
             # torch's message is long and tells how to load the file all the same.
             raise _refusal(path, "is refused by torch's restricted loader") from error
         raise
     return _checked_tensors(path, loaded)
+
+
+def check_pickled(folder: Path) -> None:
+    """Refuse a directory whose pickled weights could not be converted. Reads instructions only, and runs nothing."""
+    for path in pickled_paths(folder):
+        _check_file(path)
+
+
+def _check_file(path: Path) -> None:
+    if _is_zipped(path):
+        _check_zip(path)
+    else:
+        _check_legacy(path)
 
 
 def _refusal(path: Path, why: str) -> InputError:

@@ -21,8 +21,10 @@ from breadth.lm import (
     NONE,
     PURE_BFLOAT16,
     PURE_WARNING,
+    check_pickled,
     fault_of,
     has_chat_template,
+    has_safetensors,
     model_folder,
     read_chat_template,
 )
@@ -82,7 +84,7 @@ def _model_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     for k, entry in enumerate(study.models):
         yield from _endpoint_problems(entry, ("models", k))
         yield from _chat_problems(study, k, base)
-        yield from _weights_problems(entry, ("models", k))
+        yield from _weights_problems(entry, ("models", k), base)
         if entry.has_checkpoints:
             yield from _checkpoint_problems(study, k, base)
         elif entry.endpoint is None:  # else its server knows the name
@@ -127,8 +129,8 @@ def _name_problems(name: str, place: Place, base: Path, needs: tuple[Place, ...]
         )
 
 
-def _weights_problems(entry: ModelEntry, place: Place) -> Iterator[Problem]:
-    """Pickled weights asked for where there are none."""
+def _weights_problems(entry: ModelEntry, place: Place, base: Path) -> Iterator[Problem]:
+    """Pickled weights asked for where there are none, or that hold more than tensors."""
     if entry.weights != "bin":
         return
     loaded = entry.base if entry.has_checkpoints else entry.name
@@ -137,6 +139,13 @@ def _weights_problems(entry: ModelEntry, place: Place) -> Iterator[Problem]:
     elif loaded in BUILT_IN:
         message = f"{loaded} is a built-in model, whose weights are safetensors; remove this key"
         yield Problem((*place, "weights"), message, ((*place, "name"), (*place, "base")))
+    elif loaded is not None:
+        found = find_directory(loaded, base)
+        if found is not None and not has_safetensors(Path(found)):
+            try:
+                check_pickled(Path(found))
+            except InputError as error:
+                yield Problem((*place, "weights"), str(error))
 
 
 def _checkpoint_problems(study: StudySpec, k: int, base: Path) -> Iterator[Problem]:

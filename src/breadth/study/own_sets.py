@@ -320,7 +320,8 @@ def _known_set_problems(
     place: Place = ("sets", name)
     keys = changed.changes()
     if not keys:
-        yield Problem(place, "changes nothing; give a key such as prompt or completion, or remove it")
+        # If a key is wrong, that is the problem.
+        yield Problem(place, "changes nothing; give a key such as prompt or completion, or remove it", (place,))
         return
     for key, message in wording_problems(keys):
         yield Problem((*place, key), message)
