@@ -9,7 +9,7 @@ import breadth
 from breadth.records import StudyStore, open_study
 from breadth.reporting import ReportData
 from breadth.reporting.accuracy import score_profile
-from breadth.reporting.scoring import answer_shares, changes_table
+from breadth.reporting.scoring import answer_shares, changes_table, swings
 from breadth.results import Answer
 
 
@@ -138,3 +138,17 @@ def test_a_model_that_began_by_giving_neither_answer_is_not_praised(simulated_st
         verdict = replace(result, answers=pl.concat([result.answers, silent])).verdict()
         assert verdict.answer is answer
     assert "90%" in verdict.reason
+
+
+def test_runs_that_differ_from_each_other_do_not_swing():
+    def checkpoints(shares):
+        rows = [
+            {"run": run, "model": "m", "answer": "Yes", "step": step, "share": share}
+            for run, own in shares.items()
+            for step, share in enumerate(own)
+        ]
+        return pl.DataFrame(rows)
+
+    assert swings(checkpoints({"a": [0.1, 0.1], "b": [0.9, 0.9]})).height == 0
+    found = swings(checkpoints({"a": [0.1, 0.6], "b": [0.9, 0.2]}))
+    assert found.rows() == [("m", "Yes", 0.2, 0.9)]

@@ -209,10 +209,15 @@ def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> 
 
 
 def swings(checkpoints: pl.DataFrame) -> pl.DataFrame:
-    """Models in which the share of an answer, averaged over test sets, swings widely over checkpoints: its range."""
+    """Models in which the share of an answer, averaged over test sets, swings widely over checkpoints: its range.
+
+    That is, over the checkpoints of one run: runs that differ from each other do not swing. Of several, the widest.
+    """
     shares = checkpoints.drop_nulls("share").group_by("run", "model", "answer", "step").agg(pl.col("share").mean())
-    ranges = shares.group_by("model", "answer").agg(low=pl.col("share").min(), high=pl.col("share").max())
-    return ranges.filter(pl.col("high") - pl.col("low") > SWING).sort("model", "answer")
+    ranges = shares.group_by("run", "model", "answer").agg(low=pl.col("share").min(), high=pl.col("share").max())
+    wide = ranges.filter(pl.col("high") - pl.col("low") > SWING)
+    widest = wide.sort(pl.col("low") - pl.col("high"), "run").unique(["model", "answer"], keep="first")
+    return widest.select("model", "answer", "low", "high").sort("model", "answer")
 
 
 def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
