@@ -95,7 +95,7 @@ def test_level_transfer(family, model, data, tmp_path):
         {
             "models": [entry],
             # Gemma's template takes no system prompt, and models without a template have no place for one.
-            "system": "" if family in CHATTING and family != "gemma" else None,
+            "system": "" if family in CHATTING and family != "gemma3" else None,
             "train": {
                 "levels": 3,
                 "train_levels": [0, 2],
