@@ -83,7 +83,7 @@ def run_in_process(path, into, workers=2, fault=None, events=None):
     plan = plan_study(file, into, dry=False)
     store = StudyStore(into)
     open_directory(file, expand(file), plan.study_data, store, print)
-    chains = chains_of(plan, {unit.run.model: "any" for unit in plan.units})
+    chains = chains_of(plan, {unit.run.label: "any" for unit in plan.units})
     data = ShippedData.of([unit.run for unit in plan.units if unit.missing], plan.study_data)
     pool = InProcessPool(data, {chain.run: chain.group for chain in chains}, workers, fault)
     driver = Driver(plan, store, plan.study_data, events or Events(), pool, Schedule(chains))

@@ -27,6 +27,13 @@ evaluate: {{on: [negation, plain], items: 24}}
 """
 
 
+#: A template, and a study in which one model is asked in two forms: a worker must not mix up their prompts.
+CHAT = "{% for m in messages %}<bos>{{ m['role'] }}: {{ m['content'] }}<eos>{% endfor %}<bos>"
+TWO_FORMS = LORA.replace(
+    "models: {model}", "models: [{{name: {model}}}, {{name: {model}, chat_template: chat.jinja, system: Hello.}}]"
+)
+
+
 def test_the_driver_needs_no_torch():
     code = "import sys, breadth.execute.cluster.driver, breadth.execute.cluster.pool; print('torch' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -37,6 +44,7 @@ def test_the_driver_needs_no_torch():
 def local(tmp_path_factory, tiny, tiny_opt):
     """Studies as this process runs them, once for all tests of the module."""
     folder, known = tmp_path_factory.mktemp("local"), {}
+    (folder / "chat.jinja").write_text(CHAT)
 
     def get(name, text):
         if name not in known:
@@ -55,6 +63,7 @@ STUDIES = {
     "full in bfloat16": FULL.replace("method: full", "method: full, dtype: bfloat16"),
     "ia3": LORA.replace("lora", "ia3"),
     "bitfit": START.replace("lora", "bitfit"),
+    "chat": TWO_FORMS,
 }
 
 
