@@ -1,5 +1,6 @@
 """The registry matches the published descriptions, knows what is available, and makes Hub columns canonical."""
 
+import sys
 import time
 
 import polars as pl
@@ -240,3 +241,28 @@ def test_real_solutions_hold_their_labels(shared_data):
     for solution, label in loaded.frame.select("solution", "label").iter_rows():
         assert solution.rpartition("####")[2].strip().replace(",", "") == label
         assert float(extract(task.extract, solution).replace(",", "")) == float(label)
+
+
+def test_gpqa_as_it_is_on_the_hub(monkeypatch):
+    """Options are put in an order that depends on the question alone; expert ratings become numbers."""
+    rows = []
+    for k in range(12):
+        rating = ("Easy undergraduate level (or easier)", "Hard graduate level (...)", "Post-graduate level", None)[
+            k % 4
+        ]
+        wrong = {f"Incorrect Answer {n}": f"wrong {n} of {k}" for n in (1, 2, 3)}
+        row = {"Question": f"Question {k}?", "Correct Answer": f"right {k} ", "Record ID": f"rec{k}", **wrong}
+        rows.append({**row, "Writer's Difficulty Estimate": rating})
+    hub = pl.DataFrame(rows)
+    loading = sys.modules["breadth.datasets.load"]  # the name is that of a function as well
+    monkeypatch.setattr(loading, "fetch", lambda entry, split: hub.with_columns(split=pl.lit(split)))
+    frame = load("gpqa", "all").frame.sort("item")
+    assert frame.height == 12
+    right = [row["options"][row["option_labels"].index(row["label"])] for row in frame.iter_rows(named=True)]
+    assert sorted(right) == sorted(f"right {k}" for k in range(12))
+    assert frame["label"].n_unique() > 1
+    assert all(len(options) == 4 for options in frame["options"])
+    ratings = dict(frame.select("question", "expert_rating").iter_rows())
+    assert [ratings[f"Question {k}?"] for k in range(4)] == [0, 2, 3, None]
+    again = load("gpqa", "all").frame.sort("item")
+    assert again.equals(frame)
