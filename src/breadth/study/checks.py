@@ -186,8 +186,7 @@ def _chat_problems(study: StudySpec, k: int, base: Path) -> Iterator[Problem]:
             message = "a server applies its own chat template (api: chat asks in chat form); remove this key"
             yield Problem(place(own[0]), message)
         return
-    template = study.chat_template if entry.chat_template is None else entry.chat_template
-    system = study.system if entry.system is None else entry.system
+    template, system = study.chat_of(entry)
     if template == NONE:
         if system is not None:
             message = "needs chat form; set chat_template to auto or to a file with a template, or remove this key"
@@ -492,7 +491,7 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
 def _chat_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
     """Models that are asked in plain text although the study asks in chat form."""
     for k, entry in enumerate(study.models):
-        template = study.chat_template if entry.chat_template is None else entry.chat_template
+        template, _ = study.chat_of(entry)
         if template == AUTO and _lacks_chat_template(entry, base):
             place: Place = ("chat_template",) if entry.chat_template is None else ("models", k, "chat_template")
             yield Problem(place, f"{entry.name} has no chat template, so it is asked in plain text")

@@ -91,8 +91,7 @@ def chat_settings(study: StudySpec, entry: ModelEntry, base: Path) -> ChatSettin
 
     A server applies a template of its own, so none applies to a model behind an endpoint.
     """
-    template = study.chat_template if entry.chat_template is None else entry.chat_template
-    system = study.system if entry.system is None else entry.system
+    template, system = study.chat_of(entry)
     if template == NONE or entry.endpoint is not None:
         return None
     if template == AUTO:

@@ -206,8 +206,7 @@ def _chat_words(study: StudySpec) -> str:
     words = {AUTO: "the tokenizer's own template, where it has one", NONE: "plain text"}
     groups: dict[str, list[str]] = {}
     for entry in study.models:
-        template = study.chat_template if entry.chat_template is None else entry.chat_template
-        system = study.system if entry.system is None else entry.system
+        template, system = study.chat_of(entry)
         text = words.get(template, template)
         if system is not None and template != NONE:
             text += f", system prompt {system!r}" if system else ", empty system prompt"

@@ -334,3 +334,9 @@ class StudySpec(Section):
     def known_sets(self) -> dict[str, KnownSet]:
         """What the study changes about sets that breadth knows, by name."""
         return {name: each for name, each in self.sets.items() if isinstance(each, KnownSet)}
+
+    def chat_of(self, entry: ModelEntry) -> tuple[str, str | None]:
+        """The chat template and the system prompt of a model: its own keys, or else the study's."""
+        template = self.chat_template if entry.chat_template is None else entry.chat_template
+        system = self.system if entry.system is None else entry.system
+        return template, system
