@@ -5,6 +5,7 @@ this one; it imports none of them.
 """
 
 from breadth.errors import InputError
+from breadth.records.families import families_in_names, family_codes, family_column
 from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum, sealed, unsealed
 from breadth.records.formats import read_arrays
 from breadth.records.imported import (
@@ -89,6 +90,9 @@ __all__ = [
     "check_target",
     "checksum",
     "conform",
+    "families_in_names",
+    "family_codes",
+    "family_column",
     "first_line",
     "foreign_files",
     "imported_responses",
