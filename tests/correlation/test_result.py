@@ -22,7 +22,8 @@ def test_columns_are_fixed(result):
     assert result.pairs.columns == ["run", *PAIR_COLUMNS]
     assert result.heterogeneity.columns == [
         "a", "b", "k", "r_mean", "ci_low", "ci_high", "p", "q", "tau2", "i2", "predict_low", "predict_high",
-        "sign_agreement", "p_differ", "q_differ",
+        "sign_agreement", "p_differ", "q_differ", "runs", "reliability_a", "reliability_b", "reliability_control",
+        "r_raw", "r_partial",
     ]  # fmt: skip
     columns = ["run_1", "run_2", "testsets", "similarity", "difference", "p", "q", "flag", "note"]
     assert result.similarity.columns == columns
@@ -105,18 +106,17 @@ def test_item_counts_add_the_correction(scores):
     assert known["r_corrected"].is_not_null().all()
     assert (known["r_corrected"].abs() >= known["r"].abs() - 0.02).all()
     other = pairs.filter(a="negation", b="numbers")
-    assert other["r_corrected"].is_null().all()
+    assert other["r_corrected"].is_not_null().all(), "numbers counts as free of noise"
     assert other["flag"].unique().to_list() == [Flag.NO_ITEM_COUNT]
-    assert other["note"].unique().to_list() == ["not corrected: no item count for numbers"]
+    assert other["note"].unique().to_list() == [
+        "no item count for numbers: it counts as free of noise, so the correlation is too weak if anything"
+    ]
 
 
 @pytest.mark.parametrize(
     ("counts", "flag", "note"),
     [
-        ({"negation": 9, "science": 9}, Flag.NO_ITEM_COUNT, "not corrected: no item count for in_domain"),
-        ({"in_domain": 1, "negation": 9, "science": 9}, Flag.LOW_RELIABILITY, "reliability of control in_domain"),
-        ({"in_domain": 10**6, "negation": 10, "science": 10**6}, Flag.LOW_RELIABILITY, "reliability of negation is"),
-        ({"in_domain": 10**6, "negation": 10**6, "science": 10}, Flag.LOW_RELIABILITY, "reliability of science is"),
+        ({"in_domain": 1}, Flag.LOW_RELIABILITY, "not corrected: "),
     ],
 )
 def test_why_a_pair_is_not_corrected(scores, counts, flag, note):
@@ -137,6 +137,20 @@ def test_an_invalid_correction_is_flagged():
     counts = {"m": 10**6, "a": 200, "b": 200}
     pairs = breadth.correlate(frame, control="m", adjust="linear", item_counts=counts).pairs
     assert pairs["flag"].to_list() == [Flag.NO_VALID_CORRECTION]
+    assert pairs["r_corrected"].to_list() == [1.0]
+    assert 0.9 < pairs["ci_low_corrected"][0] <= pairs["ci_high_corrected"][0] == 1.0
+
+
+def test_a_control_without_a_count_is_free_of_noise_and_that_is_said(scores):
+    """A loss has no items: it used to void every corrected correlation."""
+    frame = scores.with_columns(loss=1 - pl.col("in_domain")).drop("in_domain")
+    counts = {"negation": 9000, "science": 9000}
+    result = breadth.correlate(
+        frame, control="loss", testsets="negation,science", by="run", order="step", item_counts=counts
+    )
+    assert result.pairs["r_corrected"].is_not_null().all()
+    assert result.pairs["reliability_a"].is_between(0, 1).all()
+    assert any(line.startswith("loss has no item count, so it counts as free of noise") for line in result.warnings)
 
 
 def test_few_test_sets_are_too_few_to_compare_groups(scores):

@@ -39,7 +39,18 @@ def correlate_command(
         int | None, typer.Option(metavar="K", help="Also analyse K consecutive parts of every run.")
     ] = None,
     item_counts: Annotated[
-        str | None, typer.Option(metavar="A=635,..", help="Items per test set, to correct for sampling noise.")
+        str | None,
+        typer.Option(
+            metavar="A=635,..",
+            help="Items per test set, to correct for noise; or none. Default: usual sizes of well-known sets.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="What belongs together: model, family; or none. Default: the model of runs, the family of models.",
+        ),
     ] = None,
     seed: Seed = None,
     out: Out = None,
@@ -64,6 +75,8 @@ def correlate_command(
     * `breadth correlate my-study --figure carry-over.html`
 
     * `breadth correlate my-study --score auc`
+
+    * `breadth correlate models.csv --control mmlu --cluster family`
     """
     from breadth.cli.terminal import (
         check_outputs,
@@ -76,11 +89,11 @@ def correlate_command(
     from breadth.correlation import correlate
 
     check_outputs(out, figure)
-    counts = None if item_counts is None else parse_counts(item_counts)
+    counts = item_counts if item_counts in (None, "none") else parse_counts(item_counts)
     options = given(
         control=control, testsets=testsets, by=by, order=order, score=score, lower_is_better=lower_is_better,
         adjust=adjust, method=method, robust=robust or None, ci=ci, resamples=resamples,
-        windows=windows, item_counts=counts, seed=seed,
+        windows=windows, item_counts=counts, cluster=cluster, seed=seed,
     )  # fmt: skip
     with count_progress("correlating", "groups") as progress:
         result = correlate(table, **options, progress=progress)
@@ -119,7 +132,7 @@ def print_correlation(result: Correlation) -> None:
             print_line(f"Trained on {name}", "bold")
         if part.by and part.pairs.height:
             groups = groups_table(part.pairs, part.by, console.width)
-            tables = [groups, heterogeneity_table(part.heterogeneity, console.width)]
+            tables = [groups, heterogeneity_table(part.heterogeneity, console.width, part.units.noun)]
         else:
             tables = [pairs_table(part.pairs, part.by, console.width)]
         print_result(part, *tables, answered=several)

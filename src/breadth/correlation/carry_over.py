@@ -14,9 +14,18 @@ from breadth.correlation.figure import by_strength, correlations_figure
 from breadth.correlation.group_figures import agreement_figure, similarity_figure, windows_figure
 from breadth.correlation.groups import summarise
 from breadth.correlation.intervals import to_z
-from breadth.correlation.panel import orient
-from breadth.correlation.partial import Partial
-from breadth.correlation.result import CORRECTED_COLUMNS, MOST_COMPARED, Correlation, CorrelationByTrainSet, with_q
+from breadth.correlation.noise import deciding
+from breadth.correlation.panel import Ints, orient
+from breadth.correlation.result import (
+    MOST_COMPARED,
+    Correlation,
+    CorrelationByTrainSet,
+    means_frame,
+    pairs_frame,
+    select_groups,
+    with_q,
+)
+from breadth.correlation.units import MODEL_COLUMNS, pool_units
 from breadth.errors import InputError
 from breadth.inference import NORMAL
 from breadth.records import Score, Study, Trajectories
@@ -34,9 +43,6 @@ MOST_RUNS = 40
 
 #: Most scores of checkpoints that a report carries, to show what is behind a correlation.
 MOST_SCORES = 400_000
-
-#: Columns by which a group of a table of scores is a model.
-MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
 
 #: Columns of the table ``correlations``: means over all runs (``model`` and ``run`` are null), over a model's runs
 #: (``run`` is null), and single runs, in the order of a figure's panels. ``q`` is over all rows of the same kind and
@@ -189,56 +195,56 @@ def _correlations(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) 
 
 
 def _of_part(part: Correlation, groups: pl.DataFrame) -> pl.DataFrame:
-    """Correlations of one training set: means over all groups and per model, and single groups."""
-    results = {"raw": correlate(part.trajectories, adjust="none")}
-    results = {"partial": part, **results} if part.settings.adjust != "none" else {"raw": part}
+    """Correlations of one training set: means over all units and per model, and single groups.
+
+    First those that decide: corrected for noise where it is known, else partial, else raw.
+    """
+    uncorrected = replace(part.settings, counts=None, scale=None)
+    results = {}
+    if part.corrected:
+        results["corrected"] = part
+    if part.settings.adjust != "none":
+        results["partial"] = replace(part, _partial=part._partial._replace(correction=None), settings=uncorrected)
+    raw = correlate(part.trajectories, adjust="none", item_counts="none", cluster=part.units.column or "none")
+    results["raw"] = raw
     frames = [pl.DataFrame(schema=COLUMNS).drop("panel", "q")]
     for kind, result in results.items():
-        frames.append(result.pooled.select(MEAN).with_columns(kind=pl.lit(kind)))
+        frames.append(_mean(result, part.units.of_group).with_columns(kind=pl.lit(kind)))
         if not part.by:
             continue
-        each = len(result.pairs) // len(groups)
-        frames.append(
-            result.pairs.with_columns(
-                kind=pl.lit(kind), k=pl.lit(1), run=groups["run"].gather(np.repeat(np.arange(len(groups)), each)),
-                model=groups["model"].gather(np.repeat(np.arange(len(groups)), each)),
-            )
-        )  # fmt: skip
+        single = deciding(pairs_frame(result._partial, part._labels, part.trajectories, result.settings))
+        each = np.repeat(np.arange(len(groups)), len(single) // len(groups))
+        single = single.with_columns(
+            kind=pl.lit(kind), k=pl.lit(1), run=groups["run"].gather(each), model=groups["model"].gather(each)
+        )
+        frames.append(single)
         for model in groups["model"].unique(maintain_order=True):
-            own = (groups["model"] == model).to_numpy()
-            mean = result.pairs.filter(np.repeat(own, each)).with_columns(k=pl.lit(1))
-            if own.sum() > 1:
-                alone = Partial(*(values[own] for values in result._partial[:-2]))
-                mean = replace(result, _partial=alone).heterogeneity.rename({"r_mean": "r"})
+            own = np.flatnonzero((groups["model"] == model).to_numpy())
+            mean = single.filter(pl.col("model") == model).drop("run")
+            if len(own) > 1:
+                alone = replace(result, _partial=select_groups(result._partial, own))
+                mean = _mean(alone, np.arange(len(own), dtype=np.intp))
             frames.append(mean.select(MEAN).with_columns(kind=pl.lit(kind), model=pl.lit(model)))
-    if CORRECTED_COLUMNS[0] in part.pairs.columns:
-        frames += _corrected(part, groups)
     together = pl.concat(frames, how="diagonal_relaxed").drop("q", strict=False)
     return together.with_columns(
         train_set=pl.lit(groups["train_set"][0]), control=pl.lit(joined(part.trajectories.controls))
     )
 
 
-def _corrected(part: Correlation, groups: pl.DataFrame) -> list[pl.DataFrame]:
-    """The same for correlations that are corrected for sampling noise; p-values from their intervals."""
-    plain = dict(zip(CORRECTED_COLUMNS, ("r", "ci_low", "ci_high"), strict=False))
-    each = np.repeat(np.arange(len(groups)), len(part.pairs) // len(groups))
-    pairs = part.pairs.drop("p", "q", *plain.values()).rename(plain).with_columns(
-        run=groups["run"].gather(each), model=groups["model"].gather(each)
-    )  # fmt: skip
-    means = [pool(pairs, ["a", "b"])]
-    if part.by:
-        own = pool(pairs, ["run", "a", "b"]).select("run", "a", "b", "p")
-        single = pairs.join(own, on=["run", "a", "b"], how="left", maintain_order="left").with_columns(k=pl.lit(1))
-        means += [pool(pairs, ["model", "a", "b"]), single]
-    return [frame.with_columns(kind=pl.lit("corrected")) for frame in means]
+def _mean(result: Correlation, of_group: Ints) -> pl.DataFrame:
+    """Means over units of all pairs; the pairs themselves where there are no groups."""
+    if not result.by:
+        own = deciding(pairs_frame(result._partial, result._labels, result.trajectories, result.settings))
+        return own.with_columns(k=pl.lit(1)).select(MEAN)
+    pooled = pool_units(result._partial, of_group, predict=False)
+    return means_frame(pooled, result.trajectories.testsets).rename({"r_mean": "r"}).select(MEAN)
 
 
 def _window_means(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Means over a model's runs in every window."""
     frames = []
     for part, own in zip(parts, groups, strict=True):
-        windows = part.windows
+        windows = deciding(part.windows)
         if part.by:
             named = part._labels.hstack(own.select(pl.exclude("run", *part.by)))
             windows = windows.join(named, on=list(part.by), nulls_equal=True, maintain_order="left")

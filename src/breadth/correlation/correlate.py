@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from breadth.correlation.intervals import IntervalMethod
-from breadth.correlation.panel import make_panel, orient
+from breadth.correlation.panel import Floats, Ints, make_panel, orient
 from breadth.correlation.partial import Progress, Settings, partial_correlations, rows_needed
 from breadth.correlation.result import (
     MOST_COMPARED,
@@ -22,17 +22,36 @@ from breadth.correlation.result import (
     stacked,
 )
 from breadth.correlation.smooth import Adjust
+from breadth.correlation.units import MODEL_COLUMNS, describe_groups, find_units
+from breadth.datasets.sizes import usual_items
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
-from breadth.records import BIAS, Score, Study, Trajectories, is_study, open_study, settle_trajectories
+from breadth.records import (
+    BIAS,
+    Score,
+    Study,
+    Trajectories,
+    families_in_names,
+    family_codes,
+    family_column,
+    is_study,
+    open_study,
+    settle_trajectories,
+)
 from breadth.results.words import count as counted
 
 Method = Literal["pearson", "spearman"]
 Names = str | Sequence[str] | None
 
+#: Items of test sets by name; None looks well-known names up, and "none" leaves noise alone.
+ItemCounts = Mapping[str, int] | Literal["none"] | None
+
 #: Rows below which results are warned about. In simulations of ten groups (benchmarks/interval_robustness.py) the mean
 #: of correlations was up to 0.21 (gam) or 0.08 (linear) too high below, and at most 0.08 from there on.
 FEW_ROWS: Mapping[Adjust, int] = {"gam": 15, "linear": 10, "none": 10}
+
+#: Clusters of rows below which the spread between them says too little.
+FEWEST_CLUSTERS = 4
 
 #: Columns of a study's subjects by which its runs are correlated over their checkpoints.
 RUN_COLUMNS = frozenset({"run", "step", "train_set"})
@@ -46,11 +65,12 @@ class Options(NamedTuple):
     ci: IntervalMethod
     resamples: int
     windows: int | None
-    item_counts: Mapping[str, int] | None
+    item_counts: ItemCounts
     seed: int
     progress: Progress | None
     score: Score = "accuracy"
     robust: bool = False
+    cluster: str | None = None
 
 
 def correlate(
@@ -68,7 +88,8 @@ def correlate(
     ci: IntervalMethod = "auto",
     resamples: int = 2000,
     windows: int | None = None,
-    item_counts: Mapping[str, int] | None = None,
+    item_counts: ItemCounts = None,
+    cluster: str | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Correlation:
@@ -123,7 +144,14 @@ def correlate(
     windows
         Also analyse this many consecutive parts of every run.
     item_counts
-        Number of items of every column, to correct for their sampling noise.
+        Number of items of every column, to correct for their sampling noise. By default noise comes from single answers
+        where there are any, and else from the usual sizes of well-known test sets, which a warning then names.
+        ``none`` does not correct scores.
+    cluster
+        Column that says what belongs together: the model of runs that are its seeds, the family of models. Groups of
+        one cluster are averaged first, and intervals are about a new cluster; without groups, rows of one cluster
+        count as dependent. By default the model of a run, or a column such as ``family`` where rows are models;
+        ``none`` takes all as independent.
     seed
         Seeds the bootstrap, the split halves and random relabellings.
     progress
@@ -151,13 +179,17 @@ def correlate(
     for name, value, allowed in words:
         if value not in get_args(allowed):
             raise InputError(f"{name} is {value!r}; choose {', '.join(get_args(allowed))}")
-    if item_counts is not None and score != "accuracy":
+    if item_counts not in (None, "none") and score != "accuracy":
         raise InputError(f"--item-counts tells the noise of accuracies, not of {score}; omit one of the two")
     if robust and method == "spearman":
         raise InputError("--robust and --method spearman both resist rows far out; choose one")
     if robust and ci == "block":
         raise InputError("--robust has an interval of its own; omit --ci block")
-    options = Options(adjust, method == "spearman", ci, resamples, windows, item_counts, seed, progress, score, robust)
+    if isinstance(item_counts, str) and item_counts != "none":
+        raise InputError(f"item_counts is {item_counts!r}; give a number for every test set, or none")
+    options = Options(
+        adjust, method == "spearman", ci, resamples, windows, item_counts, seed, progress, score, robust, cluster
+    )
     if is_study(table):
         table = open_study(table)
     if isinstance(table, Study) and set(table.subjects.columns) >= RUN_COLUMNS:
@@ -176,6 +208,50 @@ def correlate(
 
 
 def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
+    ci = _checked_interval(trajectories, options)
+    warnings = list(trajectories.warnings)
+    counts = _item_counts(trajectories, options, warnings)
+    settings = Settings(
+        options.adjust,
+        options.rank,
+        ci,
+        options.resamples,
+        options.seed,
+        None if counts is None else counts.items,
+        None if counts is None else counts.perfect,
+        options.robust,
+        _row_clusters(trajectories, options.cluster, warnings),
+    )
+    units = find_units(trajectories, describe_groups(trajectories), options.cluster)
+    panel, labels = make_panel(trajectories)
+    if options.item_counts == "none":
+        panel = panel._replace(halves=None)
+    partial = partial_correlations(panel, settings, options.progress)
+    pairs = pairs_frame(partial, labels, trajectories, settings)
+    windows = pairs.clear()
+    if options.windows is not None:
+        windows = _window_pairs(trajectories, settings, options)
+    if trajectories.by and labels.height == trajectories.frame.height:
+        warnings.append(
+            f"every group of {listed(trajectories.by)} has a single row, so nothing can be correlated within it; "
+            "omit --by to correlate over rows"
+        )
+    rows, needed = partial.n.max(axis=1), rows_needed(options.adjust, len(trajectories.controls))
+    if few := int(((needed <= rows) & (rows < FEW_ROWS[options.adjust])).sum()):
+        groups = "there are" if not trajectories.by else f"{few} of {counted(labels.height, 'group')} have"
+        warnings.append(
+            f"{groups} fewer than {FEW_ROWS[options.adjust]} rows, too few to trust --adjust {options.adjust}: "
+            "correlations and their mean over groups are biased upwards"
+        )
+    if labels.height > MOST_COMPARED:
+        warnings.append(
+            f"{labels.height} groups: similarity compares every two groups and is omitted above {MOST_COMPARED}"
+        )
+    return Correlation(pairs, windows, trajectories, settings, tuple(warnings), partial, labels, units)
+
+
+def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalMethod:
+    """The kind of interval, after checking that the table has what the options need."""
     order, ci = trajectories.order, options.ci
     if clash := [name for name in (*trajectories.by, order) if name in OUTPUT_COLUMNS]:
         raise InputError(
@@ -194,51 +270,46 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
         raise InputError(f"{option} needs --order: the column that orders the rows, such as step")
     if ci == "block" and options.resamples < 100:
         raise InputError(f"--resamples is {options.resamples}; a standard error needs at least 100")
-    counts, scale = (None, None) if options.item_counts is None else _counts(trajectories, options)
-    settings = Settings(
-        options.adjust, options.rank, ci, options.resamples, options.seed, counts, scale, options.robust
-    )
-    panel, labels = make_panel(trajectories)
-    partial = partial_correlations(panel, settings, options.progress)
-    pairs = pairs_frame(partial, labels, trajectories, settings)
-    windows = pairs.clear()
-    if options.windows is not None:
-        # Consecutive parts of every group on their own; ``from`` and ``to`` are the ends of a part.
-        if options.windows < 2:
-            raise InputError(f"--windows is {options.windows}; a comparison needs at least 2 parts")
-        position = pl.int_range(pl.len()) * options.windows // pl.len() + 1
-        keys = [*trajectories.by, "window"]
-        frame = trajectories.frame.with_columns(window=position.over(trajectories.by) if trajectories.by else position)
-        parts, names = make_panel(trajectories, frame.select(keys))
-        windows = pairs_frame(partial_correlations(parts, settings), names, trajectories, settings)
-        place = pl.col(str(order))
-        ends = frame.group_by(keys, maintain_order=True).agg(place.first().alias("from"), place.last().alias("to"))
-        windows = windows.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        windows = windows.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
-    warnings = list(trajectories.warnings)
-    if trajectories.by and labels.height == trajectories.frame.height:
-        warnings.append(
-            f"every group of {listed(trajectories.by)} has a single row, so nothing can be correlated within it; "
-            "omit --by to correlate over rows"
-        )
-    rows, needed = partial.n.max(axis=1), rows_needed(options.adjust, len(trajectories.controls))
-    if few := int(((needed <= rows) & (rows < FEW_ROWS[options.adjust])).sum()):
-        groups = "there are" if not trajectories.by else f"{few} of {counted(labels.height, 'group')} have"
-        warnings.append(
-            f"{groups} fewer than {FEW_ROWS[options.adjust]} rows, too few to trust --adjust {options.adjust}: "
-            "correlations and their mean over groups are biased upwards"
-        )
-    if labels.height > MOST_COMPARED:
-        warnings.append(
-            f"{labels.height} groups: similarity compares every two groups and is omitted above {MOST_COMPARED}"
-        )
-    return Correlation(pairs, windows, trajectories, settings, tuple(warnings), partial, labels)
+    return ci
 
 
-def _counts(trajectories: Trajectories, options: Options) -> tuple[Any, Any]:
-    """Items and perfect score of every column."""
-    given, frame = options.item_counts or {}, trajectories.frame
-    if options.rank:
+def _window_pairs(trajectories: Trajectories, settings: Settings, options: Options) -> pl.DataFrame:
+    """Pairs of consecutive parts of every group on their own; ``from`` and ``to`` are the ends of a part."""
+    windows = options.windows or 0
+    if windows < 2:
+        raise InputError(f"--windows is {windows}; a comparison needs at least 2 parts")
+    position = pl.int_range(pl.len()) * windows // pl.len() + 1
+    keys = [*trajectories.by, "window"]
+    frame = trajectories.frame.with_columns(window=position.over(trajectories.by) if trajectories.by else position)
+    parts, names = make_panel(trajectories, frame.select(keys))
+    if options.item_counts == "none":
+        parts = parts._replace(halves=None)
+    pairs = pairs_frame(partial_correlations(parts, settings), names, trajectories, settings)
+    place = pl.col(str(trajectories.order))
+    ends = frame.group_by(keys, maintain_order=True).agg(place.first().alias("from"), place.last().alias("to"))
+    pairs = pairs.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return pairs.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
+
+
+class _Counts(NamedTuple):
+    """Items (NaN where not known) and perfect score of every column, test sets first."""
+
+    items: Floats
+    perfect: Floats
+
+
+def _item_counts(trajectories: Trajectories, options: Options, warnings: list[str]) -> _Counts | None:
+    """Items and perfect score of every column, given or looked up; None where noise is not to come from them."""
+    given = options.item_counts
+    if given == "none":
+        return None
+    if given is None:
+        if trajectories.halves is not None or options.rank or options.score != "accuracy":
+            return None
+        given = _usual_counts(trajectories, warnings)
+        if not given:
+            return None
+    elif options.rank:
         raise InputError("--item-counts corrects scores, not ranks: use it with --method pearson")
     columns = (*trajectories.testsets, *trajectories.controls)
     for name, number in given.items():
@@ -246,17 +317,126 @@ def _counts(trajectories: Trajectories, options: Options) -> tuple[Any, Any]:
             raise unknown_column(name, columns, trajectories.name, "item count")
         if number < 1:
             raise InputError(f"--item-counts: {name}={number}; a test set has at least 1 item")
-    scale = []
-    for name in columns:
-        values = -frame[name] if name in trajectories.turned else frame[name]
-        low, high = values.min(), values.max()
-        if name in given and ((low or 0) < 0 or (high or 0) > 100):  # type: ignore[operator]
+        low, high = _ends(trajectories, name)
+        if low < 0 or high > 100:
             raise InputError(
                 f"{trajectories.name}, column {name!r}: ranges from {low!r} to {high!r}, so it is not an accuracy and "
                 "item counts do not determine its noise. Remove it from --item-counts"
             )
-        scale.append(100.0 if (high or 0) > 1 else 1.0)  # type: ignore[operator]
-    return np.array([float(given.get(name, np.nan)) for name in columns]), np.array(scale)
+    if options.adjust != "none":
+        named = " ".join(warnings)
+        uncounted = [
+            name for name in trajectories.controls if name not in given and f"{name} differs less" not in named
+        ]
+        warnings += [
+            f"{name} has no item count, so it counts as free of noise; if it is the score of a finite test set, its "
+            f"noise makes test sets look alike: give --item-counts {name}=N"
+            for name in uncounted
+        ]
+    items = np.array([float(given.get(name, np.nan)) for name in columns])
+    return _Counts(items, np.array([perfect_score(trajectories, name) for name in columns]))
+
+
+def _usual_counts(trajectories: Trajectories, warnings: list[str]) -> dict[str, int]:
+    """Items of the columns that have the name of a well-known test set and hold its accuracy."""
+    counts = {}
+    for name in (*trajectories.testsets, *trajectories.controls):
+        items = usual_items(name)
+        low, high = _ends(trajectories, name)
+        if items is None or name in trajectories.turned or low < 0 or high > 100:
+            continue
+        if name in trajectories.controls and _varies_less(trajectories, name, items):
+            # Seeds of one model on one dev set do: then the same items were used throughout, and how much of the
+            # noise that leaves is anybody's guess.
+            warnings.append(
+                f"{name} differs less between rows than chance alone would make it on {items:,} items, so all rows "
+                f"used the same items; how noisy it is is not known, and it counts as free of noise. --item-counts "
+                f"{name}=N overrides this"
+            )
+            continue
+        counts[name] = items
+    if counts:
+        shown = listed([f"{name} {items:,}" for name, items in counts.items()], 6)
+        warnings.append(
+            f"correlations are corrected for the noise of finite test sets, with the usual numbers of items: {shown}. "
+            "If these are wrong, give --item-counts; --item-counts none corrects nothing"
+        )
+    return counts
+
+
+def _varies_less(trajectories: Trajectories, name: str, items: int) -> bool:
+    """Whether a score varies less within groups than the accuracy on so many items, drawn anew for every row, would."""
+    share = pl.col(name) / perfect_score(trajectories, name)
+    observed, expected = share.var().alias("observed"), (share * (1 - share)).mean().alias("expected")
+    groups = [trajectories.frame]
+    if trajectories.by:
+        groups = trajectories.frame.partition_by(trajectories.by)
+    values = pl.concat([group.select(observed, expected) for group in groups]).drop_nulls()
+    return bool(values.height) and values["observed"].sum() < values["expected"].sum() / items
+
+
+def _ends(trajectories: Trajectories, name: str) -> tuple[float, float]:
+    """Lowest and highest value of a column as it was given."""
+    values = trajectories.frame[name]
+    if name in trajectories.turned:
+        values = -values
+    low, high = values.min(), values.max()
+    return float(low or 0), float(high or 0)  # type: ignore[arg-type]
+
+
+def perfect_score(trajectories: Trajectories, name: str) -> float:
+    """What a column would be at best: 1, or 100 for percentages."""
+    return 100.0 if _ends(trajectories, name)[1] > 1 else 1.0
+
+
+def _row_clusters(trajectories: Trajectories, cluster: str | None, warnings: list[str]) -> Ints | None:
+    """The cluster [n] of every row of a table whose rows are models; None where they count as independent."""
+    about = trajectories.about
+    if trajectories.by or about is None or cluster == "none":
+        return None
+    if trajectories.order is not None:
+        if cluster is not None:
+            raise InputError(
+                f"{trajectories.name}: --cluster says which runs belong together, and there is a single run; name the "
+                "column of runs with --by, or omit --cluster"
+            )
+        return None
+    column = cluster
+    if column is None:
+        column = family_column(about)
+        if column is not None and about[column].n_unique() >= FEWEST_CLUSTERS:
+            warnings.append(
+                f"models of one {column} count as alike, so intervals are about a model of another {column}; "
+                "--cluster none takes all rows as independent"
+            )
+    elif column not in about.columns:
+        raise unknown_column(column, about.columns, trajectories.name, "cluster")
+    if column is None:
+        _warn_of_families(about, warnings)
+        return None
+    codes = family_codes(about[column].cast(pl.String).to_list())
+    if len(np.unique(codes)) < FEWEST_CLUSTERS and cluster is None:
+        return None
+    if len(np.unique(codes)) < FEWEST_CLUSTERS:
+        raise InputError(
+            f"{trajectories.name}: --cluster {column} has {len(np.unique(codes))} values; an interval needs at least "
+            f"{FEWEST_CLUSTERS} that differ. Choose a finer column, or --cluster none"
+        )
+    return codes
+
+
+def _warn_of_families(about: pl.DataFrame, warnings: list[str]) -> None:
+    for name in MODEL_COLUMNS:
+        if name not in about.columns:
+            continue
+        families = families_in_names(about[name].cast(pl.String).drop_nulls().to_list())
+        if families:
+            shown = listed([f"{family} ({len(models)})" for family, models in families.items()], 3)
+            warnings.append(
+                f"names of models show families ({shown}), and models of a family are alike: intervals are too narrow. "
+                "Add a column that names the family and give it with --cluster"
+            )
+        return
 
 
 def _correlate_study(
@@ -391,5 +571,6 @@ def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, 
         warnings,
         first._partial,
         first._labels,
+        first.units,
         parts,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from breadth.correlation.noise import deciding
 from breadth.results import Control, Figure, as_chart
 from breadth.results.figures import SHORT_R, Spec, heat_layers, nominal, tooltip
 from breadth.results.words import FINDING, count
@@ -54,22 +55,26 @@ COLOURS = "Strong and bold: a finding (false discovery rate below 5%); faded: un
 
 def result_figure(result: Correlation) -> alt.TopLevelMixin:
     """Lower-triangle heatmaps as an Altair chart: the mean over groups, then groups by the strength of correlations."""
-    from breadth.correlation.verdict import group_noun
-
-    pairs, by, noun = result.pairs, result.by, group_noun(result)
-    caption = f"Correlation r of two test sets {result.given}. {COLOURS}"
+    pairs, by, noun = deciding(result.pairs), result.by, result.units.noun
+    corrected = ", corrected for the noise of finite test sets" if result.corrected else ""
+    caption = f"Correlation r of two test sets {result.given}{corrected}. {COLOURS}"
     if by:
-        name = pl.concat_str([pl.col(column).cast(pl.String) for column in by], separator=" / ")
+        # Seeds of a model share a panel: the mean over them.
+        columns = list(by)
+        if result.units.nested:
+            pairs = result.by_unit
+            columns = [column for column in pairs.columns if column in ("unit", "train_set")]
+        name = pl.concat_str([pl.col(column).cast(pl.String) for column in columns], separator=" / ")
         pairs = pairs.with_columns(panel=name)
         order = by_strength(pairs, "panel")
         shown = order[: MOST_PANELS - 1]
-        if len(order) > 1:
+        ranks = {panel: rank for rank, panel in enumerate(shown)}
+        pairs = pairs.filter(pl.col("panel").is_in(shown)).sort(
+            pl.col("panel").replace_strict(ranks, return_dtype=pl.Int64), maintain_order=True
+        )
+        if not result.few_units:
             trained = "train_set" in result.pooled.columns
             title = pl.format("all {}s trained on {}", pl.lit(noun), "train_set") if trained else pl.lit(f"all {noun}s")
-            ranks = {panel: rank for rank, panel in enumerate(shown)}
-            pairs = pairs.filter(pl.col("panel").is_in(shown)).sort(
-                pl.col("panel").replace_strict(ranks, return_dtype=pl.Int64), maintain_order=True
-            )
             pairs = pl.concat([result.pooled.with_columns(panel=title), pairs], how="diagonal_relaxed")
             caption += f" All {noun}s: the mean over {count(len(order), noun)}."
         if len(order) > len(shown):
@@ -156,7 +161,7 @@ def correlations_figure(
     panels (:func:`breadth.correlation.carry_over`).
     """
     known = set(correlations.filter(pl.col("r").is_not_null())["kind"])
-    kinds = [kind for kind in ("partial", "raw", "corrected") if kind in known]
+    kinds = [kind for kind in ("corrected", "partial", "raw") if kind in known]
     models, runs = (correlations[name].drop_nulls().unique(maintain_order=True).to_list() for name in ("model", "run"))
     unit, units = ("model", models) if len(models) > 1 else ("run", runs)
     shown = units[: MOST_PANELS - 1]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from breadth.correlation.panel import Floats, Ints
+from breadth.correlation.panel import Bools, Floats, Ints
 from breadth.inference import LEVEL
 
 #: Relabellings to draw where there are too many to try all of them.
@@ -46,7 +46,15 @@ class Similarity(NamedTuple):
     p: Floats
 
 
-def summarise(z: Floats, variance: Floats, predict: bool = True, fisher: bool = True) -> Heterogeneity:
+def summarise(
+    z: Floats,
+    variance: Floats,
+    predict: bool = True,
+    fisher: bool = True,
+    *,
+    differ_variance: Floats | None = None,
+    new_variance: Floats | None = None,
+) -> Heterogeneity:
     """Summarise z [P, G] (NaN where a group has none) with sampling variances over groups.
 
     Question: what is the correlation of a pair on average over groups, and how far does it vary between
@@ -62,7 +70,9 @@ def summarise(z: Floats, variance: Floats, predict: bool = True, fisher: bool = 
     mean. ``p_differ`` is Cochran's test that all groups have one correlation.
 
     ``predict`` False leaves out the prediction interval, which takes most of the time. ``fisher`` False: ``z`` is not
-    on Fisher's scale (differences of accuracy, say), and what is returned is on the scale of ``z``.
+    on Fisher's scale (differences of accuracy, say), and what is returned is on the scale of ``z``. A test for
+    differences is safe with a sampling variance that is, if anything, too large, and an interval for a new group with
+    one that is too small: ``differ_variance`` and ``new_variance`` are these, ``variance`` by default.
 
     Assumes that groups are a sample of the groups of interest. With two groups there is no prediction interval; with
     fewer than about five, tau2 is very uncertain.
@@ -70,11 +80,14 @@ def summarise(z: Floats, variance: Floats, predict: bool = True, fisher: bool = 
     known = ~np.isnan(z)
     k = known.sum(axis=1)
     z0 = np.where(known, z, 0.0)
-    precision = np.where(known, 1 / np.where(known, variance, 1.0), 0.0)
+    precision = _precision(variance, known)
+    cautious = precision if differ_variance is None else _precision(differ_variance, known)
+    sharp = precision if new_variance is None else _precision(new_variance, known)
     with np.errstate(divide="ignore", invalid="ignore"):
         total = precision.sum(axis=1)
-        fixed = (precision * z0).sum(axis=1) / np.where(total > 0, total, 1.0)
-        cochran = (precision * (z0 - fixed[:, None]) ** 2).sum(axis=1)
+        sum_cautious = cautious.sum(axis=1)
+        fixed = (cautious * z0).sum(axis=1) / np.where(sum_cautious > 0, sum_cautious, 1.0)
+        cochran = (cautious * (z0 - fixed[:, None]) ** 2).sum(axis=1)
         tau2 = _solve_tau2(z0, precision, np.maximum(k - 1, 0).astype(np.float64))
         weight = precision / (1 + precision * tau2[:, None])
         sum_weight = weight.sum(axis=1)
@@ -87,7 +100,9 @@ def summarise(z: Floats, variance: Floats, predict: bool = True, fisher: bool = 
         p_mean = 2 * np.where(k > 1, special.stdtr(k - 1, -size / error), special.ndtr(-size * np.sqrt(total)))
         typical = (k - 1) * total / (total**2 - (precision**2).sum(axis=1))
         unknown = np.full(len(k), np.nan)
-        predict_low, predict_high = _prediction(z0, precision, k.astype(np.float64)) if predict else (unknown, unknown)
+        predict_low, predict_high = unknown, unknown
+        if predict:
+            predict_low, predict_high = _prediction(z0, sharp, k.astype(np.float64))
         several = np.where(k > 1, 1.0, np.nan)
         agreement = ((np.sign(z0) == np.sign(mean)[:, None]) & known).sum(axis=1) / k
         p = special.chdtrc(k - 1, cochran)
@@ -105,6 +120,12 @@ def summarise(z: Floats, variance: Floats, predict: bool = True, fisher: bool = 
         np.where(k > 0, agreement, np.nan),
         p * several,
     )
+
+
+def _precision(variance: Floats, known: Bools) -> Floats:
+    """One over the variance; 0 where a group has no correlation, so that it counts for nothing."""
+    precision: Floats = np.where(known, 1 / np.where(known, variance, 1.0), 0.0)
+    return precision
 
 
 def _solve_tau2(z: Floats, precision: Floats, target: Floats) -> Floats:

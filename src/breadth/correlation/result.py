@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,10 +11,30 @@ import polars as pl
 
 from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
-from breadth.correlation.groups import FEWEST_TESTSETS, Heterogeneity, compare_groups, summarise
-from breadth.correlation.intervals import to_z, z_variance
-from breadth.correlation.panel import make_panel
-from breadth.correlation.partial import CODES, Flag, Partial, Settings, residual_series, rows_needed
+from breadth.correlation.groups import FEWEST_TESTSETS, Heterogeneity, compare_groups
+from breadth.correlation.intervals import to_z
+from breadth.correlation.noise import deciding
+from breadth.correlation.panel import Ints, make_panel
+from breadth.correlation.partial import (
+    CODES,
+    Correction,
+    Flag,
+    Partial,
+    Plain,
+    Settings,
+    residual_series,
+    rows_needed,
+)
+from breadth.correlation.units import (
+    FEWEST_UNITS,
+    Pooled,
+    Units,
+    describe_groups,
+    find_units,
+    known_pairs,
+    observed_z,
+    pool_units,
+)
 from breadth.correlation.verdict import correlation_verdict
 from breadth.correlation.words import correlation_details
 from breadth.inference import benjamini_hochberg
@@ -25,8 +45,12 @@ from breadth.results.words import joined
 #: Columns of every frame of pairs, after those that name the group.
 PAIR_COLUMNS = ("a", "b", "n", "n_eff", "r_raw", "r", "ci_low", "ci_high", "p", "q", "flag", "note")
 
-#: Columns of a mean over groups, or of a pair where there are none.
+#: Columns of a mean over units, or of a pair where there are none.
 POOLED_COLUMNS = ("a", "b", "k", "r", "ci_low", "ci_high", "p", "q")
+
+#: Further columns of a mean over units: its runs, the same mean without a control and without the correction for noise,
+#: and how reliable the scores are.
+MEAN_COLUMNS = ("runs", "r_raw", "r_partial", "reliability_a", "reliability_b", "reliability_control")
 
 #: Further columns when correlations are corrected for sampling noise.
 CORRECTED_COLUMNS = ("r_corrected", "ci_low_corrected", "ci_high_corrected", "reliability_a", "reliability_b")
@@ -36,7 +60,7 @@ PLAIN_COLUMNS = ("r_plain", "ci_low_plain", "ci_high_plain", "tail_df")
 
 #: Names of columns in any frame of results, which a group or an order must not have.
 OUTPUT_COLUMNS = frozenset(
-    {*PAIR_COLUMNS, *POOLED_COLUMNS, *CORRECTED_COLUMNS, *PLAIN_COLUMNS, *Heterogeneity._fields, "code"}
+    {*PAIR_COLUMNS, *POOLED_COLUMNS, *CORRECTED_COLUMNS, *PLAIN_COLUMNS, *Heterogeneity._fields, *MEAN_COLUMNS, "code"}
     | {"q_differ", "reliability_control", "testsets", "similarity", "difference", "window", "from", "to"}
     | {"testset", "score", "residual"}
 )
@@ -50,7 +74,8 @@ class Correlation(Result):
     """Result of :func:`correlate`.
 
     ``pairs`` has a row per group and pair of test sets; ``windows`` the same per part of the run (empty unless
-    requested). The other frames are computed on first use.
+    requested). Where the noise of scores is known, ``p`` and ``q`` are those of ``r_corrected``. ``units`` says which
+    groups belong together (the seeds of a model, say). The other frames are computed on first use.
     """
 
     pairs: pl.DataFrame
@@ -60,6 +85,7 @@ class Correlation(Result):
     warnings: tuple[str, ...]
     _partial: Partial
     _labels: pl.DataFrame
+    units: Units
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -72,33 +98,109 @@ class Correlation(Result):
         controlled = self.trajectories.controls and self.settings.adjust != "none"
         return f"after controlling for {joined(self.trajectories.controls)}" if controlled else "without a control"
 
+    @property
+    def analyses(self) -> tuple[Correlation, ...]:
+        """The analyses that this result consists of: itself, or that of every training set."""
+        return (self,)
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the noise of scores is known, so that correlations are corrected for it."""
+        return self._partial.correction is not None
+
+    @property
+    def few_units(self) -> bool:
+        """Whether there are too few units to say anything about a new one, so that each is shown on its own."""
+        return bool(self.by) and len(self.units.names) < FEWEST_UNITS
+
     @cached_property
     def pooled(self) -> pl.DataFrame:
-        """One row per pair of test sets: the mean over groups, or the pair itself where there are no groups.
+        """The rows that the verdict is about, one per pair of test sets.
 
-        Columns ``a, b, k, r, ci_low, ci_high, p, q``. A *finding* is a row with q < 0.05.
+        The mean over units (models, or runs); with one or two units, each of them on its own, with a column ``unit``;
+        the pair itself where there are no groups. Columns ``a, b, k, r, ci_low, ci_high, p, q``; k is what a mean is
+        over. Correlations are corrected for noise where it is known. A *finding* is a row with q < 0.05.
         """
-        frame = self.heterogeneity.rename({"r_mean": "r"}) if self.by else self.pairs.with_columns(k=pl.lit(1))
+        if self.few_units:
+            return self._each_unit
+        frame = (
+            self.heterogeneity.rename({"r_mean": "r"}) if self.by else deciding(self.pairs).with_columns(k=pl.lit(1))
+        )
         return frame.select(*(["train_set"] if "train_set" in frame.columns else []), *POOLED_COLUMNS)
 
     @cached_property
+    def _each_unit(self) -> pl.DataFrame:
+        """Rows of units that are shown on their own: the mean over a unit's runs, or its runs where it has but two."""
+        runs = np.bincount(self.units.of_group, minlength=len(self.units.names))
+        short = [name for name, number in zip(self.units.names, runs, strict=True) if number == 2]
+        if not short:
+            return self.by_unit
+        names = pl.Series(find_units(self.trajectories, self.groups, "none").names, dtype=pl.String)
+        units = pl.Series(self.units.names, dtype=pl.String).gather(self.units.of_group)
+        each = np.repeat(np.arange(len(names)), self.pairs.height // len(names))
+        single = deciding(self.pairs).with_columns(k=pl.lit(1), unit=names.gather(each), model=units.gather(each))
+        kept = single.filter(pl.col("model").is_in(short)).select("unit", *POOLED_COLUMNS)
+        means = self.by_unit.filter(~pl.col("unit").is_in(short))
+        return with_q(pl.concat([means, kept], how="vertical_relaxed"))
+
+    @cached_property
+    def by_unit(self) -> pl.DataFrame:
+        """One row per unit and pair: the mean over the unit's runs, or its only run, with a column ``unit``.
+
+        The mean is about a new run of that unit. False discovery rates are over all rows.
+        """
+        pairs = deciding(self.pairs).with_columns(k=pl.lit(1))
+        each = self.pairs.height // max(len(self.units.of_group), 1)
+        if not self.units.nested:
+            names = pl.Series("unit", self.units.names, dtype=pl.String)
+            named = pairs.with_columns(names.gather(np.repeat(np.arange(len(names)), each)))
+            return named.select("unit", *POOLED_COLUMNS)
+        frames = []
+        for index, name in enumerate(self.units.names):
+            own = np.flatnonzero(self.units.of_group == index)
+            if len(own) == 1:
+                frame = pairs.slice(int(own[0]) * each, each)
+            else:
+                alone = select_groups(self._partial, own)
+                pooled = pool_units(alone, np.arange(len(own), dtype=np.intp), predict=False)
+                frame = means_frame(pooled, self.trajectories.testsets).rename({"r_mean": "r"}).with_columns(q=None)
+            known = [column for column in POOLED_COLUMNS if column in frame.columns]
+            frames.append(frame.select(pl.lit(name).alias("unit"), *known))
+        return with_q(pl.concat(frames, how="vertical_relaxed"))
+
+    @cached_property
     def heterogeneity(self) -> pl.DataFrame:
-        """Per pair over groups: the mean correlation and how much groups differ; empty without ``by``."""
-        partial, testsets = self._partial, self.trajectories.testsets
-        z = np.where(np.isnan(partial.p), np.nan, to_z(np.nan_to_num(partial.r)))
-        summary = summarise(z.T, z_variance(np.nan_to_num(partial.n_eff), partial.spent).T)
-        names = pl.Series(testsets, dtype=pl.String)
-        a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
-        frame = with_q(pl.DataFrame({"a": a, "b": b, **summary._asdict()}, nan_to_null=True))
-        return frame if self.trajectories.by else frame.clear()
+        """Per pair over units (models, or runs): the mean correlation and how much units differ; empty without ``by``.
+
+        ``r_mean`` is corrected for noise where it is known; ``r_partial`` is the same mean without this correction, and
+        ``r_raw`` the one without a control either.
+        """
+        if not self.by:
+            frame = means_frame(pool_units(self._partial, np.zeros(1, dtype=np.intp)), self.trajectories.testsets)
+            return with_q(frame).clear()
+        of_group = self.units.of_group
+        frame = means_frame(pool_units(self._partial, of_group), self.trajectories.testsets)
+        plain = pool_units(self._partial._replace(correction=None), of_group, predict=False).summary.r_mean
+        raw = np.where(known_pairs(self._partial), to_z(np.nan_to_num(self._partial.r_raw)), np.nan)
+        counted = np.maximum((~np.isnan(raw)).sum(axis=0), 1)
+        raw_mean = np.where(np.isnan(raw).all(axis=0), np.nan, np.tanh(np.nansum(raw, axis=0) / counted))
+        frame = frame.with_columns(
+            pl.Series("r_raw", raw_mean, nan_to_null=True), pl.Series("r_partial", plain, nan_to_null=True)
+        )
+        return with_q(frame)
+
+    @cached_property
+    def groups(self) -> pl.DataFrame:
+        """One row per group: its ``by`` columns and what else is known of it (model, seed, examples, family...)."""
+        return describe_groups(self.trajectories)
 
     @cached_property
     def similarity(self) -> pl.DataFrame:
         """For every two groups: how alike their correlation matrices are; empty for more than 256 groups."""
-        labels, r, m = self._labels, self._partial.r, len(self.trajectories.testsets)
+        labels, z, m = self._labels, observed_z(self._partial), len(self.trajectories.testsets)
         if labels.height > MOST_COMPARED or not self.trajectories.by:
-            r = r[:0]
-        result = compare_groups(r, np.where(np.isnan(r), np.nan, to_z(r)), m, self.settings.seed)
+            z = z[:0]
+        result = compare_groups(np.tanh(z), z, m, self.settings.seed)
         groups = {f"{name}_1": labels[name].gather(result.first) for name in labels.columns}
         groups |= {f"{name}_2": labels[name].gather(result.second) for name in labels.columns}
         columns = {name: getattr(result, name) for name in ("testsets", "similarity", "difference", "p")}
@@ -167,6 +269,26 @@ class CorrelationByTrainSet(Correlation):
         """Per training set and pair over its runs: the mean correlation and how much runs differ."""
         return stacked({name: part.heterogeneity for name, part in self.parts.items()})
 
+    @property
+    def analyses(self) -> tuple[Correlation, ...]:
+        """The analysis of every training set."""
+        return tuple(self.parts.values())
+
+    @property
+    def few_units(self) -> bool:
+        """Whether every training set has too few units to say anything about a new one."""
+        return all(part.few_units for part in self.parts.values())
+
+    @cached_property
+    def pooled(self) -> pl.DataFrame:
+        """The rows that the verdicts of all training sets are about; false discovery rates over all of them."""
+        return with_q(stacked({name: part.pooled for name, part in self.parts.items()}))
+
+    @cached_property
+    def by_unit(self) -> pl.DataFrame:
+        """One row per training set, unit and pair."""
+        return with_q(stacked({name: part.by_unit for name, part in self.parts.items()}))
+
     @cached_property
     def similarity(self) -> pl.DataFrame:
         """For every two runs of one training set: how alike their correlation matrices are."""
@@ -180,6 +302,26 @@ class CorrelationByTrainSet(Correlation):
     def details(self) -> str:
         """A paragraph of plain language per training set."""
         return "\n\n".join(f"Trained on {name}: {part.details()}" for name, part in self.parts.items())
+
+
+def select_groups(partial: Partial, chosen: Ints) -> Partial:
+    """The results of some groups."""
+    arrays = [values[chosen] for values in partial[:-2]]
+    correction = partial.correction
+    if correction is not None:
+        correction = Correction(*(values[chosen] for values in correction))  # type: ignore[arg-type]
+    plain = partial.plain
+    if plain is not None:
+        plain = Plain(*(values[chosen] for values in plain))
+    return Partial(*arrays, correction, plain)  # type: ignore[arg-type, call-arg]
+
+
+def means_frame(pooled: Pooled, testsets: Sequence[str]) -> pl.DataFrame:
+    """One row per pair of test sets: what :func:`pool_units` gives."""
+    names = pl.Series(testsets, dtype=pl.String)
+    a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
+    further = {name: getattr(pooled, name) for name in MEAN_COLUMNS if name in Pooled._fields}
+    return pl.DataFrame({"a": a, "b": b, **pooled.summary._asdict(), **further}, nan_to_null=True)
 
 
 def with_q(frame: pl.DataFrame) -> pl.DataFrame:
@@ -205,10 +347,14 @@ def stacked(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectories, settings: Settings) -> pl.DataFrame:
     """One row per group and pair."""
     groups, pairs = partial.r.shape
+    correction = partial.correction
     index = np.repeat(np.arange(groups), pairs)
     a, b = (np.tile(side, groups) for side in np.triu_indices(len(trajectories.testsets), 1))
     names = pl.Series(trajectories.testsets, dtype=pl.String)
     numbers = {name: getattr(partial, name).reshape(-1) for name in PAIR_COLUMNS[2:9]}
+    if correction is not None:
+        # What is tested is what is decided by: the correlation after the correction for noise.
+        numbers["p"] = correction.p.reshape(-1)
     blank = pl.Series([None], dtype=pl.String).new_from_index(0, groups * pairs)
     columns = {
         **{name: labels[name].gather(index) for name in labels.columns},
@@ -220,19 +366,24 @@ def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectori
         "flag": blank,
         "note": blank,
     }
-    if partial.correction is not None:
-        corrected = (values.reshape(-1) for values in partial.correction)
+    if correction is not None:
+        corrected = (values.reshape(-1) for values in correction)
         columns |= dict(zip(CORRECTED_COLUMNS, corrected, strict=False))
     if partial.plain is not None:
         columns |= {name: values.reshape(-1) for name, values in zip(PLAIN_COLUMNS, partial.plain, strict=True)}
     frame = pl.DataFrame(columns, nan_to_null=True)
+    # Test sets of which it is not known how many items they have, where that is known of others.
+    counts = () if settings.counts is None else settings.counts
+    uncounted = [name for name, count in zip(trajectories.testsets, counts, strict=False) if np.isnan(count)]
     uncertain = partial.flag.reshape(-1) > 0
-    if partial.correction is not None:
+    if correction is not None:
         uncertain |= (frame["r_corrected"].is_null() & frame["r"].is_not_null()).to_numpy()
+        uncertain |= (frame["r_corrected"].abs() == 1).fill_null(False).to_numpy()
+        uncertain |= (frame["a"].is_in(uncounted) | frame["b"].is_in(uncounted)).to_numpy()
     if not uncertain.any():
         return frame
     # Flag and note of the rows that need them: the first reason that applies.
-    rows, controls, correction = np.flatnonzero(uncertain), trajectories.controls, partial.correction
+    rows, controls = np.flatnonzero(uncertain), trajectories.controls
     named = frame[rows].with_columns(pl.Series("code", partial.flag.reshape(-1)[rows]))
     # Why a pair has no number or a poor one.
     control = pl.lit(" or ".join(controls))
@@ -251,22 +402,22 @@ def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectori
     if correction is not None:
         # Why a pair has no corrected correlation.
         named = named.with_columns(pl.Series("reliability_control", correction.reliability_control.reshape(-1)[rows]))
-        series = (*trajectories.testsets, *controls)
-        counts = np.zeros(len(series)) if settings.counts is None else settings.counts
-        uncounted = [name for name, count in zip(series, counts, strict=True) if np.isnan(count)]
-        without = [name for name in controls if name in uncounted]
-        no_count, low = "not corrected: no item count for {}", "not corrected: reliability of {} is only {}"
-        reasons.append((pl.lit(bool(without)), Flag.NO_ITEM_COUNT, pl.lit(no_count.format(", ".join(without)))))
-        reasons += [
-            (pl.col(side).is_in(uncounted), Flag.NO_ITEM_COUNT, pl.format(no_count, side)) for side in ("a", "b")
-        ]
+        low = "not corrected: reliability of {} is only {}"
         sides = {"control": pl.format("control {}", control), "a": pl.col("a"), "b": pl.col("b")}
         for side, name in sides.items():
             reliability = pl.col(f"reliability_{side}")
             sentence = pl.format(low, name, reliability.round(2))
-            reasons.append((reliability < LEAST_RELIABILITY, Flag.LOW_RELIABILITY, sentence))
-        invalid = "not corrected: the corrected value is not a valid correlation, because reliability is too low"
-        reasons.append((pl.lit(True), Flag.NO_VALID_CORRECTION, pl.lit(invalid)))
+            reasons.append(
+                (pl.col("r_corrected").is_null() & (reliability < LEAST_RELIABILITY), Flag.LOW_RELIABILITY, sentence)
+            )
+        leaked = pl.format("not corrected: too much of a residual is noise of the control {}", control)
+        reasons.append((pl.col("r_corrected").is_null(), Flag.LOW_RELIABILITY, leaked))
+        beyond = "the corrected value was beyond 1, where no correlation can be, and is given as 1"
+        reasons.append((pl.col("r_corrected").abs() == 1, Flag.NO_VALID_CORRECTION, pl.lit(beyond)))
+        no_count = "no item count for {}: it counts as free of noise, so the correlation is too weak if anything"
+        reasons += [
+            (pl.col(side).is_in(uncounted), Flag.NO_ITEM_COUNT, pl.format(no_count, side)) for side in ("a", "b")
+        ]
     flags = pl.coalesce(pl.when(applies).then(pl.lit(str(flag))) for applies, flag, _ in reasons)
     notes = pl.coalesce(pl.when(applies).then(sentence) for applies, _, sentence in reasons)
     filled = named.select(flags.alias("flag"), notes.alias("note"))

@@ -9,10 +9,12 @@ import polars as pl
 from scipy import special
 
 from breadth.correlation.intervals import to_z
+from breadth.correlation.noise import TooSmall, find_too_small, unknown_noise_words
 from breadth.correlation.partial import Flag, rows_needed
+from breadth.correlation.units import FEWEST_UNITS, MODEL_COLUMNS, noun_of_groups
 from breadth.inference import LEVEL, NORMAL
 from breadth.results import ALMOST_ALL, ALMOST_NONE, POWER, Answer, Verdict, about
-from breadth.results.words import FINDING, count
+from breadth.results.words import FINDING, count, joined
 
 if TYPE_CHECKING:
     from breadth.correlation.result import Correlation
@@ -20,14 +22,17 @@ if TYPE_CHECKING:
 #: The correlation that data must be able to show before its absence says anything.
 WORTH_SEEING = 0.3
 
+#: Share of the pairs that must be known before anything is said of all.
+LEAST_KNOWN = 0.5
+
+#: Median correlation without a control from which test sets are said to rise together.
+RISE_TOGETHER = 0.5
+
 #: Findings that the verdict names.
 MOST_NAMED = 3
 
 #: Most groups that are worth recommending, and most times as many rows.
 MOST_GROUPS, MOST_TIMES = 1000, 20
-
-#: Columns that say what a group is.
-GROUPS = ("run", "model", "seed", "subject")
 
 #: Why pairs have no interval, for a sentence.
 REASONS = {
@@ -38,6 +43,7 @@ REASONS = {
     Flag.CONTROL_EXPLAINS_A: "the control explains a test set fully",
     Flag.CONTROL_EXPLAINS_B: "the control explains a test set fully",
     Flag.IDENTICAL_RESIDUALS: "the residuals are identical",
+    Flag.LOW_RELIABILITY: "a test set or the control is too small",
 }
 
 
@@ -62,52 +68,168 @@ def count_findings(frame: pl.DataFrame) -> Counts:
     return Counts(positive, negative, known - positive - negative, frame.height - known, known)
 
 
+class Assessment(NamedTuple):
+    """What the verdict rests on: counts of findings, pairs on which units contradict each other, what could be seen."""
+
+    answer: Answer
+    counts: Counts
+    opposed: pl.DataFrame
+    contradictory: int
+    smallest: float
+    needed: str
+
+
+def assess(result: Correlation) -> Assessment:
+    """Count findings and contradictions, and decide."""
+    pooled = result.pooled
+    counts = count_findings(pooled)
+    opposed, contradictory = contradictions(result)
+    seen = sensitivity(result) if counts.known else Sensitivity(1.0, "")
+    found = counts.positive + counts.negative
+    if counts.known < LEAST_KNOWN * pooled.height or not counts.known:
+        answer = Answer.UNKNOWN
+    elif counts.positive >= ALMOST_ALL * counts.known and opposed.height <= ALMOST_NONE * counts.known:
+        answer = Answer.YES
+    elif counts.negative >= ALMOST_ALL * counts.known and opposed.height <= ALMOST_NONE * counts.known:
+        answer = Answer.NO
+    elif max(found, contradictory) > ALMOST_NONE * counts.known:
+        answer = Answer.DEPENDS
+    elif seen.smallest <= WORTH_SEEING:
+        answer = Answer.NO
+    else:
+        answer = Answer.UNKNOWN
+    return Assessment(answer, counts, opposed, contradictory, seen.smallest, seen.needed)
+
+
+def answer_of(result: Correlation) -> Answer:
+    """The answer alone."""
+    return assess(result).answer
+
+
 def correlation_verdict(result: Correlation) -> Verdict:
     """Does a gain on one test set go with a gain on another, given the control?
 
-    A *finding* is a pair of test sets whose correlation, as the mean over groups (``heterogeneity``) or, without
-    groups, as it is (``pairs``), has q < 0.05: Benjamini and Hochberg (1995) over all pairs of the call. Groups
-    *contradict* each other on a pair if their own correlations (``pairs``) are findings of both signs, or if they
+    A *finding* is a row of ``pooled`` with q < 0.05: Benjamini and Hochberg (1995) over all pairs of the call. These
+    are means over units (models where runs are their seeds, else runs), corrected for the noise of finite test sets
+    where it is known. With one or two units, each counts on its own and the answer is about them alone. Units
+    *contradict* each other on a pair if their own correlations (``by_unit``) are findings of both signs, or if they
     differ by Cochran's test (``q_differ`` < 0.05).
 
-    - Yes: at least 90 % of pairs are positive findings, and groups contradict each other in sign on at most 10 %.
+    - Yes: at least 90 % of pairs are positive findings, and units contradict each other in sign on at most 10 %.
     - No: at least 90 % are negative findings; or at most 10 % are findings, and a correlation of 0.3 would have been
       seen: the median pair would show it with a probability of 80 %.
-    - It depends: more than 10 % are findings, or groups contradict each other on more than 10 % of pairs.
-    - Not enough data: otherwise. ``needed`` then says how many groups or rows would show a correlation of 0.3.
+    - It depends: more than 10 % are findings, or units contradict each other on more than 10 % of pairs.
+    - Not enough data: otherwise, and where test sets are too small for half of the pairs. ``needed`` then says how many
+      units, rows or items would show a correlation of 0.3.
 
     The probability is for a single test at 5 %. The false discovery rate asks for more where few pairs are correlated,
     but hardly more where most are, which is the case that the question is about.
     """
-    counts, given = count_findings(result.pooled), result.given
+    if not result.pairs["ci_low"].is_not_null().any():
+        return _nothing(result)
+    given, small = result.given, find_too_small(result)
+    assessment = assess(result)
+    counts = assessment.counts
+    unclear = assessment.answer is Answer.UNKNOWN and small.share >= LEAST_KNOWN
+    if unclear or (counts.known < LEAST_KNOWN * result.pooled.height and small.names):
+        return _too_small(result, small, assessment)
     if not counts.known:
         return _nothing(result)
-    groups, noun = group_count(result), group_noun(result)
-    over = f" (mean over {count(groups, noun)})" if groups > 1 else ""
-    pairs = f"{count(counts.known, 'pair')} of test sets{over}"
-    opposed, contradictory = contradictions(result)
-    strongest, seen = _named(result), sensitivity(result)
-    mostly = {sign: share >= ALMOST_ALL * counts.known for sign, share in (("gain", counts[0]), ("loss", counts[1]))}
-    if any(mostly.values()) and opposed.height <= ALMOST_NONE * counts.known:
-        which, number = ("gain", counts.positive) if mostly["gain"] else ("loss", counts.negative)
-        reason = f"{given}, a gain on one test set goes with a {which} on another: {number} of {pairs}."
-        return Verdict(Answer.YES if mostly["gain"] else Answer.NO, reason, strongest)
+    noun = result.units.noun
+    pairs = f"{count(counts.known, 'pair')} of test sets{describe_scope(result)}"
     found = counts.positive + counts.negative
-    if max(found, contradictory) > ALMOST_NONE * counts.known:
-        reason = f"{given}, a gain on one test set goes with a gain on another for {counts.positive} of {pairs}"
-        reason += f" and with a loss for {counts.negative}" if counts.negative else ""
-        reason += f"; {noun}s contradict each other on {contradictory}" if contradictory else ""
-        if not found:
-            reason = f"{given}, {noun}s contradict each other on {contradictory} of {count(counts.known, 'pair')}"
-        return Verdict(Answer.DEPENDS, f"{reason}.", _named(result, opposed))
+    needed = [unknown_noise_words(result, assessment.answer)]
+    judged = result.pooled.drop_nulls("q")
+    silent = [name for name in small.names if name not in {*judged["a"], *judged["b"]}]
+    if silent:
+        needed.append(f"Too small to say anything about: {joined(silent, 4)}. {small.needed}")
+    if result.few_units:
+        needed.append(f"It takes {FEWEST_UNITS} {noun}s or more to say what a new one would show.")
+    opposed = None
     none = f"{found} of {pairs} {'is a finding' if found == 1 else 'are findings'} (q < {FINDING})"
-    if seen.smallest <= WORTH_SEEING:
+    if assessment.answer is Answer.YES:
+        reason = f"{given}, a gain on one test set goes with a gain on another: {counts.positive} of {pairs}."
+    elif assessment.answer is Answer.NO and counts.negative >= ALMOST_ALL * counts.known:
+        reason = f"{given}, a gain on one test set goes with a loss on another: {counts.negative} of {pairs}."
+    elif assessment.answer is Answer.NO:
         reason = (
             f"{given}, a gain on one test set says almost nothing about another: {none}, although a correlation of "
+            f"{short(assessment.smallest)} would have been seen."
         )
-        return Verdict(Answer.NO, f"{reason}{short(seen.smallest)} would have been seen.", strongest)
-    strong = f"only correlations of {short(seen.smallest)} or more" if seen.smallest < 0.995 else "not even strong ones"
-    return Verdict(Answer.UNKNOWN, f"{given}, {none}, and {strong} would have been seen.", strongest, seen.needed)
+    elif assessment.answer is Answer.DEPENDS:
+        reason = _mixed(result, assessment, pairs)
+        opposed = assessment.opposed
+    else:
+        strong = f"only correlations of {short(assessment.smallest)} or more"
+        if assessment.smallest >= 0.995:
+            strong = "not even strong ones"
+        reason = f"{given}, {none}, and {strong} would have been seen."
+        needed.append(assessment.needed)
+    findings = " ".join(line for line in (_raw_words(result), _named(result, opposed)) if line)
+    return Verdict(assessment.answer, reason, findings, " ".join(line for line in needed if line))
+
+
+def _mixed(result: Correlation, assessment: Assessment, pairs: str) -> str:
+    """Some pairs go together, or units contradict each other."""
+    counts, noun, contradictory = assessment.counts, result.units.noun, assessment.contradictory
+    if not counts.positive + counts.negative:
+        total = count(counts.known, "pair")
+        return f"{result.given}, {noun}s contradict each other on {contradictory} of {total}."
+    reason = f"{result.given}, a gain on one test set goes with a gain on another for {counts.positive} of {pairs}"
+    if counts.negative:
+        reason += f" and with a loss for {counts.negative}"
+    if contradictory:
+        reason += f"; {noun}s contradict each other on {contradictory}"
+    return f"{reason}."
+
+
+def _too_small(result: Correlation, small: TooSmall, assessment: Assessment) -> Verdict:
+    """Most of what is left of the scores is noise, so no correlation can be told from none."""
+    signal = f"{small.signal:.0%}" if small.signal > 0.005 else "next to nothing"
+    if result.settings.counts is None:
+        share = f"{signal} of what is left of {joined(small.names, 4)} is signal; the rest is noise."
+    else:
+        share = f"what is left of {joined(small.names, 4)} may be noise for the most part."
+    reason = f"the test sets are too small. {result.given[0].upper()}{result.given[1:]}, {share}"
+    counts, rest = assessment.counts, ""
+    if counts.positive + counts.negative:
+        rest = (
+            f"Of {count(counts.known, 'pair')} that could be judged, {counts.positive + counts.negative} are findings."
+        )
+    return Verdict(Answer.UNKNOWN, reason, " ".join(line for line in (_raw_words(result), rest) if line), small.needed)
+
+
+def _raw_words(result: Correlation) -> str:
+    """How test sets move together before anything is controlled for: that is true as well."""
+    if not result.trajectories.controls or result.settings.adjust == "none":
+        return ""
+    raw = result.pairs["r_raw"].drop_nulls()
+    if not raw.len():
+        return ""
+    middle = float(raw.median())  # type: ignore[arg-type]
+    if middle < RISE_TOGETHER:
+        return f"Without controlling for anything, the median correlation is {short(middle, sign=True)}."
+    along = "rise and fall together"
+    if result.trajectories.order is not None:
+        along = "rise together as training goes on"
+    return f"Without controlling for anything, the test sets {along} (median correlation {short(middle, sign=True)})."
+
+
+def describe_scope(result: Correlation) -> str:
+    """What the counted correlations are means over, and what they can be expected of."""
+    units, groups = result.units, group_count(result)
+    if not result.by:
+        return ""
+    number = len(units.names)
+    if result.few_units:
+        which = f"in this {units.noun}" if number == 1 else f"in {count(number, units.noun)}, each on its own"
+        return f" {which}"
+    if units.nested:
+        return f" (mean over {count(number, units.noun)} with {groups} runs: what to expect of a new {units.noun})"
+    models = [name for name in MODEL_COLUMNS if name in result.groups.columns]
+    if models and result.groups[models[0]].n_unique() == 1 and units.noun == "run":
+        return f" (mean over {count(groups, 'run')} of {result.groups[models[0]][0]}: another model may differ)"
+    return f" (mean over {count(groups, units.noun)})" if groups > 1 else ""
 
 
 def why_not_computed(pairs: pl.DataFrame) -> str:
@@ -134,13 +256,12 @@ def _nothing(result: Correlation) -> Verdict:
 
 def group_noun(result: Correlation) -> str:
     """What a group is called."""
-    names = [name for name in result.by if name != "train_set"]
-    return names[0] if len(names) == 1 and names[0] in GROUPS else "group"
+    return noun_of_groups(result.by)
 
 
 def group_count(result: Correlation) -> int:
     """Groups that have a correlation."""
-    return result.pairs.drop_nulls("q").select(result.by).n_unique() if result.by else 1
+    return result.pairs.drop_nulls("ci_low").select(result.by).n_unique() if result.by else 1
 
 
 def short(r: float, sign: bool = False) -> str:
@@ -149,11 +270,11 @@ def short(r: float, sign: bool = False) -> str:
 
 
 def contradictions(result: Correlation) -> tuple[pl.DataFrame, int]:
-    """Pairs on which groups have findings of both signs (``low`` to ``high``); on how many pairs groups contradict."""
+    """Pairs on which units have findings of both signs (``low`` to ``high``); on how many pairs units contradict."""
     keys = [name for name in ("train_set", "a", "b") if name in result.pooled.columns]
     if not result.by:
         return result.pairs.select(*keys, low="r", high="r").clear(), 0
-    found = result.pairs.filter(pl.col("q") < FINDING).group_by(keys, maintain_order=True)
+    found = result.by_unit.filter(pl.col("q") < FINDING).group_by(keys, maintain_order=True)
     opposed = found.agg(low=pl.col("r").min(), high=pl.col("r").max()).filter(
         (pl.col("low") < 0) & (pl.col("high") > 0)
     )
@@ -162,21 +283,24 @@ def contradictions(result: Correlation) -> tuple[pl.DataFrame, int]:
 
 
 def _named(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
-    """The strongest findings with intervals, in how many groups they have their sign, and how many hold in all.
+    """The strongest findings with intervals, in how many units they have their sign, and how many hold in all.
 
-    Then, of pairs on which groups have findings of both signs, the one on which they are farthest apart.
+    Then, of pairs on which units have findings of both signs, the one on which they are farthest apart.
     """
-    noun, several, texts = group_noun(result), group_count(result) > 1, []
+    noun, several = result.units.noun, bool(result.by) and not result.few_units
     pair = pl.format("{} and {}", "a", "b").alias("pair")
     if "train_set" in result.pooled.columns:
         pair = pl.format("{} and {} (trained on {})", "a", "b", "train_set").alias("pair")
-    frame = result.heterogeneity.rename({"r_mean": "r"}) if result.by else result.pooled
+    frame = result.heterogeneity.rename({"r_mean": "r"}) if several else result.pooled
     found = frame.filter(pl.col("q") < FINDING).sort(pl.col("r").abs(), descending=True, maintain_order=True)
+    texts = []
     for row in found.head(MOST_NAMED).with_columns(pair).iter_rows(named=True):
         text = f"{row['pair']} {short(row['r'], sign=True)} ({short(row['ci_low'])} to {short(row['ci_high'])})"
         if several:
             agree = round(row["sign_agreement"] * row["k"])
             text += f" in all {count(agree, noun)}" if agree == row["k"] else f" in {agree} of {count(row['k'], noun)}"
+        elif len(result.units.names) > 1:
+            text += f" in {row['unit']}"
         texts.append(text)
     sentences = [f"Strongest: {'; '.join(texts)}."] if texts else []
     if several and found.height > 1:
@@ -185,10 +309,10 @@ def _named(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
     if opposed is not None and opposed.height:
         apart = opposed.sort(pl.col("high") - pl.col("low"), descending=True, maintain_order=True)
         row, ends = apart.with_columns(pair).row(0, named=True), []
+        same = {name: row[name] for name in ("train_set", "a", "b") if name in row}
         for end in ("high", "low"):
-            group = result.pairs.filter(pl.col("r") == row[end], a=row["a"], b=row["b"]).row(0, named=True)
-            name = " / ".join(str(group[column]) for column in result.by if column != "train_set")
-            ends.append(f"{short(row[end], sign=True)} in {name}")
+            unit = result.by_unit.filter(pl.col("r") == row[end], **same)["unit"][0]
+            ends.append(f"{short(row[end], sign=True)} in {unit}")
         sentences.append(f"{noun.capitalize()}s are farthest apart on {row['pair']}: {ends[0]}, {ends[1]}.")
     return " ".join(sentences)
 
@@ -213,7 +337,10 @@ def sensitivity(result: Correlation) -> Sensitivity:
     quantile = np.where(k > 1, special.stdtrit(np.maximum(k - 1, 1), (1 + LEVEL) / 2), NORMAL)
     visible = float(np.median(width * (1 + POWER / quantile)))
     smallest, target = float(np.tanh(visible)), float(np.arctanh(WORTH_SEEING))
-    groups, noun = int(np.median(k)), group_noun(result)
+    groups, noun = int(np.median(k)), result.units.noun
+    if result.few_units:
+        # Means over the runs of a unit, if it has several; the runs are what there can be more of.
+        noun = group_noun(result)
     rows = "row" if result.trajectories.order is None else "checkpoint"
     ways = []
     if groups < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from rich.text import Text
 from scipy import special
 
 from breadth.correlation.intervals import to_z
+from breadth.correlation.noise import deciding
 from breadth.correlation.verdict import count_findings, group_count, group_noun, why_not_computed
 from breadth.inference import NORMAL, benjamini_hochberg
 from breadth.results.terminal import (
@@ -29,11 +31,11 @@ if TYPE_CHECKING:
 
 def correlation_details(result: Correlation) -> str:
     """One paragraph: how many correlations are findings, how much groups differ, and what changed through training."""
-    pairs, windows, by = result.pairs, result.windows, result.by
+    pairs, windows, by = deciding(result.pairs), deciding(result.windows), result.by
     counts, noun = count_findings(pairs), group_noun(result)
     if not counts.known:
         return "Column note gives the reason for every pair."
-    each = f" ({count(group_count(result), noun)} x {count(result.pooled.height, 'pair')})" if by else ""
+    each = f" ({count(group_count(result), noun)} x {count(pairs_of(result), 'pair')})" if by else ""
     text = (
         f"Of {count(counts.known, 'correlation')} between test sets{each} {result.given}, {counts.positive} "
         f"{'is a positive finding' if counts.positive == 1 else 'are positive findings'}, {counts.negative} negative, "
@@ -41,12 +43,20 @@ def correlation_details(result: Correlation) -> str:
     )
     if counts.unknown:
         text += f" {count(counts.unknown, 'pair')} could not be computed: {why_not_computed(pairs)}."
+    if result.corrected:
+        shares = result.pairs.select("reliability_a", "reliability_b").to_numpy()
+        middle = float(np.median(np.clip(shares[~np.isnan(shares)], 0, 1)))
+        text += (
+            f" They are corrected for the noise of finite test sets: of what the control leaves of a score, "
+            f"{middle:.0%} is signal (median)."
+        )
     if result.trajectories.turned:
         text += f" Lower is better on {joined(result.trajectories.turned, 6)}: a gain there is a fall."
     if "r_plain" in pairs.columns:
         text += f" {_robust_words(pairs)}"
-    # How much groups differ.
-    if by and (several := result.heterogeneity.filter(pl.col("k") > 1)).height:
+    # How much units differ.
+    noun = result.units.noun
+    if by and (several := result.heterogeneity.filter(pl.col("k") > 1).drop_nulls("r_mean")).height:
         agree, i2 = (several.select(pl.col(name).median().fill_null(0)).item() for name in ("sign_agreement", "i2"))
         text += (
             f" In the median pair, {agree:.0%} of {noun}s share the sign of the mean, and {i2:.0%} of the variation "
@@ -60,6 +70,11 @@ def correlation_details(result: Correlation) -> str:
     if windows.height:
         text += f" {_window_words(windows, by)}"
     return text
+
+
+def pairs_of(result: Correlation) -> int:
+    """How many pairs of test sets there are."""
+    return comb(len(result.trajectories.testsets), 2)
 
 
 def _window_words(windows: pl.DataFrame, by: Sequence[str]) -> str:
@@ -106,39 +121,44 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
     """Pairs; where not all fit, the best supported ones."""
     shown = pairs
     title = "Partial correlations"
+    if "r_corrected" in pairs.columns:
+        title += ", corrected for noise"
     if pairs.height > MOST_ROWS:
         shown = pairs.sort(["p", pl.col("r").abs()], descending=[False, True], nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} best supported of {pairs.height:,}"
-    corrected = "r_corrected" in pairs.columns and bool(pairs["r_corrected"].is_not_null().any())
-    numbers = ["n", "n_eff", "r_raw", "r", "95% interval", *(["r_corr"] if corrected else []), "q"]
-    table = make_table(title, [*by, "a", "b"], numbers, width, least=["n", "r_raw", "n_eff", "r_corr"])
-    for row in shown.iter_rows(named=True):
+    corrected = "r_corrected" in pairs.columns
+    plain = ["r_partial"] if corrected else []
+    numbers = ["n", "n_eff", "r_raw", *plain, "r", "95% interval", "q"]
+    table = make_table(title, [*by, "a", "b"], numbers, width, least=["n", "r_raw", "n_eff", "r_partial"])
+    for row, decides in zip(shown.iter_rows(named=True), deciding(shown).iter_rows(named=True), strict=True):
         cells = [Text(str(row[name])) for name in (*by, "a", "b")]
         cells += [Text(str(row["n"])), _number(row["n_eff"], ".0f"), _number(row["r_raw"])]
-        if row["r"] is None:
+        if corrected:
+            cells.append(_number(row["r"]))
+        if decides["r"] is None:
             cells += [Text("-"), Text("see note", style="dim italic")]
         else:
-            cells += [_number(row["r"], q=row["q"])]
-            cells += [interval_text(row["ci_low"], row["ci_high"])]
-        cells += [_number(row["r_corrected"])] if corrected else []
+            cells.append(_number(decides["r"], q=row["q"]))
+            cells.append(interval_text(decides["ci_low"], decides["ci_high"]))
         table.add_row(*cells, Text(probability_text(row["q"])))
     return table
 
 
-def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Per pair, the mean over groups and how far groups differ; where not all fit, the widest disagreements."""
-    title = "Over groups (*: q < 0.05)"
+def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH, noun: str = "group") -> Table:
+    """Per pair, the mean over units and how far units differ; where not all fit, the widest disagreements."""
+    title = f"Over {noun}s (*: q < 0.05)"
     shown = frame
     if frame.height > MOST_ROWS:
         shown = frame.sort("tau2", descending=True, nulls_last=True).head(MOST_ROWS)
         title += f": the {MOST_ROWS} pairs that differ most, of {frame.height:,}"
-    numbers = ["groups", "mean r", "95% interval", "new group", "I2", "same sign"]
-    table = make_table(title, ["a", "b"], numbers, width, least=["groups", "I2", "new group"])
+    numbers = [f"{noun}s", "raw r", "mean r", "95% interval", f"new {noun}", "I2", "same sign"]
+    table = make_table(title, ["a", "b"], numbers, width, least=[f"{noun}s", "I2", "raw r", f"new {noun}"])
     for row in shown.iter_rows(named=True):
         table.add_row(
             Text(row["a"]),
             Text(row["b"]),
             Text(str(row["k"])),
+            _number(row["r_raw"]),
             _number(row["r_mean"], "+.2f", row["q"], mark=True),
             interval_text(row["ci_low"], row["ci_high"]),
             interval_text(row["predict_low"], row["predict_high"]),
@@ -150,7 +170,7 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
 
 def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
     """Per group, how many pairs are positive and negative findings, and undecided."""
-    parts = pairs.partition_by(by, maintain_order=True)
+    parts = deciding(pairs).partition_by(by, maintain_order=True)
     title = "Groups (positive and negative: q < 0.05)"
     title += f": the first {MOST_ROWS} of {len(parts):,}" if len(parts) > MOST_ROWS else ""
     numbers = ["rows", "n_eff", "positive", "negative", "undecided", "not computed", "median r"]

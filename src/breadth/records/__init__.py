@@ -19,6 +19,7 @@ from breadth.records.imported import (
     write_imported,
 )
 from breadth.records.readers import UNNAMED, open_study, read_answers
+from breadth.records.roles import parse_score, plain
 from breadth.records.schemas import (
     ITEMS,
     RESPONSES,
@@ -108,6 +109,8 @@ __all__ = [
     "open_answers",
     "open_any",
     "open_study",
+    "parse_score",
+    "plain",
     "plain_markdown",
     "read_answers",
     "read_arrays",

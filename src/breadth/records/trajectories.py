@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,9 @@ class Trajectories:
     ``halves`` is there when single answers are known: for every row, score column (test sets, then controls) and random
     split of the items, half the difference between the two halves' scores. Its errors have the same spread as those of
     the whole score. ``turned`` are the columns whose sign was changed because lower is better there. ``understood``
-    says what the columns of the table were taken for, where that was not given.
+    says what the columns of the table were taken for, where that was not given. ``about`` has the other columns of the
+    table, row by row: what is known of a run besides its scores (its model, seed or family). ``sizes`` are the items of
+    every test set where single answers are known.
     """
 
     frame: pl.DataFrame
@@ -43,6 +45,8 @@ class Trajectories:
     warnings: tuple[str, ...] = ()
     turned: tuple[str, ...] = ()
     understood: tuple[str, ...] = ()
+    about: pl.DataFrame | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def open_any(
@@ -183,7 +187,10 @@ def _from_answers(
     understood = understand(
         table, by, order, control, testsets, known=study.testsets, in_domain=marked[0] if len(marked) == 1 else None
     )
-    return _settled(understood, (*study.understood[:1], *understood.lines()[:1]), halves)
+    trajectories = _settled(understood, (*study.understood[:1], *understood.lines()[:1]), halves)
+    items = study.scores[1].max(axis=0, initial=0)
+    sizes = {name: int(number) for name, number in zip(study.testsets, items, strict=True)}
+    return replace(trajectories, sizes=sizes)
 
 
 def _settled(
@@ -215,8 +222,11 @@ def _settled(
     differences = np.stack([halves[name] for name in (*chosen, *controls)], axis=1)[rows] if halves else None
     frame, warnings = _on_one_scale(frame, [*controls, *chosen], table.name)
     kept = frame[rows].select(*keys, *controls, *chosen)
+    about = frame[rows].select(pl.exclude("__row", *keys, *controls, *chosen))
     warnings = (*table.warnings, *warnings)
-    return Trajectories(kept, table.name, groups, order, controls, chosen, differences, warnings, understood=lines)
+    return Trajectories(
+        kept, table.name, groups, order, controls, chosen, differences, warnings, understood=lines, about=about
+    )
 
 
 def _rescored(study: Study, table: Table, scores: Scored, score: Score, named: set[str]) -> Table:
