@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -69,11 +69,12 @@ def control_series(
 
 
 def _two_halves(
-    generator: np.random.Generator, steps: int, m: int, within: float, between: Floats, rho: float
+    generator: np.random.Generator, steps: int, m: int, within: float | Floats, between: Floats, rho: float
 ) -> Floats:
     """Draw series [runs, steps, m] that correlate ``within`` each half of m, and ``between`` halves by run."""
     half = np.arange(m) < m / 2
-    correlation = np.where(half[:, None] == half[None, :], within, between[:, None, None])
+    inside = np.broadcast_to(within, between.shape)[:, None, None]
+    correlation = np.where(half[:, None] == half[None, :], inside, between[:, None, None])
     correlation[:, np.arange(m), np.arange(m)] = 1.0
     return autoregressive(generator, len(between), steps, correlation, rho)
 
@@ -151,12 +152,14 @@ def simulate_study(
     runs: int = 6,
     checkpoints: int = 41,
     testsets: Sequence[str] = STUDY_SETS,
-    items: int = 200,
+    items: int | Mapping[str, int] = 200,
     seed: int = 0,
     train_levels: int | None = None,
     models: Sequence[str] = MODELS,
     answer_bias: float = 0.0,
     together: float | None = None,
+    spread: float = 0.0,
+    fresh_items: bool = False,
 ) -> SimulatedStudy:
     """Write the directory of a study whose truth is known.
 
@@ -170,17 +173,26 @@ def simulate_study(
     checkpoint to checkpoint in all test sets at once: it moves accuracy and leaves alone what the model can tell apart.
     The in-domain set, which the model answers with more confidence, feels a quarter of it. ``together`` is the
     correlation of the fluctuations of any two shifted sets, in place of the halves; in-domain ability does not
-    fluctuate then.
+    fluctuate then. Models differ in it by ``spread``, a standard deviation on Fisher's scale: their runs, which are
+    seeds, do not.
+
+    ``items`` may differ from set to set (those not named have 200). With ``fresh_items`` every checkpoint meets other
+    items of the same kind, under the same names: all of a score's sampling noise is then new at every checkpoint.
     """
     generator = np.random.default_rng(seed)
     store = StudyStore(folder)
-    frames = [_items(name, items, generator, train_levels or 5) for name in testsets]
+    sizes = [items if isinstance(items, int) else items.get(name, 200) for name in testsets]
+    frames = [_items(name, size, generator, train_levels or 5) for name, size in zip(testsets, sizes, strict=True)]
     everything = pl.concat(frames)
     carried = generator.uniform(0.25, 0.9, len(testsets))
     carried[0] = 1.0
     between = np.where(np.arange(runs) % len(models) == 0, 0.45, -0.45)
-    within = 0.7 if together is None else together
-    between = between if together is None else np.full(runs, together)
+    within: float | Floats = 0.7
+    if together is not None:
+        apart = spread * np.random.default_rng((seed, 2)).standard_normal(len(models))
+        # A correlation that all pairs share cannot be far below 0.
+        of_model = np.clip(np.tanh(np.arctanh(together) + apart), -0.9 / (len(testsets) - 1), 0.99)
+        within = between = of_model[np.arange(runs) % len(models)]
     half = np.arange(len(testsets)) < len(testsets) / 2
     fluctuations = 0.22 * _two_halves(generator, checkpoints, len(testsets), within, between, 0.5)
     fluctuations[:, :, 0] *= together is None
@@ -191,10 +203,11 @@ def simulate_study(
     # First, because `breadth demo` simulates again what it has simulated, also if it was interrupted.
     wrong = everything.filter("wrong")["item"].to_list()
     together_signs = np.sign(between)[: len(models)]
+    inner_signs = np.sign(np.broadcast_to(within, runs))[: len(models)]
     truth = {
         "correlations": [
-            {"model": model, "a": a, "b": b, "sign": int(np.sign(within) if half[i] == half[j] else sign)}
-            for model, sign in zip(models, together_signs, strict=False)
+            {"model": model, "a": a, "b": b, "sign": int(inner if half[i] == half[j] else sign)}
+            for model, sign, inner in zip(models, together_signs, inner_signs, strict=False)
             for (i, a), (j, b) in combinations(list(enumerate(testsets))[1:], 2)
         ],
         "gains": {model: list(testsets[1:]) for model in models},
@@ -221,7 +234,8 @@ def simulate_study(
             checkpoints=tuple(16 * k for k in range(checkpoints)),
         )
         names.append(f"{models[model]}-{index:02d}")
-        margins = _margins(generator, everything, carried * (1 - 0.15 * model), fluctuations[index], level, items)
+        follows = carried * (1 - 0.15 * (model % 5))
+        margins = _margins(generator, everything, follows, fluctuations[index], level, sizes, fresh_items)
         margins += leans[index] * felt * first
         _write_run(store, names[-1], record, everything, margins)
     _write_study(store, testsets, models, runs)
@@ -254,7 +268,8 @@ def _margins(
     carried: Floats,
     fluctuation: Floats,
     level: int | None,
-    per_set: int,
+    sizes: Sequence[int],
+    fresh_items: bool,
 ) -> Floats:
     """Log-odds of the true answer [checkpoint, item]: ability less difficulty, plus noise that is mostly persistent."""
     checkpoints = len(fluctuation)
@@ -264,10 +279,14 @@ def _margins(
     near = np.ones(items.height)
     if level is not None:
         near = 0.35 + 0.9 * np.exp(-np.abs(items["level"].to_numpy() - level) / 1.5)
-    ability = np.repeat(ability, per_set, axis=1) * near
+    ability = np.repeat(ability, sizes, axis=1) * near
     persistent = generator.standard_normal(items.height)
     transient = generator.standard_normal((checkpoints, items.height))
-    margins: Floats = 1.6 * (ability - 0.9 * items["difficulty"].to_numpy() + 0.6 * persistent + 0.5 * transient)
+    difficulty = items["difficulty"].to_numpy()
+    if fresh_items:
+        persistent = generator.standard_normal((checkpoints, items.height))
+        difficulty = generator.standard_normal((checkpoints, items.height))
+    margins: Floats = 1.6 * (ability - 0.9 * difficulty + 0.6 * persistent + 0.5 * transient)
     return np.where(items["wrong"].to_numpy(), -margins - 1.2 * ability, margins)
 
 
