@@ -72,7 +72,8 @@ def test_item_counts(breadth, table):
         "correlate", table, "--control", "in_domain", "--testsets", "negation,science", "--by", "none", "--order",
         "none", "--item-counts", "in_domain=9000,negation=20000,science=20000",
     )  # fmt: skip
-    assert "r_corr" in out.stdout
+    assert "corrected for noise" in out.stdout
+    assert "r_part" in out.stdout, "and what it was before the correction"
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,6 @@
+import json
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
@@ -65,3 +68,38 @@ def test_answer_bias_swings_in_all_shifted_sets_together(tmp_path):
     assert shares["chat"].max() - shares["chat"].min() > 0.6
     assert shares["plain"].std() < shares["chat"].std() / 2
     assert areas["chat"].std() < 0.15
+
+
+def test_sets_of_a_simulated_study_may_differ_in_size(tmp_path):
+    import breadth
+
+    study = breadth.open(
+        simulate_study(tmp_path / "s", runs=1, checkpoints=3, testsets=("plain", "chat"), items={"plain": 40}).folder
+    )
+    assert dict(study.items.group_by("testset").len().iter_rows()) == {"plain": 40, "chat": 200}
+
+
+def test_fresh_items_make_noise_that_is_new_at_every_checkpoint(tmp_path):
+    """With the same items, neighbouring checkpoints share most of their noise; with new ones, none of it."""
+    import breadth
+
+    steps = {}
+    for fresh in (False, True):
+        folder = tmp_path / str(fresh)
+        simulate_study(folder, runs=1, checkpoints=40, testsets=("plain",), items=300, together=0.0, fresh_items=fresh)
+        right = breadth.open(folder).correct
+        repeated = np.array([np.corrcoef(now, then)[0, 1] for now, then in pairwise(right[20:])])
+        steps[fresh] = repeated.mean()
+    assert steps[False] > 0.3
+    assert abs(steps[True]) < 0.2, "not 0, because items with wrong labels stay wrong"
+
+
+def test_models_differ_where_their_seeds_do_not(tmp_path):
+    truths = []
+    for runs in (4, 8):
+        simulate_study(
+            tmp_path / str(runs), runs=runs, checkpoints=4, models=("a", "b", "c", "d"), together=0.3, spread=0.5
+        )
+        truth = json.loads((tmp_path / str(runs) / "truth.json").read_text())
+        truths.append({(row["model"], row["sign"]) for row in truth["correlations"]})
+    assert truths[0] == truths[1], "more seeds of the same models"

@@ -31,6 +31,9 @@ RISE_TOGETHER = 0.5
 #: Findings that the verdict names.
 MOST_NAMED = 3
 
+#: Units below which the verdict says how many new ones may contradict those that were seen.
+FEW_UNITS = 6
+
 #: Most groups that are worth recommending, and most times as many rows.
 MOST_GROUPS, MOST_TIMES = 1000, 20
 
@@ -145,6 +148,8 @@ def correlation_verdict(result: Correlation) -> Verdict:
         needed.append(f"Too small to say anything about: {joined(silent, 4)}. {small.needed}")
     if result.few_units:
         needed.append(f"It takes {FEWEST_UNITS} {noun}s or more to say what a new one would show.")
+    elif found and result.by:
+        needed.append(_few_units_words(result))
     opposed = None
     none = f"{found} of {pairs} {'is a finding' if found == 1 else 'are findings'} (q < {FINDING})"
     if assessment.answer is Answer.YES:
@@ -167,6 +172,20 @@ def correlation_verdict(result: Correlation) -> Verdict:
         needed.append(assessment.needed)
     findings = " ".join(line for line in (_raw_words(result), _named(result, opposed)) if line)
     return Verdict(assessment.answer, reason, findings, " ".join(line for line in needed if line))
+
+
+def _few_units_words(result: Correlation) -> str:
+    """How many new units may contradict the few that were seen; empty where there are enough.
+
+    If all of k units show one sign, the share of units with the other sign is below 1 - 0.05^(1/k) with 95 %
+    confidence, whatever their distribution. No model of how units differ can know more: units of two kinds look alike
+    in one study of four with three of them.
+    """
+    k = int(result.pooled["k"].max() or 0)  # type: ignore[arg-type]
+    if not k or k >= FEW_UNITS:
+        return ""
+    noun, contradict = result.units.noun, 1 - (1 - LEVEL) ** (1 / k)
+    return f"Even where all {count(k, noun)} agree, up to {contradict:.0%} of new {noun}s may show the opposite sign."
 
 
 def _mixed(result: Correlation, assessment: Assessment, pairs: str) -> str:

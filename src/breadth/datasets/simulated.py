@@ -191,7 +191,7 @@ def simulate_study(
     if together is not None:
         apart = spread * np.random.default_rng((seed, 2)).standard_normal(len(models))
         # A correlation that all pairs share cannot be far below 0.
-        of_model = np.clip(np.tanh(np.arctanh(together) + apart), -0.9 / (len(testsets) - 1), 0.99)
+        of_model = np.clip(np.tanh(np.arctanh(together) + apart), -0.9 / max(len(testsets) - 1, 1), 0.99)
         within = between = of_model[np.arange(runs) % len(models)]
     half = np.arange(len(testsets)) < len(testsets) / 2
     fluctuations = 0.22 * _two_halves(generator, checkpoints, len(testsets), within, between, 0.5)
