@@ -10,8 +10,9 @@ from scipy import special
 
 from breadth.correlation.intervals import to_z
 from breadth.correlation.noise import TooSmall, find_too_small, unknown_noise_words
+from breadth.correlation.panel import Floats
 from breadth.correlation.partial import Flag, rows_needed
-from breadth.correlation.units import FEWEST_UNITS, MODEL_COLUMNS, noun_of_groups
+from breadth.correlation.units import FEWEST_UNITS, MODEL_COLUMNS, STRONGEST, noun_of_groups
 from breadth.inference import LEVEL, NORMAL
 from breadth.results import ALMOST_ALL, ALMOST_NONE, POWER, Answer, Verdict, about
 from breadth.results.words import FINDING, count, joined
@@ -336,6 +337,21 @@ def _named(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
     return " ".join(sentences)
 
 
+def _half_widths(known: pl.DataFrame) -> Floats:
+    """Half the width of every interval on Fisher's scale.
+
+    A corrected correlation, or an end of its interval, may lie beyond 1 and is then given as 1, which is infinitely far
+    away on this scale: the nearer end counts, and of a correlation of 1 the other pairs' widths.
+    """
+    r, low, high = (to_z(known[name].to_numpy()) for name in ("r", "ci_low", "ci_high"))
+    width: Floats = np.minimum(high - r, r - low)
+    whole = np.abs(known["r"].to_numpy()) > STRONGEST
+    if whole.all():
+        return np.asarray((high - low) / 2)
+    width[whole] = np.median(width[~whole])
+    return width
+
+
 class Sensitivity(NamedTuple):
     """The smallest correlation that the median pair would show with a probability of 80 %, and what 0.3 would take."""
 
@@ -351,8 +367,7 @@ def sensitivity(result: Correlation) -> Sensitivity:
     s / sqrt(k) and the half-width its product with the quantile of t with k - 1 degrees of freedom.
     """
     known = result.pooled.drop_nulls("q")
-    width = (to_z(known["ci_high"].to_numpy()) - to_z(known["ci_low"].to_numpy())) / 2
-    k = known["k"].to_numpy()
+    width, k = _half_widths(known), known["k"].to_numpy()
     quantile = np.where(k > 1, special.stdtrit(np.maximum(k - 1, 1), (1 + LEVEL) / 2), NORMAL)
     visible = float(np.median(width * (1 + POWER / quantile)))
     smallest, target = float(np.tanh(visible)), float(np.arctanh(WORTH_SEEING))
