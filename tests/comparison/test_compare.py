@@ -1,16 +1,15 @@
 """``compare`` on tables and studies: who is compared, which cells there are, what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
 
 import breadth
 from breadth.comparison import By, Within, final_groups
-from breadth.comparison.groups import guessed_testsets
+from breadth.comparison.groups import ONE_RUN_EACH, guessed_testsets
 from breadth.errors import InputError
 from breadth.records import open_study
+from breadth.results import Answer
 
 
 def table(generator, models=("a", "b"), seeds=1, items=200, testsets=("x", "y", "z"), lift=0.15):
@@ -53,13 +52,76 @@ def test_cells_add_up_and_q_covers_them_all():
     assert str(backwards.verdict()).startswith("No: a is worse than b")
 
 
-def test_an_interval_that_excludes_0_is_never_no_difference():
-    result = breadth.compare(table(np.random.default_rng(0), items=2000), "a", "b")
-    assert result.cells["ci_low"][0] > 0
-    doubtful = replace(result, cells=result.cells.with_columns(q=pl.lit(0.16)))
-    verdict = str(doubtful.verdict())
-    assert verdict.startswith("Not enough data: whether b differs from a is open: +")
-    assert "excludes 0, but not after correction for 8 comparisons (q = 0.16)" in verdict
+@pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.parametrize("items", [12, 60, 400])
+def test_interval_test_and_answer_never_disagree(items, seeds):
+    for seed in range(12):
+        frame = table(np.random.default_rng(seed), items=items, seeds=seeds, lift=0.04 * (seed % 4))
+        result = breadth.compare(frame, "a", "b")
+        row = result.cells.row(0, named=True)
+        excludes = row["ci_low"] > 0 or row["ci_high"] < 0
+        assert excludes == (row["q"] < 0.05)
+        assert row["q"] == row["p"]
+        answer = result.verdict().answer
+        if excludes:
+            assert answer in (Answer.YES, Answer.NO, Answer.DEPENDS)
+        half = (row["ci_high"] - row["ci_low"]) / 2
+        if answer is Answer.NO and not excludes:
+            # A difference of 5 points would have been seen.
+            assert half < 0.05
+
+
+def test_five_items_answered_alike_are_not_enough():
+    answers = np.tile(np.array([1, 0, 1, 1, 0], dtype=np.int8), (2, 1))
+    assert breadth.compare(answers).verdict().answer is Answer.UNKNOWN
+
+
+def test_better_overall_and_worse_on_one_test_set_is_both_said():
+    items = 600
+    worse = np.arange(items) < 100
+    better = np.arange(items) >= 100
+    generator = np.random.default_rng(0)
+    rows = []
+    for model, shares in {"a": np.where(worse, 0.8, 0.5), "b": np.where(better, 0.7, 0.4)}.items():
+        correct = (generator.random(items) < shares).astype(int)
+        testset = np.where(worse, "x", "y")
+        rows.append(pl.DataFrame({"subject": model, "item": np.arange(items), "testset": testset, "correct": correct}))
+    verdict = breadth.compare(pl.concat(rows), "a", "b").verdict()
+    assert verdict.answer is Answer.DEPENDS
+
+
+def test_one_run_each_is_about_these_models():
+    one = breadth.compare(table(np.random.default_rng(0)), "a", "b")
+    assert ONE_RUN_EACH in one.verdict().lines()[1]
+    two = breadth.compare(table(np.random.default_rng(0), seeds=2), "a", "b")
+    assert ONE_RUN_EACH not in str(two.verdict())
+    # Answers of models about which nothing is known: no recipe that another run could have.
+    answers = (np.random.default_rng(0).random((2, 100)) < 0.6).astype(np.int8)
+    assert ONE_RUN_EACH not in str(breadth.compare(answers).verdict())
+
+
+def test_shares_do_not_differ_by_more_than_1():
+    generator = np.random.default_rng(0)
+    frame = table(generator, items=40, seeds=2, lift=0.45, testsets=("x", "y", "z", "w"))
+    frame = frame.with_columns(pl.when(pl.col("model") == "b").then(1).otherwise(pl.col("correct")).alias("correct"))
+    result = breadth.compare(frame, "a", "b")
+    for column in ("difference", "ci_low", "ci_high"):
+        assert result.cells[column].drop_nulls().is_between(-1, 1).all()
+    for column in ("ci_low", "ci_high", "predict_low", "predict_high"):
+        assert result.testsets[column].is_between(-1, 1).all()
+
+
+def test_groups_of_one_name_are_told_apart():
+    # Values that are missing in different columns gave one name to two ways of training.
+    rows = []
+    for train_set, method in (("mnli", None), (None, "mnli")):
+        rows += [{"model": "opt", "seed": seed, "train_set": train_set, "method": method} for seed in (0, 1)]
+    subjects = pl.DataFrame(rows, schema_overrides={"train_set": pl.String, "method": pl.String})
+    frame = subjects.join(pl.DataFrame({"item": range(30), "correct": [0, 1] * 15}), how="cross")
+    groups = final_groups(open_study(frame))
+    names = [group.name for group in groups]
+    assert len(set(names)) == len(names) == 2
+    assert {len(group.rows) for group in groups} == {2}
 
 
 def test_all_runs_of_a_model_are_one_side():

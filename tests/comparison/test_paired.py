@@ -47,6 +47,28 @@ def test_many_discordant_items_take_the_normal_test():
     assert gap.p == pytest.approx(1)
 
 
+@pytest.mark.parametrize("n", [3, 8, 20, 100, 1500])
+def test_the_interval_of_single_runs_agrees_with_their_test(n):
+    for only_first in range(0, min(n, 14)):
+        for only_second in range(0, min(n - only_first, 30) + 1):
+            one, two = np.zeros((1, n)), np.zeros((1, n))
+            one[0, :only_first] = 1
+            two[0, only_first : only_first + only_second] = 1
+            gap = paired_difference(one, two)
+            assert gap.low <= gap.estimate <= gap.high
+            assert (gap.low > 0 or gap.high < 0) == (gap.p < 0.05)
+
+
+def test_the_interval_of_many_discordant_items_agrees_with_its_test():
+    for ahead in range(600, 760, 3):
+        one, two = np.zeros((1, 4000)), np.zeros((1, 4000))
+        one[0, :600] = 1
+        two[0, 600 : 600 + ahead] = 1
+        gap = paired_difference(one, two)
+        assert not gap.exact
+        assert (gap.low > 0 or gap.high < 0) == (gap.p < 0.05)
+
+
 def test_clusters_of_one_item_change_nothing():
     values = np.random.default_rng(0).normal(size=40)
     assert mean_spread(values, np.arange(40)) == pytest.approx(mean_spread(values))

@@ -6,7 +6,9 @@ import pytest
 
 import breadth
 from breadth.comparison import rank_intervals
+from breadth.comparison.groups import ONE_RUN_EACH
 from breadth.errors import InputError
+from breadth.results import Answer
 
 
 def test_intervals_hold_the_true_ranks():
@@ -67,3 +69,96 @@ def test_what_is_refused():
     answers = pl.DataFrame({"subject": ["a", "b"], "item": ["i", "j"], "correct": [1, 0]})
     with pytest.raises(InputError, match=r"no item was answered by all 2 models.*Fewest answers: a \(1\), b \(1\)"):
         breadth.rank(answers)
+
+
+def probit_answers(generator, truth, items):
+    """Answers of models that find the same items hard: their shares are close to ``truth``."""
+    luck = generator.random(items)
+    own = np.where(generator.random((len(truth), items)) < 0.6, luck, generator.random((len(truth), items)))
+    return (own < np.asarray(truth)[:, None]).astype(np.int8)
+
+
+TRUTHS = {
+    "2 equal": [0.6, 0.6],
+    "2 different": [0.6, 0.68],
+    "3 equal": [0.6] * 3,
+    "3 different": [0.6, 0.66, 0.72],
+    "10 equal": [0.6] * 10,
+    "10 different": list(np.linspace(0.4, 0.85, 10)),
+}
+
+
+@pytest.mark.parametrize("truth", TRUTHS.values(), ids=TRUTHS)
+@pytest.mark.parametrize("items", [40, 400])
+def test_no_two_statements_contradict_each_other(truth, items):
+    for seed in range(8):
+        answers = probit_answers(np.random.default_rng(seed), truth, items)
+        ranking = breadth.rank(answers)
+        ranks, near, verdict = ranking.ranks, ranking.neighbours, ranking.verdict()
+        candidates = ranks.filter(pl.col("rank_low") == 1)
+        assert candidates["model"].to_list() == ranking.candidates
+        first, second = ranks["model"][0], ranks["model"][1]
+        pair = breadth.compare(answers, second, first)
+        whole = pair.cells.row(0, named=True)
+        # One number for the difference of two models, in the ranking and in a comparison.
+        ends = ["difference", "ci_low", "ci_high", "p"]
+        assert [near[name][0] for name in ends] == pytest.approx([whole[name] for name in ends])
+        if verdict.answer is Answer.YES:
+            assert candidates.height == 1
+            assert near["apart"][0]
+            assert ranks["rank_high"][0] == 1
+            assert pair.verdict().answer in (Answer.YES, Answer.DEPENDS)
+            assert whole["ci_low"] > 0
+        else:
+            assert candidates.height > 1
+            assert verdict.answer is (Answer.UNKNOWN if candidates.height == len(truth) else Answer.DEPENDS)
+        # Neighbours that cannot be told apart may share a rank, and those that can are apart by the comparison too.
+        for k, row in enumerate(near.iter_rows(named=True)):
+            assert row["p_joint"] >= row["p"] - 1e-12
+            if row["apart"]:
+                assert row["ci_low"] > 0
+                assert ranks["rank_low"][k + 1] > 1
+            else:
+                assert ranks["rank_high"][k] > ranks["rank"][k] or ranks["rank"][k] == ranks["rank"][k + 1]
+                assert ranks["rank_low"][k + 1] <= k + 1
+        if len(truth) == 2:
+            # Of two models, the ranking is the comparison.
+            assert near["apart"][0] == (whole["p"] < 0.05)
+
+
+@pytest.mark.parametrize("models", [2, 3, 10])
+def test_the_best_model_is_among_those_that_may_be(models):
+    # Nearly equal models are the hardest case: 5 % and two standard errors of 300 draws.
+    truth = np.full(models, 0.6)
+    truth[0] = 0.605
+    lost = 0
+    for seed in range(300):
+        standing = rank_intervals(probit_answers(np.random.default_rng(seed), truth, 150).astype(float), seed=seed)
+        lost += int(standing.rank_low[0] > 1)
+    assert lost / 300 <= 0.05 + 0.025
+
+
+def test_whether_there_is_a_best_model_hardly_depends_on_the_seed():
+    answers = probit_answers(np.random.default_rng(3), [0.6, 0.64, 0.7], 300).astype(float)
+    joint = [rank_intervals(answers, seed=seed).neighbour_p for seed in range(5)]
+    assert np.ptp(joint, axis=0).max() < 0.01
+    pair = [rank_intervals(answers[:2], seed=seed).neighbour_p for seed in range(5)]
+    assert np.ptp(pair, axis=0).max() == 0
+
+
+def test_a_lead_on_three_items_is_no_proof():
+    answers = np.array([[1, 1, 1], [0, 0, 0], [0, 1, 0]], dtype=np.int8)
+    assert breadth.rank(answers).verdict().answer is Answer.UNKNOWN
+
+
+def test_one_run_each_is_about_these_models(levels_study):
+    frame = []
+    for model, share in {"a": 0.5, "b": 0.7}.items():
+        for seed in range(2):
+            correct = np.random.default_rng([seed, len(frame)]).random(200) < share
+            frame.append(pl.DataFrame({"model": model, "seed": seed, "item": range(200), "correct": correct * 1}))
+    several = breadth.rank(pl.concat(frame))
+    assert ONE_RUN_EACH not in str(several.verdict())
+    assert ONE_RUN_EACH in str(breadth.rank(pl.concat(frame[::2])).verdict())
+    mixed = breadth.rank(pl.concat(frame[:3]))
+    assert "b has one run" in mixed.details()

@@ -327,7 +327,11 @@ def _models(study: Study) -> tuple[Floats, list[str], Any, Floats | None, list[s
             f"{study.name}: {int(keep.sum())} models share {len(columns):,} items; combining takes at least 3 models "
             "and 20 items that all of them answered"
         )
-    names = [group.name for group, kept in zip(groups, keep, strict=True) if kept]
+    names = []
+    for group, kept in zip(groups, keep, strict=True):
+        if kept:
+            # Votes take single answers: a model with several runs is its first one here, and is called that.
+            names.append(group.name if len(group.rows) == 1 else f"{group.name} (run 1 of {len(group.rows)})")
     cells = np.ix_(rows[keep], columns)
     margins = None
     if study.margin is not None and not np.isnan(study.margin[cells]).any() and study.margin[cells].any():

@@ -20,6 +20,8 @@ from breadth.comparison.groups import Group, final_groups, group_answers, item_c
 from breadth.comparison.paired import (
     EXACT,
     Difference,
+    Spread,
+    add_runs,
     exact_p,
     mean_spread,
     paired_difference,
@@ -37,7 +39,8 @@ from breadth.comparison.ranking import (
 )
 
 __all__ = [
-    "EXACT", "By", "CellFlag", "Comparison", "Difference", "Group", "Ranking", "Standing", "Within", "cells_table",
+    "EXACT", "By", "CellFlag", "Comparison", "Difference", "Group", "Ranking", "Spread", "Standing", "Within",
+    "add_runs", "cells_table",
     "compare", "comparison_verdict", "differences_figure", "exact_p", "final_groups", "group_answers", "item_clusters",
     "item_levels", "mean_spread", "named_groups", "paired_difference", "pairs_table", "points", "rank",
     "rank_intervals", "ranking_figure", "ranking_verdict", "ranks_table", "run_spread", "score_interval",

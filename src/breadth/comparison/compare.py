@@ -16,6 +16,7 @@ from breadth.comparison.comparison import By, CellFlag, Comparison, Within
 from breadth.comparison.groups import (
     LEVELS,
     Group,
+    are_trained,
     final_groups,
     group_answers,
     guessed_testsets,
@@ -62,8 +63,9 @@ def compare(
 
     Differences are given for all items, per test set, kind of shift and level of difficulty. Intervals treat items as a
     sample, in clusters where a column says so, and runs too where a model has several (see
-    :func:`breadth.comparison.paired_difference`). The false discovery rate is controlled over all differences. Test
-    sets are treated as a sample in the mean over test sets, and in the interval for a test set that is not among them.
+    :func:`breadth.comparison.paired_difference`). The false discovery rate is controlled over the differences on all
+    items, one per pair of models, and over those on parts of the items. Test sets are treated as a sample in the mean
+    over test sets, and in the interval for a test set that is not among them.
 
     Parameters
     ----------
@@ -116,7 +118,8 @@ def compare(
             items.append(_differing(study, pair, level, columns))
     testsets = pl.DataFrame(overall, schema=TESTSETS, orient="row").fill_nan(None)
     warned = (*study.warnings, *warnings)
-    return Comparison(_cells_frame(cells, margin), testsets, pl.concat(items), margin, cluster, warned)
+    trained = are_trained(study)
+    return Comparison(_cells_frame(cells, margin), testsets, pl.concat(items), margin, cluster, warned, trained)
 
 
 class _Pair(NamedTuple):
@@ -173,7 +176,13 @@ def _cell_rows(
 
 def _cells_frame(rows: Sequence[tuple[Any, ...]], margin: float | None) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema=CELLS, orient="row").fill_nan(None)
-    q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
+    p = frame["p"].fill_null(float("nan")).to_numpy()
+    # Whether a model is better is one question. Looking at many cells of it must not make its answer less certain, or
+    # an interval that excludes 0 stands beside "not enough data".
+    whole = (frame["by"] == By.ALL).to_numpy()
+    q = np.full(len(p), np.nan)
+    for family in (whole, ~whole):
+        q[family] = benjamini_hochberg(p[family])
     frame.insert_column(frame.columns.index("p") + 1, pl.Series("q", q, nan_to_null=True))
     if margin is None:
         return frame
@@ -210,7 +219,9 @@ def _over_testsets(pair: _Pair, place: npt.NDArray[np.intp], cluster: Indices | 
     reach = np.sqrt(_runs_reach(pair, place, present))
     mean = float(one.r_mean[0])
     ends = [float(end[0]) for end in (one.ci_low, one.ci_high, one.predict_low, one.predict_high)]
-    low, high, predict_low, predict_high = (mean + np.sign(end - mean) * np.hypot(end - mean, reach) for end in ends)
+    widened = [mean + np.sign(end - mean) * np.hypot(end - mean, reach) for end in ends]
+    # Shares cannot differ by more than 1; NaN stays NaN.
+    low, high, predict_low, predict_high = np.clip(widened, -1, 1)
     tau = float(np.sqrt(one.tau2[0]))
     known = (low, high, float(one.p[0]), tau, predict_low, predict_high) if len(present) > 1 else [np.nan] * 6
     return (pair.first.name, pair.second.name, len(present), mean, *known, int((estimates > 0).sum()))

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from breadth.comparison.groups import ONE_RUN_EACH, describe_runs
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.inference import benjamini_hochberg
+from breadth.inference import NORMAL, benjamini_hochberg
 from breadth.results import (
     ALMOST_ALL,
     ALMOST_NONE,
@@ -59,6 +61,13 @@ class Within(StrEnum):
     OPEN = "open"
 
 
+#: It is said that few runs widen an interval if they make it so many times as wide, and if runs make up so much of the
+#: squared standard error.
+MUCH_WIDER, MUCH_RUNS = 1.25, 0.1
+
+#: Runs of a model up to which their spread is called badly known.
+FEW_RUNS = 3
+
 #: How the column ``by`` is written in front of a value.
 PLACES = {By.TESTSET: "on {}", By.SHIFT: "on {} test sets", By.LEVEL: "on level {}", By.ALL: "overall"}
 
@@ -90,7 +99,8 @@ class Comparison(Result):
 
     ``cells``: ``first, second, by, value, n_items, runs_first, runs_second, accuracy_first, accuracy_second,
     difference, se, ci_low, ci_high, p, q, exact, only_first, only_second, flag`` and, with a margin, ``within``; ``by``
-    is all, testset, shift or level, and ``value`` which one. ``q`` is over the whole frame. ``only_first`` is the
+    is all, testset, shift or level, and ``value`` which one. ``q`` is over the rows with ``all`` (for two models the
+    same as ``p``), and over all other rows. ``only_first`` is the
     number of items that only the first got right (for several runs: the sum of the shares by which it is ahead).
     ``testsets``: per pair the mean over test sets as a sample of test sets, with its interval, and the interval of a
     new test set's difference (``predict_low, predict_high``; from three test sets on). ``items``: the items on which
@@ -103,6 +113,8 @@ class Comparison(Result):
     margin: float | None = None
     cluster: str | None = None
     warnings: tuple[str, ...] = ()
+    #: Whether the models are results of training runs, so that another run of a recipe is conceivable.
+    trained: bool = False
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Differences by cell, means over test sets, and items on which models differ."""
@@ -111,24 +123,29 @@ class Comparison(Result):
     def verdict(self) -> Verdict:
         """Is the second model better than the first?
 
-        A difference is a finding if q < 0.05 over all cells. For two models: It depends, where one is ahead on some
-        cells and the other on others. Yes and No: the second is better, or worse, on all items. No, where it is
-        neither, the interval covers 0 and a difference of 5 points would have been seen with a probability of 80 %, or
-        where a margin was given and the interval lies within it. Not enough data: otherwise. For several models: Yes,
-        if at least 90 % of pairs differ on all items; No, if at most 10 % do.
+        A difference is a finding if q < 0.05 (that on all items is one test, the cells are another family). For two
+        models: It depends, where one is ahead on some cells, or on all items, and the other on others. Yes and No: the
+        second is better, or worse, on all items. No, where it is neither, and a difference of 5 points would have been
+        seen with a probability of 80 %, or where a margin was given and the interval lies within it. Not enough data:
+        otherwise. For several models: Yes, if at least 90 % of pairs differ on all items; No, if at most 10 % do.
+        Trained models with one run each stand for themselves: the second line says so.
         """
         whole = self.cells.filter(pl.col("by") == By.ALL)
         if whole.height > 1:
-            return _many(whole)
+            return _many(whole, self.trained)
         row, parts = whole.row(0, named=True), self.cells.filter(pl.col("by") != By.ALL)
         first, second = row["first"], row["second"]
         found = parts.filter(pl.col("q") < FINDING)
         up, down = found.filter(pl.col("difference") > 0), found.filter(pl.col("difference") < 0)
         clear = row["q"] is not None and row["q"] < FINDING
-        line = _carries(self.testsets)
+        lines = []
         if found.height:
             largest = found.sort(pl.col("difference").abs(), descending=True, maintain_order=True).row(0, named=True)
-            line = f"Largest: {_with_interval(largest)} {_place(largest)}. {line}".rstrip()
+            lines.append(f"Largest: {_with_interval(largest)} {_place(largest)}.")
+        lines.append(_carries(self.testsets, clear))
+        if self.trained and row["runs_first"] == row["runs_second"] == 1:
+            lines.append(ONE_RUN_EACH)
+        line = " ".join(text for text in lines if text)
         overall = f"{_with_interval(row)} on {count(row['n_items'], 'item')}"
         if up.height and down.height:
             sides = f"{second} is ahead {_where(up)} and behind {_where(down)}; overall {overall}."
@@ -136,6 +153,11 @@ class Comparison(Result):
         if clear:
             better = row["difference"] > 0
             word = "better" if better else "worse"
+            against = down if better else up
+            if against.height:
+                behind = "behind" if better else "ahead"
+                reason = f"{second} is {word} than {first} overall, {overall}, but {behind} {_where(against)}."
+                return Verdict(Answer.DEPENDS, reason, line)
             return Verdict(Answer.YES if better else Answer.NO, f"{second} is {word} than {first}: {overall}.", line)
         if found.height:
             side, word = (up, "ahead of") if up.height else (down, "behind")
@@ -166,19 +188,45 @@ class Comparison(Result):
         clustered = f" (in clusters by {self.cluster})" if self.cluster else ""
         several = whole.filter((pl.col("runs_first") > 1) | (pl.col("runs_second") > 1)).height
         sampled = f"Items{clustered}{' and runs' if several else ''} are treated as a sample ({test} on all items)"
-        parts.append(f"{sampled}; q controls the false discovery rate over {count(self.cells.height, 'difference')}.")
-        if not several:
-            parts.append("With one run each, how much training runs vary is not in the intervals.")
-        elif row["se"]:
-            share = whole.select((pl.col("runs_se") ** 2 / pl.col("se") ** 2).mean()).item()
-            parts.append(f"Runs make up {share:.0%} of the squared standard error.")
+        cells = self.cells.height - whole.height
+        families = []
+        if whole.height > 1:
+            families.append(f"over the {whole.height} pairs of models")
+        if cells:
+            families.append(f"over the {count(cells, 'difference')} on parts of the items")
+        controlled = f"; q controls the false discovery rate {' and '.join(families)}" if families else ""
+        parts.append(f"{sampled}{controlled}.")
+        parts.append(self._runs_words(whole))
         if self.margin is not None:
             tally = self.cells["within"].value_counts(sort=True).rows()
             parts.append(
                 f"With a margin of {100 * self.margin:g} points, cells are "
                 f"{joined([f'{word} ({number})' for word, number in tally])}."
             )
-        return " ".join(parts)
+        return " ".join(part for part in parts if part)
+
+    def _runs_words(self, whole: pl.DataFrame) -> str:
+        """How many runs there are, and what that does to the intervals."""
+        runs: dict[str, int] = {}
+        for row in whole.iter_rows(named=True):
+            runs |= {row["first"]: row["runs_first"], row["second"]: row["runs_second"]}
+        words = describe_runs(runs)
+        several = whole.filter((pl.col("runs_first") > 1) | (pl.col("runs_second") > 1), pl.col("se") > 0)
+        if not several.height:
+            return words
+        share = several.select((pl.col("runs_se") ** 2 / pl.col("se") ** 2).mean()).item()
+        words += f" Runs make up {share:.0%} of the squared standard error"
+        most = max(max(row["runs_first"], row["runs_second"]) for row in several.iter_rows(named=True))
+        words += ", as far as so few runs tell." if most <= FEW_RUNS else "."
+        # Half the width of the interval, in those of an interval with a standard error that is known well.
+        half = (pl.col("ci_high") - pl.col("ci_low")) / 2
+        wider = several.select((half / pl.col("se")).median()).item() / NORMAL
+        if wider >= MUCH_WIDER and share >= MUCH_RUNS:
+            words += (
+                " How far runs lie apart is known from few of them; with more runs, intervals would be up to "
+                f"{wider:.1f} times narrower for that alone."
+            )
+        return words.strip()
 
     def figure(self) -> alt.TopLevelMixin:
         """Differences with their intervals, a panel per pair of models."""
@@ -229,31 +277,38 @@ def _undecided(row: Mapping[str, Any], result: Comparison, overall: str, lines: 
         what = f"within {said} of" if within == Within.EQUIVALENT else f"no more than {said} worse than"
         return Verdict(Answer.NO, f"{second} is not clearly better than {first}, and {what} it: {overall}.", lines)
     effect = margin or WORTH_SEEING
-    if row["q"] is not None and not row["ci_low"] <= 0 <= row["ci_high"]:
-        tests = f"{count(result.cells.height, 'comparison')} (q = {row['q']:.2f})"
-        needed = f"The interval excludes 0, but not after correction for {tests}. More items or runs would decide it."
-        return Verdict(Answer.UNKNOWN, f"whether {second} differs from {first} is open: {overall}.", lines, needed)
-    if row["se"] is None or (times := times_more(row["se"], effect)) <= 1:
+    if row["ci_low"] is None or (times := times_more(_error(row), effect)) <= 1:
         return Verdict(Answer.NO, f"{second} is neither clearly better nor worse than {first}: {overall}.", lines)
     needed = f"To see a difference of {100 * effect:g} points takes about {about(times)} times as many items"
     needed += " or runs." if row["runs_se"] and row["runs_se"] ** 2 > row["se"] ** 2 / 2 else "."
     return Verdict(Answer.UNKNOWN, f"whether {second} is better than {first} is open: {overall}.", lines, needed)
 
 
-def _many(whole: pl.DataFrame) -> Verdict:
+def _error(row: Mapping[str, Any]) -> float:
+    """The standard error that an interval amounts to.
+
+    Not the estimated one: that of two models which answer five items alike is 0, and that of two runs is badly known.
+    """
+    return float(row["ci_high"] - row["ci_low"]) / 2 / NORMAL
+
+
+def _many(whole: pl.DataFrame, trained: bool) -> Verdict:
     clear = whole.filter(pl.col("q") < FINDING)
     reason = f"{clear.height} of {whole.height} pairs of models differ on all items."
     largest = clear.sort(pl.col("difference").abs(), descending=True)
-    lines = ""
+    lines = []
     if largest.height:
         row = largest.row(0, named=True)
-        lines = f"Largest: {row['second']} minus {row['first']}, {_with_interval(row)}."
+        lines.append(f"Largest: {row['second']} minus {row['first']}, {_with_interval(row)}.")
+    if trained and (whole.select(pl.max_horizontal("runs_first", "runs_second")).to_series() == 1).all():
+        lines.append(ONE_RUN_EACH)
     share = clear.height / whole.height
     answer = Answer.YES if share >= ALMOST_ALL else Answer.NO if share <= ALMOST_NONE else Answer.DEPENDS
-    if answer is Answer.NO and (times := times_more(float(whole["se"].median() or 0))) > 1:  # type: ignore[arg-type]
+    errors = [_error(row) for row in whole.drop_nulls("ci_low").iter_rows(named=True)]
+    if answer is Answer.NO and errors and (times := times_more(float(np.median(errors)))) > 1:
         needed = f"To see a difference of 5 points takes about {about(times)} times as many items."
-        return Verdict(Answer.UNKNOWN, reason, lines, needed)
-    return Verdict(answer, reason, lines)
+        return Verdict(Answer.UNKNOWN, reason, " ".join(lines), needed)
+    return Verdict(answer, reason, " ".join(lines))
 
 
 def _where(cells: pl.DataFrame) -> str:
@@ -265,15 +320,17 @@ def _where(cells: pl.DataFrame) -> str:
     return ""
 
 
-def _carries(testsets: pl.DataFrame) -> str:
-    """Whether the sign of the difference carries over to a new test set."""
+def _carries(testsets: pl.DataFrame, clear: bool) -> str:
+    """Whether the sign of the difference carries over to a new test set; ``clear`` is whether there is a difference."""
     row = testsets.row(0, named=True)
     if row["predict_low"] is None:
         return ""
     inside = reach(row, "predict_low", "predict_high")
     sure = row["predict_low"] > 0 or row["predict_high"] < 0
-    said = "so this carries over" if sure else "so it may not carry over"
-    return f"On a new test set expect {inside} points, {said}."
+    if sure:
+        return f"On a new test set expect {inside} points{', so this carries over' if clear else ''}."
+    either = "so it may not carry over" if clear else "so either may be ahead there"
+    return f"On a new test set expect {inside} points, {either}."
 
 
 def cells_table(cells: pl.DataFrame, width: int = WIDTH) -> Table:

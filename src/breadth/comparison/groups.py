@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ import polars as pl
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import NORMAL, Floats
 from breadth.irt import Calibration, cut_levels, numbers
-from breadth.records import Study
+from breadth.records import Study, name_rows
+from breadth.results.words import joined
 
 #: Columns that tell the conditions of a model's training apart. Runs that differ in none of them are repeats.
 CONDITIONS = ("train_set", "examples", "method", "strategy", "train_level")
@@ -23,6 +24,11 @@ FEWEST_OTHERS = 20
 
 #: Levels of difficulty.
 LEVELS = 5
+
+#: What a verdict adds where trained models have one run each.
+ONE_RUN_EACH = (
+    "With one run each, this holds for these trained models; another run of the same recipe may do better or worse."
+)
 
 #: Different labels up to which always giving the commonest one is a way to answer.
 MOST_LABELS = 10
@@ -45,13 +51,36 @@ def final_groups(study: Study) -> list[Group]:
     if "model" not in subjects.columns or subjects["model"].null_count():
         return [Group(name, (row,)) for row, name in subjects.select("row", "subject").iter_rows()]
     keys = ["model", *(name for name in CONDITIONS if name in subjects.columns and subjects[name].n_unique() > 1)]
-    words = [
-        pl.col(name) if subjects[name].dtype == pl.String else pl.concat_str(pl.lit(f"{name} "), pl.col(name))
-        for name in keys
-    ]
-    label = pl.concat_str(words, separator=" / ", ignore_nulls=True)
-    grouped = subjects.with_columns(label.alias("__label")).group_by("__label", maintain_order=True)
-    return [Group(str(name), tuple(part["row"])) for (name,), part in grouped]
+    grouped = subjects.group_by(keys, maintain_order=True).agg("row")
+    numeric = [name for name in keys if subjects[name].dtype != pl.String]
+    names = name_rows(grouped.select(keys), keys, labelled=numeric)
+    return [Group(name, tuple(rows)) for name, rows in zip(names, grouped["row"], strict=True)]
+
+
+def noun_of_groups(study: Study, groups: Sequence[Group]) -> str:
+    """What groups are called: models, or recipes where a model was trained in several ways and counts as several."""
+    if "model" not in study.subjects.columns:
+        return "model"
+    names = study.subjects["model"].gather([group.rows[0] for group in groups]).drop_nulls()
+    return "recipe" if names.is_duplicated().any() else "model"
+
+
+def are_trained(study: Study) -> bool:
+    """Whether subjects are known to be results of training runs, so that another run of a recipe is conceivable."""
+    subjects = study.subjects
+    recipe = ("step", "seed", "train_set", "examples", "train_level", "strategy")
+    return any(subjects[name].is_not_null().any() for name in recipe if name in subjects.columns)
+
+
+def describe_runs(groups: Mapping[str, int]) -> str:
+    """What the numbers of runs of compared models (by name) mean for the intervals; empty where all have several."""
+    single = [name for name, runs in groups.items() if runs == 1]
+    if not single:
+        return ""
+    if len(single) == len(groups):
+        return "With one run each, how much training runs vary is not in the intervals."
+    verb = "has one run and is" if len(single) == 1 else "have one run each and are"
+    return f"{joined(single, 3)} {verb} taken to vary from run to run like the others."
 
 
 def named_groups(study: Study, names: Sequence[str]) -> tuple[list[Group], list[str]]:

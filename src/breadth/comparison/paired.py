@@ -151,6 +151,23 @@ def add_runs(items: Spread, runs: Spread, noise: float) -> Spread:
     return Spread(variance, max(df, 1.0))
 
 
+def _runs_spreads(first: Floats, second: Floats, cluster: Indices | None) -> tuple[list[Spread], list[float]]:
+    """What run means make of the variance of a difference, pooled and (where counts differ) apart; its noise, too."""
+    counts = np.array([len(first), len(second)], dtype=np.float64)
+    known = [run_spread(runs, cluster) if len(runs) > 1 else (0.0, 0.0, 0) for runs in (first, second)]
+    own, noise, df = (np.array(values, dtype=np.float64) for values in zip(*known, strict=True))
+    total = max(float(df.sum()), 1.0)
+    scale = float((1 / counts).sum())
+    spreads = [Spread(float((df * own).sum()) / total * scale, float(df.sum()))]
+    parts = [float((df * noise).sum()) / total * scale]
+    variance = own / counts
+    if counts.min() > 1 and counts[0] != counts[1] and variance.any():
+        welch = float(variance.sum() ** 2 / (variance**2 / df).sum())
+        spreads.append(Spread(float(variance.sum()), welch))
+        parts.append(float((noise / counts).sum()))
+    return spreads, parts
+
+
 def paired_difference(first: Floats, second: Floats, cluster: Indices | None = None) -> Difference:
     """How much better is the second model than the first on the items that both answered?
 
@@ -166,33 +183,45 @@ def paired_difference(first: Floats, second: Floats, cluster: Indices | None = N
     Answers are paired by item, so what makes an item hard for both models cancels. Items are a sample, clustered or
     not (:func:`mean_spread`). Where a model has several runs, runs are a sample too, crossed with items: the variance
     of run means is added, less the part of it that is due to the items (Cornfield and Tukey 1956). It is pooled over
-    the two models, and a model with one run is taken to vary like the other. :func:`add_runs` has the interval.
+    the two models, and a model with one run is taken to vary like the other. Where both have several runs, but not
+    equally many, pooling would hide the runs of a model that varies more and has fewer of them, so each model's own
+    variance is used as well (Welch 1947), and the wider interval taken. :func:`add_runs` has the interval.
 
     For single runs of right and wrong answers without clusters the interval is that of :func:`score_interval`, and up
-    to 1,000 items on which the two differ the test is :func:`exact_p`. With one run each, chance variation of training
-    is not in the interval.
+    to 1,000 items on which the two differ the test is :func:`exact_p`. Where that is at 5 % or more, the interval is
+    extended to 0 if it does not hold it, so that interval and test never disagree. With one run each, chance variation
+    of training is not in the interval.
     """
     n = first.shape[1]
     gap = second.mean(axis=0) - first.mean(axis=0)
     estimate = float(gap.mean())
     behind, ahead = float(-gap[gap < 0].sum()), float(gap[gap > 0].sum())
     items = mean_spread(gap, cluster)
-    several = [runs for runs in (first, second) if len(runs) > 1]
-    spread = noise = df_runs = 0.0
-    for runs in several:
-        own, from_items, own_df = run_spread(runs, cluster)
-        spread, noise, df_runs = spread + own_df * own, noise + own_df * from_items, df_runs + own_df
-    scale = (1 / len(first) + 1 / len(second)) / max(df_runs, 1.0)
-    total = add_runs(items, Spread(spread * scale, df_runs), noise * scale)
-    se, df, runs_se = float(np.sqrt(total.variance)), total.df, float(np.sqrt(max(spread - noise, 0.0) * scale))
+    runs, noise = _runs_spreads(first, second, cluster)
+    totals = [add_runs(items, each, part) for each, part in zip(runs, noise, strict=True)]
+    chosen = max(
+        range(len(totals)),
+        key=lambda k: float(totals[k].variance * special.stdtrit(totals[k].df, (1 + LEVEL) / 2) ** 2),
+    )
+    total = totals[chosen]
+    se, df = float(np.sqrt(total.variance)), total.df
+    runs_se = float(np.sqrt(max(runs[chosen].variance - noise[chosen], 0.0)))
     whole = len(first) == len(second) == 1 and cluster is None and bool(np.isin(gap, (-1, 0, 1)).all())
     if whole and bool(np.isin(first, (0, 1)).all()):
         low, high = score_interval(int(behind), int(ahead), n)
         exact = behind + ahead <= EXACT
-        p = exact_p(int(behind), int(ahead)) if exact else float(2 * special.ndtr(-abs(estimate) / se))
+        if exact:
+            p = exact_p(int(behind), int(ahead))
+            if p > 1 - LEVEL:
+                # The exact test is the stricter one. What it leaves open, the interval must not rule out.
+                low, high = min(low, 0.0), max(high, 0.0)
+        else:
+            p = float(2 * special.ndtr(-NORMAL * abs(low + high) / (high - low)))
         return Difference(estimate, se, df, low, high, p, behind, ahead, exact, 0.0)
     if not se > 0:
         return Difference(estimate, se, df, np.nan, np.nan, np.nan, behind, ahead, False, runs_se)
     half = float(special.stdtrit(df, (1 + LEVEL) / 2)) * se
     p = float(2 * special.stdtr(df, -abs(estimate) / se))
-    return Difference(estimate, se, df, estimate - half, estimate + half, p, behind, ahead, False, runs_se)
+    # Shares cannot differ by more than 1.
+    low, high = max(-1.0, estimate - half), min(1.0, estimate + half)
+    return Difference(estimate, se, df, low, high, p, behind, ahead, False, runs_se)

@@ -13,22 +13,35 @@ from rich.table import Table
 from rich.text import Text
 from scipy import special
 
-from breadth.comparison.groups import Group, final_groups, item_clusters, named_groups
-from breadth.comparison.paired import Indices, run_spread
+from breadth.comparison.groups import (
+    ONE_RUN_EACH,
+    Group,
+    are_trained,
+    describe_runs,
+    final_groups,
+    group_answers,
+    item_clusters,
+    named_groups,
+    noun_of_groups,
+)
+from breadth.comparison.paired import Difference, Indices, paired_difference, run_spread
 from breadth.errors import InputError, listed
-from breadth.inference import LEVEL, NORMAL, Floats, benjamini_hochberg
+from breadth.inference import LEVEL, NORMAL, Floats
 from breadth.records import Study, open_answers
 from breadth.results import Answer, Figure, Result, Verdict, as_chart
 from breadth.results.figures import Spec, nominal, tooltip
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
-from breadth.results.words import FINDING, count, joined
+from breadth.results.words import count, joined
 from breadth.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import altair as alt
 
-#: Draws behind the joint intervals, and models up to which they are drawn: beyond, Bonferroni's bound is close enough.
-DRAWS, MOST_DRAWN = 1000, 400
+#: Models up to which the largest of a model's |t| is drawn: beyond, Bonferroni's bound is close enough.
+MOST_DRAWN = 400
+
+#: Draws behind the joint intervals: as many as this number of differences allows, within these bounds.
+DRAWN_DIFFERENCES, FEWEST_DRAWS, MOST_DRAWS = 40_000_000, 1000, 20_000
 
 #: A model that answered less than this share of the items that the median model answered is left out of a ranking.
 LEAST_ANSWERED = 0.9
@@ -36,53 +49,87 @@ LEAST_ANSWERED = 0.9
 #: Models that a figure of ranks shows: the best ones.
 MOST_SHOWN = 60
 
+#: Models that may be the best which the verdict names.
+MOST_NAMED = 5
+
+#: Pseudo-items on which one of two models is right, added to the variance of a difference (Bonett and Price 2012 add
+#: one for each): two models that differ on no item, or on every one in the same way, are not known to do so for ever.
+PSEUDO_ITEMS = 2
+
 
 @dataclass(frozen=True)
 class Ranking(Result):
     """Models from the best to the worst.
 
+    One rule says everything that is said here: which models are surely ahead of which (:func:`rank_intervals`). A model
+    may be the best if none is surely ahead of it; the first is called the best if no other may be. Two neighbours can
+    be told apart if one is surely ahead of the other.
+
     ``ranks``: ``rank, model, accuracy, ci_low, ci_high, rank_low, rank_high, runs, testset_mean``; the interval of a
-    rank covers it with a probability of 95 %. ``neighbours``: every model and the next: ``model, next, difference, se,
-    ci_low, ci_high, p, q, apart``; they can be told apart if q < 0.05 over the neighbours.
+    rank covers it with a probability of 95 %, and starts at 1 for models that may be the best. ``neighbours``: every
+    model and the next: ``model, next, difference, se, ci_low, ci_high, p, p_joint, apart``. Difference, interval and
+    ``p`` are those of :func:`breadth.compare`, as if the two had been the only models; ``p_joint`` allows for all the
+    comparisons of the two with others, and they can be told apart if it is below 0.05.
     """
 
     ranks: pl.DataFrame
     neighbours: pl.DataFrame
     n_items: int = 0
     warnings: tuple[str, ...] = ()
+    #: Whether the models are results of training runs, so that another run of a recipe is conceivable.
+    trained: bool = False
+    #: What is ranked: models, or recipes where a model was trained in several ways.
+    noun: str = "model"
+
+    @property
+    def candidates(self) -> list[str]:
+        """The models that may be the best: none is surely ahead of them."""
+        return self.ranks.filter(pl.col("rank_low") == 1)["model"].to_list()
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Ranks, and neighbours."""
         return {"ranks": self.ranks, "neighbours": self.neighbours}
 
     def verdict(self) -> Verdict:
-        """Is there a best model? Yes: the interval of the first one's rank holds no other. It depends: otherwise.
+        """Is there a best model? Yes: only one may be the best. It depends: some may be. Not enough data: all may be.
 
-        Not enough data, where every model may be the best.
+        The set of models that may be the best holds the best one with a probability of 95 % at least.
         """
-        ranks = self.ranks
-        best = ranks.filter(pl.col("rank_low") == 1)
-        first = ranks.row(0, named=True)
-        width = ranks.select((pl.col("rank_high") - pl.col("rank_low") + 1).median()).item()
-        spread = f"The interval of a rank spans {width:g} ranks in the median." if ranks.height > 2 else ""
-        on = f"{first['accuracy']:.1%} on {count(self.n_items, 'item')}"
-        if best.height == 1:
-            return Verdict(Answer.YES, f"{first['model']} is the best of {ranks.height} models, {on}.", spread)
-        if best.height == ranks.height:
-            return Verdict(Answer.UNKNOWN, f"each of the {ranks.height} models may be the best.", spread)
-        return Verdict(
-            Answer.DEPENDS,
-            f"{best.height} of {ranks.height} models may be the best; {first['model']} leads with {on}.",
-            spread,
-        )
+        ranks, candidates = self.ranks, self.candidates
+        leading = ranks.filter(pl.col("rank") == 1)["model"].to_list()
+        on = f"{ranks['accuracy'][0]:.1%} on {count(self.n_items, 'item')}"
+        lines = []
+        if ranks.height > 2:
+            width = ranks.select((pl.col("rank_high") - pl.col("rank_low") + 1).median()).item()
+            lines.append(f"The 95% interval of a rank spans {width:g} ranks in the median.")
+        if self.trained and ranks["runs"].max() == 1:
+            lines.append(ONE_RUN_EACH)
+        line = " ".join(lines)
+        total = f"{count(ranks.height, self.noun)}"
+        if self.noun == "recipe":
+            total += " (a model and how it was trained)"
+        if len(candidates) == 1:
+            return Verdict(Answer.YES, f"{candidates[0]} is the best of {total}, {on}.", line)
+        leads = f"{joined(leading, 3)} {'leads' if len(leading) == 1 else 'lead'} with {on}"
+        if len(candidates) == ranks.height:
+            return Verdict(Answer.UNKNOWN, f"{leads}, but each of the {total} may be the best.", line)
+        named = f" ({joined(candidates, MOST_NAMED)})" if len(candidates) <= MOST_NAMED else ""
+        return Verdict(Answer.DEPENDS, f"{leads}, but {len(candidates)} of {total} may be the best{named}.", line)
 
     def details(self) -> str:
-        """Which neighbours cannot be told apart."""
+        """Which neighbours cannot be told apart, and what the runs mean for that."""
         near = self.neighbours
         tied = near.filter(~pl.col("apart"))
-        said = f"{tied.height} of {count(near.height, 'pair')} of neighbours cannot be told apart (q at least 0.05)"
+        if tied.height:
+            said = f"{tied.height} of {count(near.height, 'pair')} of neighbours cannot be told apart"
+        else:
+            said = "All neighbours can be told apart"
         names = joined([f"{row['model']} and {row['next']}" for row in tied.head(3).iter_rows(named=True)], 3)
-        return f"{said}{': ' + names if names else ''}{' and others' if tied.height > 3 else ''}."
+        others = " and others" if tied.height > 3 else ""
+        pairs = f": {names}{others}" if names else ""
+        judged = " (judged together with the comparisons of either with all others)" if near.height > 1 else ""
+        runs = describe_runs(dict(self.ranks.select("model", "runs").iter_rows()))
+        return f"{said}{judged}{pairs}. {runs}".strip()
 
     def figure(self) -> alt.TopLevelMixin:
         """Accuracy of every model with its interval, and the interval of its rank."""
@@ -153,7 +200,8 @@ def ranking_figure(ranks: pl.DataFrame, table: str = "ranks") -> Figure:
 class Standing(NamedTuple):
     """Mean and squared standard error of every model [M], squared standard errors of differences [M, M], ranks.
 
-    ``df`` are the degrees of freedom with which standard errors are known.
+    ``df`` are the degrees of freedom with which standard errors are known. ``neighbour_p`` [M - 1] is for every model
+    and the next, from the highest mean down, the p-value that allows for all comparisons of the two with others.
     """
 
     mean: Floats
@@ -162,6 +210,7 @@ class Standing(NamedTuple):
     df: float
     rank_low: npt.NDArray[np.intp]
     rank_high: npt.NDArray[np.intp]
+    neighbour_p: Floats
 
 
 @one_blas_thread
@@ -171,14 +220,20 @@ def rank_intervals(
     runs_variance: Floats | None = None,
     runs_df: float = np.inf,
     seed: int = 0,
+    neighbour_p: Floats | None = None,
 ) -> Standing:
     """Means of models [M, items] and intervals of their ranks.
 
     The rank of a model lies between one more than the number of models that are surely better and the number that are
     not surely worse (Mogstad, Romano, Shaikh and Wilhelm 2024). What is sure is judged jointly for all comparisons of a
-    model, by the largest of their |t|, drawn from the joint normal distribution that the paired answers imply.
+    model, by the largest of their |t|, drawn from the joint normal distribution that the paired answers imply; of two
+    models, the one with the larger bound decides, so that whether one is surely ahead of the other has one answer.
+    Hence the best model has no other surely ahead of it with a probability of 95 %: models without are a confidence set
+    for the best. If there is only one, no other rank than the first is left to it.
+
     ``runs_variance`` is what runs add to the squared standard error of a model's mean, known with ``runs_df`` degrees
-    of freedom; t quantiles make up for that.
+    of freedom; t quantiles make up for that. ``neighbour_p`` are the p-values [M - 1] of single comparisons of every
+    model with the next, from the highest mean down, where better ones are known than t gives.
     """
     models, n = answers.shape
     mean = answers.mean(axis=1, dtype=np.float64)
@@ -193,29 +248,60 @@ def rank_intervals(
     extra = np.zeros(models) if runs_variance is None else runs_variance
     covariance[np.diag_indices(models)] += extra
     own = np.diag(covariance)
-    apart = np.maximum(own[:, None] + own[None, :] - 2 * covariance, 0.0)
+    apart = np.maximum(own[:, None] + own[None, :] - 2 * covariance, PSEUDO_ITEMS / (groups + PSEUDO_ITEMS) ** 2)
     error = np.sqrt(apart)
     df = runs_df * float(np.mean(np.divide(own, extra, out=np.full(models, np.inf), where=extra > 0))) ** 2
-    df = min(df, groups - 1.0)
-    critical = _critical(covariance, error, seed) * float(special.stdtrit(df, (1 + LEVEL) / 2)) / NORMAL
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ahead = (mean[None, :] - mean[:, None]) / error > critical[:, None]
-        behind = (mean[:, None] - mean[None, :]) / error > critical[:, None]
-    return Standing(mean, own, apart, df, 1 + ahead.sum(axis=1), models - behind.sum(axis=1))
+    df = max(min(df, groups - 1.0), 1.0)
+    joint = _Joint(covariance, error, seed)
+    stretched = float(special.stdtrit(df, (1 + LEVEL) / 2)) / NORMAL
+    t = (mean[:, None] - mean[None, :]) / error / stretched
+    ahead = t > np.maximum(joint.critical[:, None], joint.critical[None, :])
+    order = np.argsort(-mean, kind="stable")
+    if neighbour_p is None:
+        neighbour_p = 2 * special.ndtr(-t[order[:-1], order[1:]])
+    joint_p = joint.p_values(order, neighbour_p)
+    ahead[order[:-1], order[1:]] = joint_p < 1 - LEVEL
+    rank_low, rank_high = 1 + ahead.sum(axis=0), models - ahead.sum(axis=1)
+    candidates = np.flatnonzero(rank_low == 1)
+    if len(candidates) == 1:
+        # No other model may be the best, though one may be ahead of some that is not surely behind this one.
+        rank_high[candidates] = 1
+    return Standing(mean, own, apart, df, rank_low, rank_high, joint_p)
 
 
-def _critical(covariance: Floats, error: Floats, seed: int) -> Floats:
-    """For every model, the 95 % quantile of its largest |t| against the others."""
-    models = len(covariance)
-    if models > MOST_DRAWN:
-        return np.full(models, float(-special.ndtri((1 - LEVEL) / 2 / (models - 1))))
-    value, vector = np.linalg.eigh(covariance)
-    root = vector * np.sqrt(np.maximum(value, 0.0))
-    draws = root @ np.random.default_rng(seed).standard_normal((models, DRAWS))
-    scale = np.divide(1.0, error, out=np.zeros_like(error), where=error > 1e-9)
-    return np.array([
-        np.quantile((np.abs(draws[k] - draws) * scale[k][:, None]).max(axis=0), LEVEL) for k in range(models)
-    ])  # fmt: skip
+class _Joint:
+    """How large the largest |t| of a model against all others gets by chance: ``critical`` [M] are 95 % quantiles."""
+
+    def __init__(self, covariance: Floats, error: Floats, seed: int) -> None:
+        self.models = len(covariance)
+        self.largest: Floats | None = None
+        bound = float(-special.ndtri((1 - LEVEL) / 2 / max(self.models - 1, 1)))
+        self.critical = np.full(self.models, bound)
+        if not 2 < self.models <= MOST_DRAWN:
+            return
+        value, vector = np.linalg.eigh(covariance)
+        root = vector * np.sqrt(np.maximum(value, 0.0))
+        number = int(np.clip(DRAWN_DIFFERENCES // self.models**2, FEWEST_DRAWS, MOST_DRAWS))
+        draws = root @ np.random.default_rng(seed).standard_normal((self.models, number))
+        self.largest = np.empty((self.models, number))
+        for k in range(self.models):
+            self.largest[k] = (np.abs(draws[k] - draws) / error[k][:, None]).max(axis=0)
+        self.largest.sort(axis=1)
+        # Draws may put a quantile below that of a single comparison, or above the bound for all of them.
+        self.critical = np.clip(np.quantile(self.largest, LEVEL, axis=1), NORMAL, bound)
+
+    def p_values(self, order: npt.NDArray[np.intp], p: Floats) -> Floats:
+        """P-values of every model in this order and the next, from those of the single comparisons."""
+        if self.largest is None:
+            return np.minimum(p * max(self.models - 1, 1), 1.0)
+        size = -special.ndtri(np.asarray(p) / 2)
+        shares = np.empty((2, len(size)))
+        for side, members in enumerate((order[:-1], order[1:])):
+            for place, model in enumerate(members):
+                below = np.searchsorted(self.largest[model], size[place], side="left")
+                shares[side, place] = 1 - below / self.largest.shape[1]
+        joint: Floats = np.clip(shares.max(axis=0), p, np.minimum(p * (self.models - 1), 1.0))
+        return joint
 
 
 def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int = 0) -> Ranking:
@@ -247,6 +333,7 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
     if len(groups) < 2:
         raise InputError(f"{study.name}: a ranking needs at least two models; it has {listed(study.subject_names, 3)}")
     groups, columns, left_out = _complete(study, groups)
+    noun = noun_of_groups(study, groups)
     if left_out:
         names = listed([group.name for group in left_out], 3)
         warnings.append(f"{len(left_out)} models that answered few items are left out: {names}")
@@ -264,8 +351,33 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
             spread, df_runs = spread + df * (own - noise), df_runs + df
     per_run = max(spread / df_runs, 0.0) if df_runs else 0.0
     extra = np.array([per_run / len(group.rows) for group in groups])
-    standing = rank_intervals(answers, clusters, extra, df_runs or np.inf, seed)
-    return _ranking(study, groups, columns, answers, standing, (*study.warnings, *warnings))
+    order = np.argsort(-answers.mean(axis=1, dtype=np.float64), kind="stable")
+    # Neighbours as compare sees them, so that a page has one number for the difference of two models.
+    gaps: list[Difference] = []
+    better = None
+    for k in order:
+        own_answers = group_answers(study, groups[k], columns)
+        if better is not None:
+            gaps.append(paired_difference(own_answers, better, clusters))
+        better = own_answers
+    p = np.nan_to_num(np.array([gap.p for gap in gaps]), nan=1.0)
+    standing = rank_intervals(answers, clusters, extra, df_runs or np.inf, seed, p)
+    ranks = _ranks(study, groups, columns, answers, standing)
+    ordered = ranks["model"].to_list()
+    neighbours = pl.DataFrame(
+        {
+            "model": ordered[:-1],
+            "next": ordered[1:],
+            "difference": [gap.estimate for gap in gaps],
+            "se": [gap.se for gap in gaps],
+            "ci_low": [gap.low for gap in gaps],
+            "ci_high": [gap.high for gap in gaps],
+            "p": p,
+            "p_joint": standing.neighbour_p,
+            "apart": standing.neighbour_p < 1 - LEVEL,
+        }
+    ).fill_nan(None)
+    return Ranking(ranks, neighbours, len(columns), (*study.warnings, *warnings), are_trained(study), noun)
 
 
 def _complete(study: Study, groups: Sequence[Group]) -> tuple[list[Group], npt.NDArray[np.intp], list[Group]]:
@@ -287,14 +399,14 @@ def _complete(study: Study, groups: Sequence[Group]) -> tuple[list[Group], npt.N
     )
 
 
-def _ranking(
+def _ranks(
     study: Study,
     groups: Sequence[Group],
     columns: npt.NDArray[np.intp],
     answers: npt.NDArray[np.float32],
     standing: Standing,
-    warnings: tuple[str, ...],
-) -> Ranking:
+) -> pl.DataFrame:
+    """A row per model, the best first."""
     order = np.argsort(-standing.mean, kind="stable")
     mean = standing.mean[order]
     # Wilson's interval with the number of independent items that would give the same standard error.
@@ -309,11 +421,10 @@ def _ranking(
     centre, reach = mean + NORMAL**2 / (2 * size), NORMAL * np.sqrt(mean * (1 - mean) / size + (NORMAL / size) ** 2 / 4)
     place = study.set_index[columns]
     by_set = np.stack([answers[:, place == k].mean(axis=1) for k in np.unique(place)]).mean(axis=0)
-    names = [groups[k].name for k in order]
-    ranks = pl.DataFrame(
+    return pl.DataFrame(
         {
             "rank": np.searchsorted(-mean, -mean, side="left") + 1,
-            "model": names,
+            "model": [groups[k].name for k in order],
             "accuracy": mean,
             "ci_low": np.clip((centre - reach) / (1 + NORMAL**2 / size), 0, 1),
             "ci_high": np.clip((centre + reach) / (1 + NORMAL**2 / size), 0, 1),
@@ -323,15 +434,3 @@ def _ranking(
             "testset_mean": by_set[order].astype(np.float64),
         }
     )
-    gap = mean[:-1] - mean[1:]
-    error = np.sqrt(standing.apart[order[:-1], order[1:]])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.where(error > 0, 2 * special.stdtr(standing.df, -gap / error), 1.0)
-    q, half = benjamini_hochberg(p), float(special.stdtrit(standing.df, (1 + LEVEL) / 2)) * error
-    neighbours = pl.DataFrame(
-        {
-            "model": names[:-1], "next": names[1:], "difference": gap, "se": error, "ci_low": gap - half,
-            "ci_high": gap + half, "p": p, "q": q, "apart": q < FINDING,
-        }
-    )  # fmt: skip
-    return Ranking(ranks, neighbours, len(columns), warnings)

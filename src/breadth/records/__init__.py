@@ -5,7 +5,7 @@ this one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.families import families_in_names, family_codes, family_column
+from breadth.records.families import families_in_names, family_codes, family_column, names_family
 from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum, sealed, unsealed
 from breadth.records.formats import read_arrays
 from breadth.records.imported import (
@@ -18,8 +18,11 @@ from breadth.records.imported import (
     read_imported,
     write_imported,
 )
+from breadth.records.item_clusters import item_clusters, obvious_cluster
+from breadth.records.model_sizes import size_of_model, size_of_name, size_text
+from breadth.records.naming import distinguish_names, name_rows
 from breadth.records.readers import UNNAMED, open_study, read_answers
-from breadth.records.roles import parse_score, plain
+from breadth.records.roles import Role, parse_score, plain, role_of
 from breadth.records.schemas import (
     ITEMS,
     RESPONSES,
@@ -33,10 +36,14 @@ from breadth.records.schemas import (
 )
 from breadth.records.sensitivity import (
     BIAS,
+    BY_LABEL,
+    LEAST_CHANGED_LABELS,
+    LEAST_LABELS,
     SCORES,
     Measure,
     Score,
     answers_of,
+    area_interval,
     item_values,
     may_be_neither,
     score_intervals,
@@ -60,7 +67,10 @@ from breadth.records.variants import label_runs, label_variants
 
 __all__ = [
     "BIAS",
+    "BY_LABEL",
     "ITEMS",
+    "LEAST_CHANGED_LABELS",
+    "LEAST_LABELS",
     "LOCK",
     "LOGS",
     "RESPONSES",
@@ -74,6 +84,7 @@ __all__ = [
     "Kind",
     "LocalStore",
     "Measure",
+    "Role",
     "RunRecord",
     "RunStore",
     "Score",
@@ -84,6 +95,7 @@ __all__ = [
     "Trajectories",
     "Understanding",
     "answers_of",
+    "area_interval",
     "atomic_write",
     "cell_text",
     "check_nesting",
@@ -91,6 +103,7 @@ __all__ = [
     "check_target",
     "checksum",
     "conform",
+    "distinguish_names",
     "families_in_names",
     "family_codes",
     "family_column",
@@ -100,12 +113,16 @@ __all__ = [
     "imported_study",
     "is_imported",
     "is_study",
+    "item_clusters",
     "item_values",
     "label_runs",
     "label_variants",
     "latex_table",
     "markdown_table",
     "may_be_neither",
+    "name_rows",
+    "names_family",
+    "obvious_cluster",
     "open_answers",
     "open_any",
     "open_study",
@@ -118,12 +135,16 @@ __all__ = [
     "read_table",
     "reading",
     "regular_file",
+    "role_of",
     "score_intervals",
     "sealed",
     "set_of_testset",
     "settle_trajectories",
     "shift_hint",
     "shift_order",
+    "size_of_model",
+    "size_of_name",
+    "size_text",
     "understand",
     "unsealed",
     "write_imported",

@@ -24,11 +24,21 @@ from breadth.advice import (
     seeds_figure,
     steps_figure,
 )
-from breadth.comparison import Comparison, compare, differences_figure, final_groups, rank, ranking_figure
+from breadth.comparison import (
+    Comparison,
+    compare,
+    differences_figure,
+    final_groups,
+    points,
+    rank,
+    ranking_figure,
+)
+from breadth.comparison import Ranking as Rankings
 from breadth.errors import InputError
 from breadth.records import UNNAMED, Study, Trajectories
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.results import Figure, Result
+from breadth.results.words import FINDING, count
 
 #: Answers up to which short forms and combinations of models are tried in a report.
 MOST_CELLS = 1_000_000
@@ -71,7 +81,9 @@ class Ranking(Section):
         except InputError as error:
             data.reasons["ranking"] = str(error)
             return {}
-        names = ranking.ranks["model"].head(2).to_list()[::-1] if ranking.ranks.height > 2 else ()
+        # Of two models, the first one that the data name is the baseline; else the best is compared with the second.
+        alone = len(final_groups(data.study)) == 2
+        names = () if alone else ranking.ranks["model"].head(2).to_list()[::-1]
         with suppress(InputError):  # two models that were ranked share items, but a name may stand for something else
             data.results["comparison"] = compared = compare(data.study, *names)
             tables |= {"comparison": compared.cells, "differing": differing_table(data, compared)}
@@ -89,10 +101,11 @@ class Ranking(Section):
         shown = {"Ranks": ranks.select("rank", "model", "accuracy", "rank_low", "rank_high")}
         if compared is not None:
             differences = differences_figure(cells, "comparison")
-            figures = [differences, *figures] if ranks.height == 2 else [*figures, differences]
-            pair = "" if ranks.height == 2 else "The two best models: "
-            words = compared.details() if ranks.height == 2 else compared.summary()
-            details = [f"{pair}{words}", *details] if ranks.height == 2 else [*details, f"{pair}{words}"]
+            if ranks.height == 2:
+                # Of two models, the ranking says nothing that the comparison does not say.
+                figures, details = [differences, *figures], [compared.details()]
+            else:
+                figures, details = [*figures, differences], [*details, best_two_words(ranking, compared)]
             data.results["differing"] = differing_items(data, compared)
             counts = data.table("differing").group_by("testset", "level", "right", maintain_order=True).len("items")
             shown["Items that only one of the two best models gets right"] = counts
@@ -169,6 +182,23 @@ class Advice(Section):
         verdict = chosen[0].verdict()
         assert verdict is not None, "advice answers"
         return Content(verdict, figures, [chosen[0].details(), *(result.summary() for result in chosen[1:])])
+
+
+def best_two_words(ranking: Rankings, compared: Comparison) -> str:
+    """How the two best of several models compare, in words that do not contradict the ranking.
+
+    They are the two best because of the same answers, and there are others that might have come out on top. A
+    comparison that takes them for the only models there are may find a difference that is none in the ranking.
+    """
+    near = ranking.neighbours.row(0, named=True)
+    if near["apart"] or near["p"] >= FINDING:
+        return f"The two best models: {compared.summary()}"
+    number = count(ranking.ranks.height, ranking.noun)
+    return (
+        f"The two best models: {near['model']} minus {near['next']} is {points(near['difference'])}. Had they been the "
+        f"only ones, that would count as a difference; as the best two of {number} they cannot be told apart. "
+        f"{compared.details()}"
+    )
 
 
 @dataclass(frozen=True)
