@@ -277,8 +277,11 @@ def _undecided(row: Mapping[str, Any], result: Comparison, overall: str, lines: 
         what = f"within {said} of" if within == Within.EQUIVALENT else f"no more than {said} worse than"
         return Verdict(Answer.NO, f"{second} is not clearly better than {first}, and {what} it: {overall}.", lines)
     effect = margin or WORTH_SEEING
-    if row["ci_low"] is None or (times := times_more(_error(row), effect)) <= 1:
+    if row["ci_low"] is None or times_more(_error(row), effect) <= 1:
         return Verdict(Answer.NO, f"{second} is neither clearly better nor worse than {first}: {overall}.", lines)
+    # More runs also tell better how far runs lie apart, so the wide quantile of few runs is not what more data keep.
+    times = times_more(row["se"], effect)
+    times = times if times > 1 else times_more(_error(row), effect)
     needed = f"To see a difference of {100 * effect:g} points takes about {about(times)} times as many items"
     needed += " or runs." if row["runs_se"] and row["runs_se"] ** 2 > row["se"] ** 2 / 2 else "."
     return Verdict(Answer.UNKNOWN, f"whether {second} is better than {first} is open: {overall}.", lines, needed)

@@ -48,6 +48,7 @@ class Correlations(Section):
         "similarity": "how alike the correlations of two runs are (breadth correlate)",
         "windows": "correlations in consecutive parts of training, per run (breadth correlate --windows)",
         "window_means": "the same as means over a model's runs",
+        "window_changes": "what changes from the first part to the last (breadth correlate --windows)",
     }
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
@@ -107,6 +108,8 @@ class Difficulty(Section):
         calibration, by_levels = data.calibration, _levels_words(data)
         verdict = calibration.verdict() if calibration is not None else None
         details = [by_levels] if verdict else []
+        if calibration is not None and data.has_answers:
+            details.append(_calibrated_words(data, calibration))
         results: list[tuple[str, str, Result]] = []
         if calibration is not None:
             results.append(("", calibration.details(), calibration))
@@ -130,6 +133,18 @@ class Difficulty(Section):
         if cells.height:
             figures.append(gain_by_distance(cells, "transfer_cells", data.models))
         return Content(verdict or by_levels, figures, [text for text in details if text], absent, shown)
+
+
+def _calibrated_words(data: ReportData, calibration: Calibration) -> str:
+    """From how many of the answers difficulty is estimated, where that is not from all of which the overview speaks."""
+    answers, every = int(calibration.items["n"].sum()), data.facts["responses"]
+    if answers == every:
+        return ""
+    subjects = "checkpoints" if data.has_runs else "subjects"
+    return (
+        f"Difficulty is estimated from {answers:,} of the {every:,} answers ({calibration.subjects.height:,} of "
+        f"{data.facts['checkpoints']:,} {subjects}); the rest repeat others or were left out, as the warnings say."
+    )
 
 
 def _levels_words(data: ReportData) -> str:
