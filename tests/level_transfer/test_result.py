@@ -44,7 +44,7 @@ def test_details():
         "Of all 4 cells (training level x test level), 1 gained over the model before training, 1 lost"
     )
     assert "gain changes by -3.0 points (-5.0 to -1.0): gains fade with distance." in text
-    assert "Easy-to-hard minus hard-to-easy gain: +1.0 points (-10.0 to +10.0), undecided." in text
+    assert "training levels of different quality: +1.0 points (-10.0 to +10.0), undecided." in text
     assert "the best training level is 0, ahead of 1 by 5.0 points (undecided)" in text
     assert "is decided on 1 of 2 test levels" in text
     assert "flag one_seed" in text
@@ -54,7 +54,7 @@ def test_details():
 def test_details_of_effects_without_an_interval():
     text = Transfer.details(result(fading=(0.02, 0.01, 0.03, 0.04), asymmetry=(0.0, None, None, None)))
     assert "gains grow with distance" in text
-    assert "Easy-to-hard minus hard-to-easy gain: +0.0 points, undecided." in text
+    assert "training levels of different quality: +0.0 points, undecided." in text
 
 
 def test_an_interval_that_excludes_0_is_not_enough():

@@ -5,12 +5,12 @@ import pytest
 import breadth
 from breadth.errors import InputError
 from breadth.inference import benjamini_hochberg
-from breadth.level_transfer import CellFlag, Effect
-from transfer_recovery import simulated_study
+from breadth.level_transfer import BreakFlag, CellFlag, Effect
+from transfer_recovery import Setting, simulated_study
 
 
 def table(seeds=2, items=60, by="train_level", names=None):
-    gains, truth = simulated_study(np.random.default_rng(0), 0.03, 0.0, seeds, items)
+    gains, truth = simulated_study(np.random.default_rng(0), Setting(fade=0.03, seeds=seeds, items=items))
     item = [f"i{i}" for i in range(len(gains.level))]
     conditions = names or [str(k) for k in range(5)]
     parts = [
@@ -48,7 +48,7 @@ def test_cells_are_the_means(tmp_path):
 
 
 def test_a_result_shows_itself():
-    result = breadth.transfer(table()[0])
+    result = breadth.transfer(table(seeds=3)[0])
     assert list(result.tables()) == ["cells", "effects", "breaks", "best"]
     assert "gains fade with distance" in str(result)
     assert "<table>" in result._repr_html_()
@@ -125,6 +125,78 @@ def test_one_seed_is_warned_about_and_flagged():
     result = breadth.transfer(table(seeds=1)[0])
     assert "one seed only" in " ".join(result.warnings)
     assert result.cells["flag"].unique().to_list() == [CellFlag.ONE_SEED]
+
+
+def test_one_seed_claims_no_more_than_these_models():
+    one, several = (breadth.transfer(table(seeds=seeds)[0]).verdict() for seeds in (1, 3))
+    assert "With one seed each, this holds for these trained models" in one.reason
+    assert "one seed" not in several.reason
+
+
+def test_a_level_with_one_seed_beside_others():
+    frame, *_ = table(seeds=3)
+    fewer = frame.filter((pl.col("train_level") != "2") | (pl.col("seed") == 0) | pl.col("train_level").is_null())
+    result = breadth.transfer(fewer)
+    flags = dict(result.cells.select("train_level", "flag").unique().rows())
+    assert flags == {0: None, 1: None, 2: CellFlag.ONE_SEED, 3: None, 4: None}
+    assert "one seed each" not in result.verdict().reason
+
+
+def test_clusters_count_as_dependent():
+    frame, gains, _ = table(seeds=3)
+    # Items of one level whose gains are alike: all of a passage are right after training, or none is.
+    number = pl.col("item").str.slice(1).cast(pl.Int64)
+    alike = frame.with_columns(passage=number // 10).with_columns(
+        correct=pl.when(pl.col("train_level").is_not_null()).then((pl.col("passage") % 3 > 0).cast(pl.Float64))
+        .otherwise("correct")
+    )  # fmt: skip
+    apart, together = breadth.transfer(alike), breadth.transfer(alike, cluster="passage")
+    assert together.cells["gain"].equals(apart.cells["gain"])
+    assert (together.cells["se"] > 1.5 * apart.cells["se"]).all()
+    assert (together.best.drop_nulls("second")["lead"] == apart.best.drop_nulls("second")["lead"]).all()
+    assert together.cluster == "passage"
+    assert "Items of one passage count as dependent" in together.details()
+    assert any("--cluster passage" in line for line in apart.warnings)
+    assert not any("--cluster" in line for line in together.warnings)
+    with pytest.raises(InputError, match="no column 'pasage'"):
+        breadth.transfer(alike, cluster="pasage")
+    assert len(gains.trained) == 5
+
+
+def test_a_level_of_one_cluster_is_flagged():
+    frame, *_ = table()
+    single = frame.with_columns(
+        source=pl.when(pl.col("level") == 2).then(pl.lit("only")).otherwise(pl.concat_str("item"))
+    )
+    cells = breadth.transfer(single, cluster="source").cells
+    assert cells.filter(test_level=2)["flag"].unique().to_list() == [CellFlag.ONE_CLUSTER]
+    assert cells.filter(test_level=2)["ci_low"].null_count() == 5
+    assert cells.filter(pl.col("test_level") != 2)["flag"].null_count() == 20
+    all_in_one = frame.with_columns(source=pl.concat_str(pl.lit("s"), pl.col("level").cast(pl.String)))
+    result = breadth.transfer(all_in_one, cluster="source")
+    assert "all items of a level have one source" in result.verdict().reason
+
+
+def test_a_boundary_is_named_only_where_a_step_fits_better():
+    steady = breadth.transfer(table()[0]).breaks
+    assert steady.columns == ["train_level", "breaks_at", "drop", "low", "high", "p", "q", "flag"]
+    assert steady["breaks_at"].null_count() == 6
+    assert steady["drop"].null_count() == 6
+    assert steady["flag"].unique().to_list() == [BreakFlag.STEADY]
+    frame, *_ = table(items=200)
+    chance = pl.Series(np.random.default_rng(1).random(frame.height))
+    level = pl.col("level")
+    cliff = frame.with_columns(correct=(chance < pl.when(level < 3).then(0.8).otherwise(0.2)).cast(pl.Float64))
+    result = breadth.transfer(cliff)
+    assert result.breaks["breaks_at"].to_list() == [3] * 6
+    assert (result.breaks["low"] == 3).all()
+    assert "breaks off from level 3 on: before training (−58 points), training level 0" in result.details()
+    upward = cliff.with_columns(correct=1 - pl.col("correct"))
+    assert breadth.transfer(upward).breaks["flag"].unique().to_list() == [BreakFlag.RISE]
+    few = breadth.transfer(cliff.filter((level < 3) & pl.col("train_level").fill_null("0").is_in(["0", "1", "2"])))
+    assert few.breaks["flag"].unique().to_list() == [BreakFlag.FEW_LEVELS]
+    assert few.breaks["breaks_at"].null_count() == 4
+    assert "fewer than 4" in few.details()
 
 
 def test_cells_without_variation_are_flagged():

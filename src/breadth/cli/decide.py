@@ -7,10 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from breadth.cli.options import AnswersArgument, FigureFile, Levels, Out, Seed, Testsets, given, verb_class
+from breadth.cli.options import AnswersArgument, Cluster, FigureFile, Levels, Out, Seed, Testsets, given, verb_class
 
-Cluster = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="Column that says which items belong together (a passage, say).")
+Families = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="COLUMN",
+        help="What says which models belong together: family, base model; or none. Default: recognised.",
+    ),
 ]
 
 
@@ -147,13 +152,15 @@ def items_command(
     answers: AnswersArgument,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="Number of items.")] = None,
     into: Annotated[Path, typer.Option(metavar="FILE", help="File to score with (NPZ).")] = Path("short.npz"),
+    cluster: Families = None,
     seed: Seed = None,
     out: Out = None,
     figure: FigureFile = None,
 ) -> None:
     """Choose items that stand for all, and measure how wrong scores from them are.
 
-    Writes the file that `breadth advise score` takes; `--out` writes the list of items.
+    Writes the file that `breadth advise score` takes; `--out` writes the list of items. Where a column names families
+    of models, intervals are about a model of another family.
 
     Example: `breadth advise items answers.npz -k 100 --into short.npz --out items.csv`
     """
@@ -165,7 +172,7 @@ def items_command(
     check_outputs(out, figure)
     check_target(into, (".npz",))
     with count_progress("trying short forms", "trials") as progress:
-        result = advise_items(answers, progress=progress, **given(k=k, seed=seed))
+        result = advise_items(answers, progress=progress, **given(k=k, cluster=cluster, seed=seed))
     _show(result, [errors_table(result.errors, console.width)], out, figure, f"breadth advise items: {answers.name}")
     print_written(result.save(into))
 
@@ -200,22 +207,29 @@ def predict_command(
         str | None, typer.Option(metavar="COLUMN", help="When a model appeared. Default: recognised.")
     ] = None,
     testsets: Testsets = None,
+    cluster: Families = None,
     out: Out = None,
     figure: FigureFile = None,
 ) -> None:
     """Which test sets can be dropped, because the others predict them?
 
-    Example: `breadth advise testsets leaderboard.csv --error 3 --date submitted`
+    Where a column names families of models, errors and intervals are about a model of another family.
+
+    Examples:
+
+    * `breadth advise testsets leaderboard.csv --error 3 --date submitted`
+
+    * `breadth advise testsets leaderboard.csv --cluster base_model`
     """
     from breadth import advise_testsets
     from breadth.advice import predictions_table, steps_table
     from breadth.cli.terminal import check_outputs, console
 
     check_outputs(out, figure)
-    result = advise_testsets(source, **given(error=error, date=date, testsets=testsets))
+    result = advise_testsets(source, **given(error=error, date=date, testsets=testsets, cluster=cluster))
     tables = [steps_table(result, console.width)]
     if result.predictions.height:
-        tables.append(predictions_table(result.predictions, console.width))
+        tables.append(predictions_table(result.predictions, console.width, result.holds_for))
     _show(result, tables, out, figure, f"breadth advise testsets: {source.name}")
 
 

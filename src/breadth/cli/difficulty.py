@@ -10,6 +10,7 @@ import typer
 from breadth.cli.options import (
     AnswersArgument,
     CalibrationArgument,
+    Cluster,
     ExcelSafe,
     FigureFile,
     Levels,
@@ -141,6 +142,7 @@ def transfer_command(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Model of a study.")] = None,
     train_set: Annotated[str | None, typer.Option(metavar="NAME", help="Training set of a study.")] = None,
     examples: Annotated[int | None, typer.Option(metavar="N", help="Number of training examples in a study.")] = None,
+    cluster: Cluster = None,
     seed: Seed = None,
     out: Out = None,
     excel_safe: ExcelSafe = False,
@@ -160,13 +162,16 @@ def transfer_command(
     * `breadth transfer runs/ --calibration calibration.parquet --levels 5 --out transfer.csv`
 
     * `breadth transfer my-study --model opt-125m --by strategy`
+
+    * `breadth transfer answers.parquet --cluster passage`
     """
     from breadth import transfer
     from breadth.cli import terminal
     from breadth.level_transfer import best_table, gains_table
 
     terminal.check_outputs(out, figure)
-    options = given(levels=levels, score=score, by=by, model=model, train_set=train_set, examples=examples, seed=seed)
+    part = given(model=model, train_set=train_set, examples=examples)
+    options = part | given(levels=levels, score=score, by=by, cluster=cluster, seed=seed)
     result = transfer(answers, calibration, **options)
     results = {"": result} if result.strategies is None else {"": result, ".strategy": result.strategies}
     terminal.print_warnings(dict.fromkeys(line for one in results.values() for line in one.warnings))

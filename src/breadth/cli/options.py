@@ -43,6 +43,9 @@ Order = Annotated[
     str | None,
     typer.Option("--order", metavar="COLUMN", help="Order of the rows in a group, which then are dependent; or none."),
 ]
+Cluster = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column that says which items belong together (a passage, say).")
+]
 Levels = Annotated[int | None, typer.Option("--levels", metavar="N", help="Number of difficulty levels.")]
 CalibrationArgument = Annotated[
     Path, typer.Argument(metavar="CALIBRATION", help="Calibrated items.", show_default=False)

@@ -1,12 +1,13 @@
 """Train on one level of difficulty, test on all: does it help, and how far away?
 
-The numeric core (``gains``), which answers are compared (``answers``), the result with its words, terminal
+The numeric core (``gains``, ``breaks``), which answers are compared (``answers``), the result with its words, terminal
 tables and figures. Imports ``irt``, ``records`` and ``results``.
 """
 
 from breadth.level_transfer.answers import By, trained_groups
 from breadth.level_transfer.gains import Contrast, Gains, contrast
 from breadth.level_transfer.result import (
+    BreakFlag,
     CellFlag,
     Effect,
     Transfer,
@@ -19,6 +20,7 @@ from breadth.level_transfer.result import (
 from breadth.level_transfer.transfer import transfer
 
 __all__ = [
+    "BreakFlag",
     "By",
     "CellFlag",
     "Contrast",

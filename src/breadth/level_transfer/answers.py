@@ -228,11 +228,14 @@ def item_levels(study: Study, calibration: str | os.PathLike[str] | Calibration 
     return np.array([np.nan if one is None else one for one in level], dtype=np.float64)
 
 
-def pair_by_item(compared: Compared, by: By, level: Floats, score: Score = "accuracy") -> Paired:
+def pair_by_item(
+    compared: Compared, by: By, level: Floats, score: Score = "accuracy", cluster: Indices | None = None
+) -> Paired:
     """Arrays over the test items that have a level and that every model answered.
 
     Where some models were trained by level and others by strategy, those of the other kind are left out. For another
-    score than accuracy, answers are replaced by the values of items that it consists of, level by level.
+    score than accuracy, answers are replaced by the values of items that it consists of, level by level. ``cluster``
+    numbers the cluster of every item of the study.
     """
     models = pl.concat([compared.trained.filter(pl.col(by).is_not_null()), compared.untrained])
     groups = {key: rows["row"].to_numpy() for key, rows in models.group_by(by, "seed", maintain_order=True)}
@@ -260,7 +263,8 @@ def pair_by_item(compared: Compared, by: By, level: Floats, score: Score = "accu
     conditions = [name for name in by_condition if name is not None]
     names = sorted(conditions, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else name))
     trained = tuple(np.stack(by_condition[name]) for name in names)
-    gains = Gains(trained, baseline, paired["level"].to_numpy().astype(np.intp), group)
+    own_cluster = None if cluster is None else cluster[compared.inside[paired["column"].to_numpy()]]
+    gains = Gains(trained, baseline, paired["level"].to_numpy().astype(np.intp), group, own_cluster)
     return Paired(gains, names, _pairing_warnings(items.filter("some"), gains))
 
 

@@ -15,13 +15,18 @@ from breadth.records import Score
 from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Figure, Result, Verdict, about, as_chart, times_more
 from breadth.results.figures import Spec, heat_layers, model_colour, tooltip
 from breadth.results.terminal import WIDTH, interval_text, make_table, signed_text
-from breadth.results.words import FINDING, SCORE_WORDS, interval, points
+from breadth.results.words import FINDING, SCORE_WORDS, interval, joined, points
 
 if TYPE_CHECKING:
     import altair as alt
 
 #: Which fields of a mark in a figure choose the items behind it.
 _DRILL = {"level": "test_level", "model": "model"}
+
+#: What a verdict adds where every condition was trained once.
+ONE_SEED_EACH = (
+    "With one seed each, this holds for these trained models; trained with another seed, they may gain less."
+)
 
 
 class Effect(StrEnum):
@@ -36,6 +41,15 @@ class CellFlag(StrEnum):
 
     NO_VARIATION = "no_variation"
     ONE_SEED = "one_seed"
+    ONE_CLUSTER = "one_cluster"
+
+
+class BreakFlag(StrEnum):
+    """Why no level is named at which accuracy breaks off."""
+
+    STEADY = "steady"
+    FEW_LEVELS = "few_levels"
+    RISE = "rise"
 
 
 @dataclass(frozen=True)
@@ -44,12 +58,15 @@ class Transfer(Result):
 
     ``cells``: ``train_level`` (or ``strategy``), ``test_level, n_items, n_seeds, accuracy, baseline, gain, se,
     ci_low, ci_high, p, q, flag``; ``flag`` is ``no_variation`` where all items gain the same, so that there is no
-    interval, and ``one_seed`` where the interval does not include variation between training runs. ``effects``: fading
-    with distance and asymmetry (training by level only). ``breaks``: the level at which accuracy drops. ``best``: the
-    best condition per test level and overall, and whether its lead is decided (q < 0.05). ``q`` is over the rows of a
-    frame. ``pairing``: standard error of a gain relative to one that is not paired by item, median over cells.
-    ``score``: what is compared; the column ``accuracy`` has its name. ``strategies``: the same for strategies, where
-    there are both kinds and ``by`` was not given.
+    interval, ``one_cluster`` where all items of a level belong to one cluster, and ``one_seed`` where the interval does
+    not include variation between training runs (or includes that of the other conditions, where these have several
+    seeds). ``effects``: fading with distance and asymmetry (training by level only). ``breaks``: ``breaks_at``, the
+    level at which accuracy drops, with ``drop``, the range ``low`` to ``high`` and ``p`` of a step against a smooth
+    decline; null where no step fits clearly better (q < 0.05), with a ``flag``: ``steady``, ``few_levels`` or ``rise``.
+    ``best``: the best condition per test level and overall, and whether its lead is decided (q < 0.05). ``q`` is over
+    the rows of a frame. ``pairing``: standard error of a gain relative to one that is not paired by item, median over
+    cells. ``score``: what is compared; the column ``accuracy`` has its name. ``strategies``: the same for strategies,
+    where there are both kinds and ``by`` was not given. ``cluster``: the column of items that count as dependent.
     """
 
     cells: pl.DataFrame
@@ -60,6 +77,7 @@ class Transfer(Result):
     pairing: float | None = None
     strategies: Transfer | None = None
     score: Score = "accuracy"
+    cluster: str | None = None
 
     @property
     def by(self) -> str:
@@ -86,7 +104,7 @@ class Transfer(Result):
         From the cells off the diagonal (all cells for strategies). A gain or a loss is a finding if q < 0.05, over all
         cells. Yes: at least 90 % are gains. No: at least 90 % are losses; or at most 10 % are findings, and the median
         cell would have shown a gain of 5 points with a probability of 80 %. Not enough data: the same, if it would not.
-        It depends: otherwise.
+        It depends: otherwise. With one seed each, the answer is about these trained models only, and says so.
         """
         cells, levels = self.cells, self.by == "train_level"
         away = (
@@ -97,25 +115,27 @@ class Transfer(Result):
         where = "training on one level" if levels else "training"
         others = "the others" if levels else "test levels"
         if not known.height:
-            reason = f"no gain on {others} has an interval, because all items of a level gain the same."
-            return Verdict(Answer.UNKNOWN, reason)
+            alike = "all items of a level gain the same"
+            if "flag" in away.columns and (away["flag"] == CellFlag.ONE_CLUSTER).any():
+                alike = f"all items of a level have one {self.cluster}"
+            return Verdict(Answer.UNKNOWN, f"no gain on {others} has an interval, because {alike}.")
         up, down = _gains(known)
         counted = f"{up} of {known.height} cells ({condition_words(self.by)} x test level) gain and {down} lose"
         lines = _strongest(self, known)
+        single = f" {ONE_SEED_EACH}" if _one_seed_each(cells) else ""
         if up >= ALMOST_ALL * known.height:
-            return Verdict(Answer.YES, f"{where} helps on {others}: {counted}.", lines)
+            return Verdict(Answer.YES, f"{where} helps on {others}: {counted}.{single}", lines)
         if down >= ALMOST_ALL * known.height:
-            return Verdict(Answer.NO, f"{where} harms {others}: {counted}.", lines)
+            return Verdict(Answer.NO, f"{where} harms {others}: {counted}.{single}", lines)
         if up + down > ALMOST_NONE * known.height:
-            return Verdict(
-                Answer.DEPENDS, f"{where} helps on some {'of the others' if levels else others}: {counted}.", lines
-            )
+            some = "some of the others" if levels else f"some {others}"
+            return Verdict(Answer.DEPENDS, f"{where} helps on {some}: {counted}.{single}", lines)
         times = times_more(float(known["se"].median() or 0))  # type: ignore[arg-type]
         if times <= 1:
             reason = f"{where} hardly changes {others}: {counted}, although a gain of 5 points would have been seen."
-            return Verdict(Answer.NO, reason, lines)
+            return Verdict(Answer.NO, f"{reason}{single}", lines)
         needed = f"To see a gain of 5 points takes about {about(times)} times as many test items and seeds."
-        return Verdict(Answer.UNKNOWN, f"whether {where} helps on {others} is open: {counted}.", lines, needed)
+        return Verdict(Answer.UNKNOWN, f"whether {where} helps on {others} is open: {counted}.{single}", lines, needed)
 
     def details(self) -> str:
         """How many cells gained, whether gains fade with distance, whether direction matters, and what to train on."""
@@ -135,7 +155,11 @@ class Transfer(Result):
                 f"{fading[_side(fade)]}."
             )
             decided = "decided" if _side(direction) else "undecided"
-            parts.append(f"Easy-to-hard minus hard-to-easy gain: {_points(direction)}, {decided}.")
+            parts.append(
+                "Easy-to-hard minus hard-to-easy gain, apart from training levels of different quality: "
+                f"{_points(direction)}, {decided}."
+            )
+        parts.append(_breaks_words(self.breaks, condition))
         overall = best.row(0, named=True)
         if overall["second"] is not None:
             lead = f"ahead of {overall['second']} by {abs(100 * overall['lead']):.1f} points"
@@ -146,10 +170,12 @@ class Transfer(Result):
         parts.append(f"The best {condition} is decided on {winners} of {best.height - 1} test levels.")
         if "flag" in cells.columns and (cells["flag"] == CellFlag.ONE_SEED).any():
             parts.append("Cells of one seed (flag one_seed) leave out how much training runs vary.")
+        if self.cluster is not None:
+            parts.append(f"Items of one {self.cluster} count as dependent.")
         if self.pairing is not None:
             ratio = f"{self.pairing:.2f} times what they would be unpaired (median over cells)"
             parts.append(f"Standard errors, paired by item, are {ratio}.")
-        return " ".join(parts)
+        return " ".join(part for part in parts if part)
 
 
 transfer_verdict = Transfer.verdict
@@ -158,6 +184,33 @@ transfer_verdict = Transfer.verdict
 def condition_words(by: str) -> str:
     """The column of the training condition in words."""
     return "training level" if by == "train_level" else by
+
+
+def _one_seed_each(cells: pl.DataFrame) -> bool:
+    """Whether no condition was trained with several seeds."""
+    return "n_seeds" in cells.columns and cells["n_seeds"].max() == 1
+
+
+def _breaks_words(breaks: pl.DataFrame, condition: str) -> str:
+    """At which level accuracy breaks off, for whom; or why no level is named."""
+    if not breaks.height:
+        return ""
+    if breaks["flag"].eq_missing(BreakFlag.FEW_LEVELS.value).all():
+        return (
+            "With fewer than 4 test levels, a break in accuracy cannot be told from a steady decline."
+        )
+    named = breaks.drop_nulls("breaks_at")
+    if not named.height:
+        return "No level stands out at which accuracy breaks off: a steady decline fits as well."
+    found = []
+    for (level,), rows in named.group_by("breaks_at", maintain_order=True):
+        who = []
+        for name, drop in rows.select(breaks.columns[0], "drop").iter_rows():
+            whose = "before training" if name == "before" else f"{condition} {name}"
+            who.append(f"{whose} ({points(-drop)})")
+        found.append(f"from level {level} on: {joined(who)}")
+    rest = " For the others a steady decline fits as well." if named.height < breaks.height else ""
+    return f"Accuracy breaks off {'; '.join(found)}.{rest}"
 
 
 def _gains(cells: pl.DataFrame) -> tuple[int, int]:

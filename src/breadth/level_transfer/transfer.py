@@ -11,19 +11,20 @@ import numpy as np
 import polars as pl
 
 from breadth.errors import InputError, listed
-from breadth.inference import Floats, benjamini_hochberg
+from breadth.inference import benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration
 from breadth.level_transfer.answers import CONDITIONS, By, Compared, compared_models, item_levels, pair_by_item
+from breadth.level_transfer.breaks import LEAST_LEVELS, breaking_point
 from breadth.level_transfer.gains import (
     Gains,
-    breaking_point,
+    Moments,
     cell_weights,
     contrast,
     distance_weights,
     pairing_ratio,
 )
-from breadth.level_transfer.result import CellFlag, Effect, Transfer
-from breadth.records import SCORES, Score, open_answers
+from breadth.level_transfer.result import BreakFlag, CellFlag, Effect, Transfer
+from breadth.records import SCORES, Score, item_clusters, obvious_cluster, open_answers
 from breadth.results.words import FINDING
 
 
@@ -38,6 +39,7 @@ def transfer(
     model: str | None = None,
     train_set: str | None = None,
     examples: int | None = None,
+    cluster: str | None = None,
 ) -> Transfer:
     """Compare models trained on one level (or by one strategy) with the model before training, level by level.
 
@@ -74,6 +76,9 @@ def transfer(
         ``train_level`` or ``strategy``; by default levels, and strategies too where there are both.
     model, train_set, examples
         Which part of a study, where it has several.
+    cluster
+        Column of the items that says which of them belong together (a shared passage, template or document): they
+        count as dependent in all intervals and tests.
 
     Examples
     --------
@@ -96,37 +101,81 @@ def transfer(
     if by is not None and by not in compared.conditions:
         raise InputError(f"{study.name}: no model was trained by {by}, only by {listed(compared.conditions)}")
     level = item_levels(study, calibration, levels)
-    results = [_transfer(compared, one, level, seed, score) for one in ([by] if by else compared.conditions)]
+    clusters = None if cluster is None else item_clusters(study, cluster)
+    if cluster is None:
+        compared = _warn_of_clusters(compared)
+    results = []
+    for one in [by] if by else compared.conditions:
+        gains, conditions, warnings = pair_by_item(compared, one, level, score, clusters)
+        result = _transfer(gains, conditions, one, seed, score)
+        results.append(replace(result, warnings=(*compared.warnings, *warnings), cluster=cluster))
     return results[0] if len(results) == 1 else replace(results[0], strategies=results[1])
 
 
-def _transfer(compared: Compared, by: By, level: Floats, seed: int, score: Score) -> Transfer:
-    gains, conditions, warnings = pair_by_item(compared, by, level, score)
+def _warn_of_clusters(compared: Compared) -> Compared:
+    """A warning where a column looks as if items belonged together; nothing is decided by it."""
+    items = compared.study.items
+    column = obvious_cluster(items, compared.inside)
+    if column is None:
+        return compared
+    values = items[column].gather(compared.inside).n_unique()
+    line = (
+        f"items have a column {column} ({values:,} values for {len(compared.inside):,} items); if items of one "
+        f"{column} are alike, intervals are too narrow: count them as dependent with --cluster {column}"
+    )
+    return compared._replace(warnings=(*compared.warnings, line))
+
+
+def _transfer(gains: Gains, conditions: Sequence[str], by: By, seed: int, score: Score) -> Transfer:
     ratio = pairing_ratio(gains)
-    trained = zip(conditions, (array.mean(axis=0) for array in gains.trained), strict=True)
-    curves = [("before", gains.baseline), *trained] if gains.levels > 1 else []
-    breaks = [(name, *breaking_point(correct, gains.level, seed, group=gains.group)) for name, correct in curves]
-    schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
     return Transfer(
         _cells(gains, conditions, by, score),
         _effects(gains, conditions, by),
-        pl.DataFrame(breaks, schema=schema, orient="row"),
+        _breaks(gains, conditions, by, seed),
         _best(gains, conditions),
-        (*compared.warnings, *warnings),
-        None if np.isnan(ratio) else ratio,
+        pairing=None if np.isnan(ratio) else ratio,
         score=score,
     )
 
 
+def _breaks(gains: Gains, conditions: Sequence[str], by: By, seed: int) -> pl.DataFrame:
+    """The level at which accuracy breaks off before training and after, where a step clearly fits best (q < 0.05)."""
+    schema = {by: pl.String, "breaks_at": pl.Int64, "drop": pl.Float64, "low": pl.Int64, "high": pl.Int64}
+    schema |= {"p": pl.Float64, "q": pl.Float64, "flag": pl.String}
+    if gains.levels < 2:
+        return pl.DataFrame(schema=schema)
+    plain = gains._replace(baseline=np.zeros(len(gains.level)))
+    before = breaking_point(plain._replace(trained=(gains.baseline[None],)), 0, seed, trained=False)
+    found = [before, *(breaking_point(plain, k, seed) for k in range(len(conditions)))]
+    frame = pl.DataFrame({by: ["before", *conditions]}).hstack(
+        pl.DataFrame(found, schema=["breaks_at", "drop", "low", "high", "p"], orient="row").fill_nan(None)
+    )
+    frame = frame.with_columns(_q(frame))
+    flag = (
+        pl.when(gains.levels < LEAST_LEVELS)
+        .then(pl.lit(BreakFlag.FEW_LEVELS.value))
+        .when(~(pl.col("q") < FINDING))
+        .then(pl.lit(BreakFlag.STEADY.value))
+        .when(pl.col("drop") < 0)
+        .then(pl.lit(BreakFlag.RISE.value))
+    )
+    frame = frame.with_columns(flag=flag)
+    named = [pl.when(pl.col("flag").is_null()).then(name).alias(name) for name in ("breaks_at", "drop", "low", "high")]
+    return frame.with_columns(named).select([pl.col(name).cast(dtype) for name, dtype in schema.items()])
+
+
 def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.DataFrame:
     rows = []
-    alone, before = gains._replace(baseline=np.zeros(len(gains.level))), (gains.baseline[None, :],)
+    nothing = np.zeros(len(gains.level))
+    paired, alone = Moments(gains), Moments(gains._replace(baseline=nothing))
+    before = Moments(gains._replace(trained=(gains.baseline[None],), baseline=nothing))
+    single = _single_clusters(gains)
     for k, (condition, answers) in enumerate(zip(conditions, gains.trained, strict=True)):
         for j in range(gains.levels):
             inside = gains.level == j
             weights = cell_weights(len(conditions), gains.levels, k, j)
-            gain, accuracy = contrast(gains, weights), contrast(alone, weights).estimate
-            baseline = contrast(alone._replace(trained=before), weights[k : k + 1]).estimate
+            gain, accuracy = contrast(paired, weights), contrast(alone, weights).estimate
+            baseline = contrast(before, weights[k : k + 1]).estimate
             numbers = (int(inside.sum()), len(answers), accuracy, baseline, gain.estimate, gain.se)
             rows.append((condition, j, *numbers, gain.low, gain.high, gain.p))
     numeric = (score, "baseline", "gain", "se", "ci_low", "ci_high", "p")
@@ -135,7 +184,9 @@ def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.
     if by == "train_level" and all(condition.isdigit() for condition in conditions):
         frame = frame.with_columns(pl.col(by).cast(pl.Int64))
     flag = (
-        pl.when(pl.col("ci_low").is_null())
+        pl.when(pl.col("test_level").is_in(single))
+        .then(pl.lit(CellFlag.ONE_CLUSTER.value))
+        .when(pl.col("ci_low").is_null())
         .then(pl.lit(CellFlag.NO_VARIATION.value))
         .when(pl.col("n_seeds") == 1)
         .then(pl.lit(CellFlag.ONE_SEED.value))
@@ -143,12 +194,22 @@ def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.
     return frame.with_columns(_q(frame), flag.alias("flag"))
 
 
+def _single_clusters(gains: Gains) -> list[int]:
+    """Test levels whose items (or those of a label, where the score needs both) all belong to one cluster."""
+    if gains.cluster is None:
+        return []
+    cells = pl.DataFrame({"level": gains.level, "group": gains.group, "cluster": gains.cluster})
+    counts = cells.group_by("level", "group").agg(pl.col("cluster").n_unique())
+    return counts.filter(pl.col("cluster") < 2)["level"].unique().sort().to_list()
+
+
 def _effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
     """Fading and asymmetry, where there is a model for every test level."""
     schema = {"effect": pl.String, **dict.fromkeys(("estimate", "se", "ci_low", "ci_high", "p"), pl.Float64)}
     if by != "train_level" or list(conditions) != [str(j) for j in range(gains.levels)] or gains.levels < 3:
         return pl.DataFrame(schema=schema | {"q": pl.Float64})
-    effects = [contrast(gains, weights) for weights in distance_weights(gains.levels)]
+    moments = Moments(gains)
+    effects = [contrast(moments, weights) for weights in distance_weights(gains.levels)]
     rows = [
         (name.value, one.estimate, one.se, one.low, one.high, one.p) for name, one in zip(Effect, effects, strict=True)
     ]
@@ -166,15 +227,16 @@ def _best(gains: Gains, conditions: Sequence[str]) -> pl.DataFrame:
     """Best condition per test level and overall, against the second best."""
     share = np.bincount(gains.level) / len(gains.level)
     unit = np.eye(len(conditions))
+    moments = Moments(gains)
     rows = []
     for j in (None, *range(gains.levels)):
         target = share if j is None else np.eye(gains.levels)[j]
-        each = [contrast(gains, np.outer(row, target)).estimate for row in unit]
+        each = [contrast(moments, np.outer(row, target)).estimate for row in unit]
         order = np.argsort(each)[::-1]
         first, second = int(order[0]), int(order[1]) if len(conditions) > 1 else None
         lead = low = high = p = None
         if second is not None:
-            ahead = contrast(gains, np.outer(unit[first] - unit[second], target))
+            ahead = contrast(moments, np.outer(unit[first] - unit[second], target))
             lead, low, high, p = ahead.estimate, ahead.low, ahead.high, ahead.p
         other = None if second is None else conditions[second]
         rows.append((j, conditions[first], each[first], other, lead, low, high, p))
