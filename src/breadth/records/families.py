@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from breadth.records.model_sizes import SIZE
 from breadth.records.roles import plain
 
 #: Names of columns that say where a model comes from, in plain words; the finest division that is common comes first.
@@ -25,7 +26,7 @@ FAMILY_COLUMNS = (
 )
 
 #: Values that say that the family is not known: each such model counts as a family of its own.
-UNKNOWN = frozenset({"", "?", "-", "unknown", "none", "null", "nan", "n/a", "na", "other", "others"})
+UNKNOWN = frozenset({"", "?", "-", "unknown", "none", "null", "nan", "n/a", "na", "other", "others", "error"})
 
 #: Well-known series of models, wherever they stand in a name: fine-tuned models carry the name of their base model
 #: ("dolphin-2.9.2-qwen2-7b"). A name that holds another one comes first.
@@ -56,9 +57,7 @@ SHORT_SERIES = (
     "t5",
 )
 
-#: How large a model is, as names say it: 7b, 1.3B, 125m, 8x7b, 1_6b, 1b5, 4x7B.
-_SIZE = r"(?:\d+x)?\d+(?:[._]\d+)?[bm]\d?(?![a-z0-9])"
-_FIRST_SIZE = re.compile(rf"(?:^|[-_ ]){_SIZE}", re.IGNORECASE)
+_FIRST_SIZE = re.compile(rf"(?:^|[-_ ]){SIZE}", re.IGNORECASE)
 # A version follows its series at once: "Llama-3.1-8B", "qwen2", "phi-1_5"; sizes and dates ("-2407") are none.
 _VERSION = r"(?:[-_ ]?(v?\d{1,2}(?:[._]\d{1,2})?)(?![\dxbmBMX]|[._]\d|[kK]\b))?"
 _NAMES = f"{'|'.join(SERIES)}|(?:{'|'.join(SHORT_SERIES)})(?![a-z])"
@@ -94,6 +93,15 @@ def _divides_models(frame: pl.DataFrame, column: str, unit: Sequence[str]) -> bo
     return 2 <= families < models.height
 
 
+def names_family(value: str | None) -> bool:
+    """Whether a value says from which family a model comes.
+
+    >>> [names_family(value) for value in ("Llama", "Unknown", None)]
+    [True, False, False]
+    """
+    return value is not None and value.strip().lower() not in UNKNOWN
+
+
 def family_codes(values: Sequence[str | None]) -> npt.NDArray[np.intp]:
     """Families numbered from 0 in order of appearance; a model whose family is not known is one of its own.
 
@@ -103,8 +111,7 @@ def family_codes(values: Sequence[str | None]) -> npt.NDArray[np.intp]:
     numbers: dict[str, int] = {}
     codes = []
     for row, value in enumerate(values):
-        known = value is not None and value.strip().lower() not in UNKNOWN
-        key = f"known {value}" if known else f"row {row}"
+        key = f"known {value}" if names_family(value) else f"row {row}"
         codes.append(numbers.setdefault(key, len(numbers)))
     return np.array(codes, dtype=np.intp)
 
