@@ -1,15 +1,19 @@
 """``advise`` on real data: short forms, test sets that were not evaluated, models together, power.
 
-``python benchmarks/advise.py short|gsm8k|testsets|together|power [--sets choose|confirm]``; data in ../shared/data or
-``BREADTH_SHARED_DATA``. Rules were chosen on the sets CHOOSE alone, then fixed, then run on CONFIRM.
+``python benchmarks/advise.py short|gsm8k|short_families|testsets|families|together|power [--sets choose|confirm]``;
+data in ../shared/data or ``BREADTH_SHARED_DATA``. Rules were chosen on CHOOSE alone, then fixed, then run on CONFIRM.
+``families`` and ``short_families`` hold out one family after the other: their rules were chosen on "choose" of
+FAMILY_TABLES and FAMILY_MATRICES.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +24,7 @@ from breadth.advice.short_form import Trial, fit_ridge, random_split, strong_spl
 from breadth.advice.together import best_first, make_folds, routed
 from breadth.comparison import EXACT, exact_p
 from breadth.irt import cut_levels
+from breadth.records.families import family_of_name, names_family
 
 DATA = Path(os.environ.get("BREADTH_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 CHOOSE = ("arc_challenge", "bigcodebench", "med_qa", "rte", "musr")
@@ -38,7 +43,7 @@ def matrices(names: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
 
 def figures(trials: list[Trial]) -> tuple[float, float, float, float]:
     """RMSE of the rule and of the stratified mean in points, coverage, share of models with the assisted estimate."""
-    error, plain, covered, used = (np.concatenate(part) for part in zip(*trials, strict=True))
+    error, plain, covered, used, _ = (np.concatenate(part) for part in zip(*trials, strict=True))
     return (*(100 * float(np.sqrt((e**2).mean())) for e in (error, plain)), float(covered.mean()), float(used.mean()))
 
 
@@ -156,6 +161,123 @@ def testsets() -> None:
             print(f"{name} {kind}: {answered}, coverage {share}; {whole}", flush=True)
 
 
+#: Tables of scores whose models have families, and the column that names them.
+FAMILY_TABLES = {
+    "choose": {"open_llm_leaderboard_v2": "architecture", "base_models_observational": "family"},
+    "confirm": {"open_llm_leaderboard_v1": "architecture"},
+}
+
+#: Answers of models whose families are known: by name, where no column names them.
+FAMILY_MATRICES = {"choose": ("bigcodebench", "zeroeval_gsm", "zeroeval_math_l5"), "confirm": ("gsm8k_leaderboard",)}
+
+#: Answers that a pair of a test set and a family must have for its own coverage to be named.
+FEWEST_NAMED = 10
+
+
+def families(which: str) -> None:
+    """Every family held out: every test set predicted from all others, and from pairs of others, for its models."""
+    for name, column in FAMILY_TABLES[which].items():
+        path = DATA / "scores" / f"{name}.csv"
+        table = read_scores(path, None, None, column)
+        assert table.families is not None
+        known = ~np.isnan(table.scores).any(axis=1) & table.families.known
+        scores, family = table.scores[known], table.families.of(known)
+        stated = dict(pl.read_csv(path, infer_schema_length=None).select("model", column).iter_rows())
+        names = {code: stated[table.models[row]] for code, row in zip(family, np.flatnonzero(known), strict=True)}
+        for sets in (scores.shape[1] - 1, 2):
+            rows = pl.concat(held_out_families(scores, family, names, table.testsets, sets))
+            report_families(f"{name}, {sets} sets known", rows)
+
+
+def held_out_families(
+    scores: np.ndarray, family: np.ndarray, names: dict[int, str], testsets: list[str], sets: int
+) -> Iterator[pl.DataFrame]:
+    """A row per answered model, target and choice of known sets: coverage and widths with families, and without."""
+    choices = np.random.default_rng(0)
+    for target in range(scores.shape[1]):
+        others = [j for j in range(scores.shape[1]) if j != target]
+        combinations = list(itertools.combinations(others, sets))
+        if len(combinations) > 4:
+            combinations = [combinations[k] for k in choices.choice(len(combinations), 4, replace=False)]
+        for known, own in itertools.product(combinations, np.unique(family)):
+            out = family == own
+            learn, new = scores[~out][:, known], scores[out][:, known]
+            truth = scores[out, target]
+            codes = np.unique(family[~out], return_inverse=True)[1]
+            grouped = Predictor.of(learn, scores[~out][:, [target]], family=codes).predict(new)
+            single = Predictor.of(learn, scores[~out][:, [target]]).predict(new)
+            inside = grouped.inside[:, 0] & single.inside[:, 0]
+            columns: dict[str, Any] = {"testset": testsets[target], "family": [names[own]] * int(inside.sum())}
+            for kind, predicted in (("with", grouped), ("without", single)):
+                low, high = np.clip(predicted.low[inside, 0], 0, 100), np.clip(predicted.high[inside, 0], 0, 100)
+                columns[f"covered_{kind}"] = (low <= truth[inside]) & (truth[inside] <= high)
+                columns[f"width_{kind}"] = high - low
+                columns[f"square_{kind}"] = (predicted.score[inside, 0] - truth[inside]) ** 2
+            schema = {"testset": pl.String, "family": pl.String}
+            yield pl.DataFrame(columns, schema_overrides=schema)
+
+
+def family_matrix(name: str) -> tuple[np.ndarray, list[str]]:
+    """Complete answers and the family of every model: its architecture on the leaderboard, else what its name shows."""
+    if name.startswith("zeroeval"):
+        long = pl.read_parquet(DATA / "difficulty" / f"{name}_answers.parquet")
+        wide = long.pivot("item", index="model", values="correct")
+        cells = wide.drop("model").to_numpy().astype(np.float64)
+        matrix = cells[:, ~np.isnan(cells).any(axis=0)].astype(np.int8)
+        models = wide["model"].to_list()
+    else:
+        stored = np.load(DATA / "responses" / f"{name}.npz", allow_pickle=False)
+        matrix, models = stored["R"], [str(model) for model in stored["models"]]
+    if name != "gsm8k_leaderboard":
+        return matrix, [family_of_name(model) or model for model in models]
+    known = pl.read_csv(DATA / "responses" / f"{name}_models.csv", infer_schema_length=None, null_values="nan")
+    stated = dict(known.select("model", "architecture").iter_rows())
+    rows = [k for k, model in enumerate(models) if names_family(stated.get(model)) and (matrix[k] >= 0).all()]
+    return matrix[rows], [stated[models[k]] for k in rows]
+
+
+def short_families(which: str, repeats: int = 4) -> None:
+    """Every family of two or more held out: full scores of its models from short forms."""
+    for name, k in itertools.product(FAMILY_MATRICES[which], (50, 100)):
+        matrix, labels = family_matrix(name)
+        family = np.unique(labels, return_inverse=True)[1]
+        everything = np.zeros(matrix.shape[1], dtype=np.intp)
+        rows = []
+        for own in np.flatnonzero(np.bincount(family) >= 2):
+            for seed in range(repeats):
+                generator = np.random.default_rng(seed)
+                test = generator.permutation(np.flatnonzero(family == own))[:150]
+                learn = np.flatnonzero(family != own)
+                some = np.sort(generator.permutation(learn)[:500])
+                columns: dict[str, Any] = {"testset": name, "family": [labels[test[0]]] * len(test)}
+                for kind, codes in (("without", None), ("with", family)):
+                    trial = try_short_form(matrix, everything, k, some, test, seed, codes)
+                    columns[f"covered_{kind}"] = trial.covered
+                    columns[f"width_{kind}"] = 100 * trial.width
+                    columns[f"square_{kind}"] = 1e4 * trial.error**2
+                rows.append(pl.DataFrame(columns))
+        report_families(f"{name}, k={k}", pl.concat(rows))
+
+
+def report_families(name: str, rows: pl.DataFrame) -> None:
+    """Coverage over models, and over families that each count once; widths, errors, and the worst families."""
+    for kind in ("without", "with"):
+        covered, width = pl.col(f"covered_{kind}").mean(), pl.col(f"width_{kind}")
+        whole = rows.select(covered, width.median(), pl.col(f"square_{kind}").mean().sqrt()).row(0)
+        each = rows.group_by("testset", "family").agg(covered.alias("covered"), width.mean().alias("width"), pl.len())
+        means = each.select(pl.col("covered", "width").mean()).row(0)
+        large = each.filter(pl.col("len") >= FEWEST_NAMED)
+        low = large.filter(pl.col("covered") < 0.8).height
+        print(
+            f"{name}, {kind} families: models {whole[0]:.3f} covered, median width {whole[1]:.1f}, RMSE "
+            f"{whole[2]:.2f}; mean of families {means[0]:.3f}, width {means[1]:.1f}; {low} of {large.height} pairs of "
+            f"a test set and a family with {FEWEST_NAMED} answers or more below 0.8",
+            flush=True,
+        )
+        for row in large.sort("covered", "testset").head(4).iter_rows(named=True):
+            print("    {testset}, {family}: {covered:.2f} of {len}, width {width:.1f}".format(**row))
+
+
 def root(error: np.ndarray) -> str:
     """Root mean square, or a dash."""
     return f"{np.sqrt((error**2).mean()):.2f}" if len(error) else "-"
@@ -243,6 +365,7 @@ if __name__ == "__main__":
     sets = CHOOSE if given.sets == "choose" else CONFIRM
     runs: dict[str, Callable[[], None]] = {
         "short": lambda: short(sets), "gsm8k": gsm8k, "testsets": testsets,
+        "families": lambda: families(given.sets), "short_families": lambda: short_families(given.sets),
         "together": lambda: together(sets), "power": lambda: power(sets),
     }  # fmt: skip
     runs[given.what]()

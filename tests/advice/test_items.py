@@ -76,3 +76,45 @@ def test_subjects_that_did_not_answer_all_are_left_out():
     result = breadth.advise_score(form, gaps)
     assert result.scores["subject"].to_list() == ["0", "2"]
     assert "1 subjects that did not answer all items are left out: 1" in result.warnings
+
+
+def family_source(models=48):
+    """Answers of models of six families, as a long table."""
+    return pl.concat(
+        pl.DataFrame({"model": f"m{i}", "family": f"f{i % 6}", "item": np.arange(240), "correct": MATRIX[i]})
+        for i in range(models)
+    )
+
+
+def test_families_are_recognised_kept_in_the_file_and_said(tmp_path):
+    form = breadth.advise_items(family_source(), k=40)
+    assert form.errors["models"].to_list() == ["like these", "stronger", "of another family"]
+    assert form.holds_for == "a model of another family"
+    assert "those of another family" in str(form.verdict())
+    assert form.references.family is not None
+    assert form.references.family.tolist() == [i % 6 for i in range(48)]
+    stored = breadth.advise_score(form.save(tmp_path / "short.npz"), MATRIX[48:])
+    assert stored.scores.equals(breadth.advise_score(form, MATRIX[48:]).scores)
+    assert stored.holds_for == "a model of another family"
+    assert stored.holds_for in stored.details()
+    assert stored.scores["assisted_low"].min() >= 0
+    assert stored.scores["assisted_high"].max() <= 1
+    assert form.figure().to_dict()["datasets"]
+
+
+def test_families_can_be_turned_off_and_files_without_them_are_read(tmp_path):
+    form = breadth.advise_items(family_source(), k=40, cluster="none")
+    assert form.errors.height == 2
+    stored = breadth.advise_score(form.save(tmp_path / "short.npz"), MATRIX[48:])
+    assert (stored.family, stored.holds_for) == (None, "a model like these")
+    with pytest.raises(InputError, match="there is no column 'base'"):
+        breadth.advise_items(family_source(), k=40, cluster="base")
+
+
+def test_a_file_whose_families_do_not_fit_is_refused(tmp_path):
+    path = breadth.advise_items(family_source(), k=40).save(tmp_path / "short.npz")
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    np.savez(path, **(arrays | {"family": arrays["family"][:5]}))
+    with pytest.raises(InputError, match="family does not fit the matrix"):
+        breadth.advise_score(path, MATRIX[48:])

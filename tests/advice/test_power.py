@@ -92,3 +92,14 @@ def test_what_is_refused(options, message):
 def test_models_that_answer_alike():
     advice = breadth.advise_power(np.tile([1, 0, 1, 1], (2, 20)).astype(np.int8))
     assert (advice.wrong_sign, advice.power) == (0, 1)
+
+
+def test_items_that_are_nearly_enough_are_called_enough():
+    answers = np.random.default_rng(0).random((4, 2000)) < 0.7
+    needed = breadth.advise_power(answers, difference=0.05).plan["items_paired"][0]
+    for share, word in ((0.95, "Yes: "), (0.85, "No: ")):
+        few = int(share * needed)
+        result = breadth.advise_power(answers[:, :few], difference=0.05)
+        assert result.power < 0.8
+        assert 0.9 * needed < result.plan["items_paired"][0] < 1.1 * needed
+        assert str(result.verdict()).startswith(word)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from breadth.advice import Scorer, plain_estimate, random_split, strong_split, try_short_form
-from breadth.advice.short_form import Trial, draw_items, fit_ridge, fit_smooth, make_strata
+from breadth.advice.short_form import Trial, draw_items, family_split, fit_ridge, fit_smooth, make_strata, spread_of
 
 
 def answers(models=120, items=400, seed=0, slopes=0.0):
@@ -97,3 +97,93 @@ def test_references_that_do_not_predict_each_other_are_not_used():
     assert scorer.r2 < 0.6
     assert not estimate.used.any()
     assert estimate.score == pytest.approx(estimate.plain.mean)
+
+
+def test_errors_of_families_left_out_are_those_of_fitting_without_them():
+    generator = np.random.default_rng(0)
+    family = np.repeat([0, 1, 2, 3, 4], [10, 8, 6, 4, 2])
+    cells, free = generator.integers(0, 2, (30, 12)), np.column_stack([np.ones(30), generator.normal(size=30)])
+    target = cells.mean(axis=1) + generator.normal(0, 0.1, 5)[family] + generator.normal(0, 0.02, 30)
+    fit = fit_smooth(cells, free, target, family)
+    kernel = np.exp(-(cells[:, None] != cells[None]).mean(axis=2) / fit.reach)
+    prediction = kernel @ fit.weights + free @ fit.free
+    penalty = ((target - prediction) / fit.weights).mean()
+    for number in range(5):
+        left = family != number
+        size = int(left.sum())
+        block = np.block(
+            [[kernel[np.ix_(left, left)] + penalty * np.eye(size), free[left]], [free[left].T, np.zeros((2, 2))]]
+        )
+        solved = np.linalg.solve(block, np.append(target[left], [0, 0]))
+        alone = kernel[np.ix_(~left, left)] @ solved[:size] + free[~left] @ solved[size:]
+        assert fit.residual[~left] == pytest.approx(target[~left] - alone, rel=1e-5, abs=1e-8)
+    single = fit_smooth(cells, free, target, np.arange(30))
+    assert single.residual == pytest.approx(single.alone, rel=1e-6)
+
+
+def family_answers(families=12, each=12, items=300, seed=0):
+    """Models of a family know some items that others do not; the family of every model."""
+    generator = np.random.default_rng(seed)
+    family = np.repeat(np.arange(families), each)
+    ability, difficulty = generator.normal(size=(len(family), 1)), generator.normal(size=items)
+    own = generator.normal(0, 1.5, (families, items))[family]
+    chance = 1 / (1 + np.exp(-1.5 * (ability - difficulty) - own))
+    return (generator.random(chance.shape) < chance).astype(np.int8), family
+
+
+def test_assisted_intervals_with_families_are_never_narrower_and_stay_within_0_and_1():
+    matrix, family = family_answers()
+    strata = make_strata(matrix.mean(axis=0), np.zeros(300, dtype=int), 40)
+    chosen = draw_items(strata, 40)
+    ends = np.vstack([matrix[:, chosen], np.zeros((1, 40), dtype=np.int8), np.ones((1, 40), dtype=np.int8)])
+    grouped, single = Scorer.of(matrix, chosen, strata, family), Scorer.of(matrix, chosen, strata)
+    with_families, without = grouped.score(ends), single.score(ends)
+    for estimate in (with_families, without):
+        for low, high in (
+            (estimate.low, estimate.high),
+            (estimate.plain.low, estimate.plain.high),
+            (estimate.assisted_low, estimate.assisted_high),
+        ):
+            assert (low >= 0).all()
+            assert (high <= 1).all()
+            assert (low <= high).all()
+    factor = [
+        np.median((estimate.assisted_high - estimate.assisted) / spread_of(estimate.assisted))
+        for estimate in (with_families, without)
+    ]
+    assert factor[0] > 0.95 * factor[1]
+    assert grouped.r2 < single.r2
+
+
+def test_short_forms_cover_families_that_were_left_out():
+    covered, widths = [], []
+    for seed in range(4):
+        matrix, family = family_answers(seed=seed)
+        for repeat in range(3):
+            learn, test = family_split(family, repeat)
+            trial = try_short_form(matrix, np.zeros(300, dtype=np.intp), 40, learn, test, seed, family)
+            covered.append(trial.covered.mean())
+            widths.append(trial.width.mean())
+    # Simulated families shift items independently, so averages over items hardly shift: real ones are harder.
+    assert np.mean(covered) > 0.92
+    assert np.mean(widths) < 0.35
+
+
+def test_splits_leave_out_whole_families_and_keep_half_of_the_models():
+    family = np.repeat(np.arange(9), [200, 20, 10, 10, 5, 5, 5, 3, 2])
+    for seed in range(10):
+        learn, test = family_split(family, seed)
+        assert len(learn) >= len(family) / 2
+        assert len(test)
+        assert not set(family[learn]) & set(family[test])
+        assert sorted([*learn, *test]) == list(range(len(family)))
+
+
+def test_with_too_few_families_to_learn_from_models_count_as_independent():
+    matrix, _ = family_answers()
+    family = np.repeat([0, 1], 72)
+    learn, test = np.arange(100), np.arange(100, 144)
+    everything = np.zeros(300, dtype=np.intp)
+    grouped = try_short_form(matrix, everything, 40, learn, test, 0, family)
+    single = try_short_form(matrix, everything, 40, learn, test, 0)
+    assert (grouped.error == single.error).all()

@@ -5,9 +5,12 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import breadth
-from breadth.advice import Predictor, choose_sets
+from breadth.advice import Predictor, choose_sets, read_scores
+from breadth.advice.prediction import fit_families
+from breadth.advice.short_form import PENALTIES
 from breadth.errors import InputError
 
 
@@ -20,7 +23,7 @@ def scores(models=150, seed=0):
 
 def frame(values, **columns):
     names = [f"m{k:03d}" for k in range(len(values))]
-    return pl.DataFrame({"model": names, **columns, **dict(zip("abcde", values.T, strict=True))})
+    return pl.DataFrame({"model": names, **columns, **dict(zip("abcde"[: values.shape[1]], values.T, strict=True))})
 
 
 def test_one_set_of_each_ability_is_enough():
@@ -132,3 +135,136 @@ def test_who_stands_out_on_one_set_is_refused():
     predictor = Predictor.of(values[:, [0, 3]], values[:, [1, 4]])
     assert predictor.predict(usual[None]).inside.all()
     assert not predictor.predict(np.array([[usual[0] - 20, values[:, 3].max() + 1]])).inside.any()
+
+
+def family_scores(families=14, seed=0):
+    """Scores whose last two sets shift by family, and the family of every model; sizes differ widely."""
+    generator = np.random.default_rng(seed)
+    family = np.repeat(np.arange(families), generator.permutation([60, 40, *[4] * (families - 2)]))
+    shift = generator.normal(0, 5, (families, 2))[family]
+    ability = generator.normal(50, 10, (len(family), 1))
+    noise = generator.normal(0, 1.5, (len(family), 5))
+    return ability + noise + np.hstack([np.zeros((len(family), 3)), shift]), family
+
+
+def test_errors_of_families_left_out_are_those_of_fitting_without_them():
+    values, family = family_scores()
+    standard = (values[:, :3] - values[:, :3].mean(axis=0)) / values[:, :3].std(axis=0)
+    free = np.column_stack([np.ones(len(standard)), standard.mean(axis=1)])
+    fit = fit_families(standard, free, values[:, [3]], family)
+    columns = np.column_stack([free, standard])
+    weight = np.bincount(family)[family] ** -0.5
+    weight /= weight.mean()
+    found = []
+    for penalty in PENALTIES:
+        residual = np.empty(len(family))
+        for number in range(14):
+            out = family == number
+            # Ridge regression as least squares with a row more for every penalised column.
+            root = np.sqrt(weight[~out])
+            extra = np.sqrt(penalty) * np.eye(5)[2:]
+            rows = np.vstack([root[:, None] * columns[~out], extra])
+            solved = np.linalg.lstsq(rows, np.append(root * values[~out, 3], np.zeros(3)), rcond=None)[0]
+            residual[out] = values[out, 3] - columns[out] @ solved
+        found.append(((weight * residual**2).mean(), residual))
+    best = min(found, key=lambda trial: trial[0])[1]
+    assert fit.residual[:, 0] == pytest.approx(best, abs=1e-4)
+
+
+def test_intervals_for_another_family_cover_where_those_for_like_models_do_not():
+    covered = {"with": [], "without": []}
+    for seed in range(12):
+        values, family = family_scores(seed=seed)
+        for number in range(14):
+            out = family == number
+            codes = np.unique(family[~out], return_inverse=True)[1]
+            for kind, given in (("with", codes), ("without", None)):
+                predictor = Predictor.of(values[~out, :3], values[~out, 3:], family=given)
+                predicted = predictor.predict(values[out, :3])
+                inside = (predicted.low <= values[out, 3:]) & (values[out, 3:] <= predicted.high)
+                covered[kind].append(inside[predicted.inside].mean() if predicted.inside.any() else np.nan)
+    assert 0.92 < np.nanmean(covered["with"]) < 0.98
+    assert np.nanmean(covered["without"]) < 0.9
+
+
+def test_intervals_widen_with_the_distance_from_the_references():
+    values, family = family_scores()
+    predictor = Predictor.of(values[:, :3], values[:, 3:], family=family)
+    middle = values[:, :3].mean(axis=0)
+    predicted = predictor.predict(middle + np.array([[0, 0, 0], [30, 30, 30]]))
+    width = predicted.high - predicted.low
+    assert (width[1] > width[0]).all()
+
+
+def test_more_families_than_parts_are_left_out_whole():
+    values, _ = family_scores()
+    family = np.arange(len(values)) // 2
+    fit = fit_families(values[:, :3], np.ones((len(values), 1)), values[:, 3:], family)
+    assert np.isfinite(fit.residual).all()
+    predictor = Predictor.of(values[:, :3], values[:, 3:], family=family)
+    assert (predictor.error > 0).all()
+
+
+def test_the_result_says_for_which_kind_of_model_it_holds():
+    values, family = family_scores()
+    values[::25, 4] = np.nan
+    named = frame(values, family=[f"f{k}" for k in family])
+    result = breadth.advise_testsets(named, error=8)
+    assert result.holds_for == "a model of another family"
+    assert (result.family, result.n_families) == ("family", 14)
+    assert "a model of another family" in str(result.verdict())
+    alone = breadth.advise_testsets(named, error=8, cluster="none")
+    assert (alone.family, alone.holds_for) == (None, "a model like these")
+    assert result.steps["worst"].max() > alone.steps["worst"].max()
+    both = result.predictions.join(alone.predictions, on=["model", "testset"], suffix="_alone").drop_nulls()
+    wider = (both["ci_high"] - both["ci_low"]) > (both["ci_high_alone"] - both["ci_low_alone"])
+    assert wider.all()
+    other = breadth.advise_testsets(named.rename({"family": "kind"}), error=8, cluster="kind")
+    assert other.holds_for == "a model of another kind"
+    assert other.steps.equals(result.steps)
+
+
+def test_order_of_rows_and_a_column_of_dates_do_not_mix_up_families():
+    values, family = family_scores()
+    labels = [f"f{k}" for k in family]
+    named = frame(values, family=labels)
+    turned = frame(values[::-1], family=labels[::-1]).reverse()
+    assert_frame_equal(breadth.advise_testsets(turned).steps, breadth.advise_testsets(named).steps)
+    dates = [f"2024-{1 + k % 12:02d}-01" for k in range(len(family))]
+    dated = breadth.advise_testsets(frame(values, family=labels, date=dates), error=8)
+    assert dated.dated
+    assert dated.n_families == 14
+    assert (dated.steps["rmse"] > 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_intervals_of_percentages_stay_within_0_and_100(scale):
+    generator = np.random.default_rng(0)
+    ability = generator.normal(0, 2, (120, 1))
+    values = 100 / (1 + np.exp(-ability - generator.normal(0, 0.6, (120, 3))))
+    values[::10, 2] = np.nan
+    result = breadth.advise_testsets(frame(values * scale)).predictions.drop_nulls()
+    assert result["ci_low"].min() >= 0
+    assert result["ci_high"].max() <= 100
+    assert result.filter((pl.col("ci_low") == 0) | (pl.col("ci_high") == 100)).height
+    ratings = breadth.advise_testsets(frame(np.nan_to_num(values, nan=50) * 15 + 400)[:, :4])
+    assert ratings.steps.height == 2
+
+
+def test_held_out_families_of_real_models(shared_data):
+    """Base models with their families (39): coverage of MMLU and HellaSwag for every family that is left out."""
+    table = read_scores(shared_data / "scores" / "base_models_observational.csv", None, None, "family")
+    known = ~np.isnan(table.scores).any(axis=1)
+    values, family = table.scores[known], table.families.of(known)
+    covered = []
+    for target in (table.testsets.index("mmlu"), table.testsets.index("hellaswag")):
+        others = [j for j in range(len(table.testsets)) if j != target]
+        for number in range(family.max() + 1):
+            out = family == number
+            codes = np.unique(family[~out], return_inverse=True)[1]
+            predicted = Predictor.of(values[~out][:, others], values[~out][:, [target]], family=codes).predict(
+                values[out][:, others]
+            )
+            truth, inside = values[out][:, [target]], predicted.inside
+            covered += ((predicted.low <= truth) & (truth <= predicted.high))[inside].tolist()
+    assert 0.9 < np.mean(covered) < 0.99

@@ -75,7 +75,7 @@ def seeds_figure(noise: pl.DataFrame, table: str = "noise") -> Figure:
 
 
 def errors_figure(table: str = "errors") -> Figure:
-    """Expected error on models like these and on stronger ones."""
+    """Expected error on models like these, on stronger ones, and below them on those of another family if known."""
     tips = tooltip(
         ("models", "models"), ("rmse", "RMSE", ".1%"), ("plain_rmse", "plain", ".1%"), ("coverage", "coverage", ".0%")
     )

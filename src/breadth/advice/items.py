@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from breadth.advice.families import describe_target, mean_of_families
 from breadth.advice.figures import errors_figure, scores_figure
 from breadth.advice.references import (
     References,
@@ -24,17 +25,20 @@ from breadth.advice.references import (
 from breadth.advice.short_form import (
     Indices,
     Scorer,
+    Trial,
     draw_items,
+    family_split,
     make_strata,
     random_split,
     strong_split,
     try_short_form,
 )
 from breadth.errors import InputError, listed
+from breadth.inference import Floats
 from breadth.records import open_answers
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
-from breadth.results.words import count
+from breadth.results.words import count, joined
 
 if TYPE_CHECKING:
     import altair as alt
@@ -48,6 +52,9 @@ FEWEST_ITEMS = 10
 #: Largest RMSE, and smallest coverage, with which items can stand for all.
 LARGEST_ERROR, LEAST_COVERAGE = 0.05, 0.9
 
+#: Kinds of new models whose errors are averaged over models; of other kinds, every family counts once.
+ALL_ALIKE = ("like these", "stronger")
+
 #: Checks of the assisted estimate, and what it means that one fails.
 CHECKS = {"predicts": "references differ", "in_range": "out of range", "agrees": "disagrees"}
 
@@ -57,8 +64,9 @@ class ShortForm(Result):
     """Items that stand for all, and how wrong scores from them are.
 
     ``items``: ``item, testset, p_correct, stratum, weight``, a row per chosen item. ``errors``: ``models`` (like these,
-    or stronger), ``rmse``, ``plain_rmse``, ``coverage``, ``assisted``, ``n_models``: errors of full scores estimated
-    from short forms of this size, on models that the short form was not made with.
+    stronger, or of another family where families are known), ``rmse``, ``plain_rmse``, ``coverage``, ``assisted``,
+    ``n_models``: errors of full scores estimated from short forms of this size, on models that the short form was not
+    made with. ``holds_for`` says which kind of model the intervals of scores are about.
     """
 
     items: pl.DataFrame
@@ -67,6 +75,11 @@ class ShortForm(Result):
     strata: Indices
     chosen: Indices
     warnings: tuple[str, ...] = ()
+
+    @property
+    def holds_for(self) -> str:
+        """Which kind of model intervals are about: one like these, or one of another family."""
+        return describe_target(self.references.column)
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """The items, and the expected errors."""
@@ -81,36 +94,46 @@ class ShortForm(Result):
     def verdict(self) -> Verdict:
         """Can these items stand for all?
 
-        Yes: the error on models like these and on stronger ones is at most 5 points, and intervals cover in 90 % of
-        cases. It depends: on one of the two. No: on neither.
+        Yes: the error on models like these, on stronger ones and, where families are known, on those of another family
+        is at most 5 points, and intervals cover in 90 % of cases. It depends: on some of them. No: on none.
         """
         size, k = len(self.strata), self.items.height
-        rows = {row["models"]: row for row in self.errors.iter_rows(named=True)}
-        good = [row["rmse"] <= LARGEST_ERROR and row["coverage"] >= LEAST_COVERAGE for row in rows.values()]
-        answer = Answer.YES if all(good) else Answer.DEPENDS if any(good) else Answer.NO
-        like, strong = rows["like these"], rows["stronger"]
-        reason = (
-            f"{k} of {size:,} items give the full score within {100 * like['rmse']:.1f} points on models like these, "
-            f"and within {100 * strong['rmse']:.1f} on stronger ones (root mean square)."
-        )
-        covers = f"95% intervals hold the full score in {like['coverage']:.0%} and {strong['coverage']:.0%} of cases."
+        rows = self.errors.to_dicts()
+        good = [row["rmse"] <= LARGEST_ERROR and row["coverage"] >= LEAST_COVERAGE for row in rows]
+        answer = Answer.NO
+        if all(good):
+            answer = Answer.YES
+        elif any(good):
+            answer = Answer.DEPENDS
+        like, strong = rows[0], rows[1]
+        within = [
+            f"{100 * like['rmse']:.1f} points on models like these",
+            f"{100 * strong['rmse']:.1f} on stronger ones",
+        ]
+        within += [f"{100 * row['rmse']:.1f} on those {row['models']}" for row in rows[2:]]
+        reason = f"{k} of {size:,} items give the full score within {joined(within)} (root mean square)."
+        covered = joined([f"{row['coverage']:.0%}" for row in rows])
+        covers = f"95% intervals hold the full score in {covered} of cases."
         needed = "" if answer is Answer.YES else "Choose more items (-k) for a smaller error."
         return Verdict(answer, reason, covers, needed)
 
     def details(self) -> str:
         """How the items were drawn, and how errors were measured."""
         models = len(self.references.models)
-        like, strong = self.errors.iter_rows(named=True)
+        held_out = ["a random quarter", "the strongest 30% predicted from the weaker half"]
+        if self.references.column is not None:
+            held_out.append(f"whole families left out ({self.references.column}, each counts once)")
+        plain = joined([f"{100 * error:.1f}" for error in self.errors["plain_rmse"]])
+        helped = joined([f"{share:.0%}" for share in self.errors["assisted"]])
         return (
             "The items are a random sample, stratified by test set and by difficulty. Errors were measured on "
-            f"held-out models, out of {count(models, 'model')}: a random quarter, and the strongest 30% predicted from "
-            f"the weaker half. The mean of the strata alone would err by {100 * like['plain_rmse']:.1f} and "
-            f"{100 * strong['plain_rmse']:.1f} points; reference models helped {like['assisted']:.0%} and "
-            f"{strong['assisted']:.0%} of models."
+            f"held-out models, out of {count(models, 'model')}: {joined(held_out)}. The mean of the strata alone would "
+            f"err by {plain} points; reference models helped {helped} of models. Intervals that reference models "
+            f"narrow are about {self.holds_for}."
         )
 
     def figure(self) -> alt.TopLevelMixin:
-        """Expected error on models like these and on stronger ones."""
+        """Expected error on models like these, on stronger ones and on those of another family."""
         return as_chart(errors_figure(), tables={"errors": self.errors})
 
 
@@ -127,13 +150,19 @@ def errors_table(errors: pl.DataFrame, width: int = WIDTH) -> Table:
 
 
 def advise_items(
-    responses: Any, *, k: int = 100, seed: int = 0, progress: Callable[[int, int], None] | None = None
+    responses: Any,
+    *,
+    k: int = 100,
+    cluster: str | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ShortForm:
     """Choose k items that stand for all: a random sample, stratified by test set and difficulty.
 
     The expected error is measured on your own data. Again and again, a short form is made from some of the models and
-    the full scores of others are estimated with it: of a random quarter (models like these), and of the strongest
-    30 % from the weaker half (models stronger than all that are known).
+    the full scores of others are estimated with it: of a random quarter (models like these), of the strongest 30 % from
+    the weaker half (models stronger than all that are known) and, where a column names families, of families that were
+    left out as a whole. Intervals are then about a model of another family.
 
     Do not use it to compare two models that are closer than the error, or to choose the best of many: evaluate those
     in full. Clever choices of items (most informative, adaptive) are more accurate only on models like the known ones,
@@ -145,6 +174,9 @@ def advise_items(
         Anything :func:`breadth.open` takes, with at least 20 models that answered the same items, right or wrong.
     k
         Number of items.
+    cluster
+        Column of the models that says which of them belong together (family, base model, architecture), or ``none`` to
+        take them as independent; by default a column of a usual name with at least four families is recognised.
     seed
         Seeds the sample.
     progress
@@ -158,7 +190,7 @@ def advise_items(
     >>> form.items.height
     50
     """
-    known = reference_models(open_answers(responses))
+    known = reference_models(open_answers(responses), cluster)
     models, size = known.matrix.shape
     if size < 2 * FEWEST_ITEMS:
         raise InputError(
@@ -172,17 +204,20 @@ def advise_items(
             f"the {models} reference models differ no more than by chance (scores {scores.min():.1%} to "
             f"{scores.max():.1%}), so nothing can be learnt from them; add models that do better than chance"
         )
+    splits = _held_out_models(known, scores, seed)
     rows = []
-    for number, name in enumerate(("like these", "stronger")):
-        trials = []
-        for repeat in range(SPLITS):
-            learn, test = strong_split(scores) if number else random_split(models, seed + repeat)
-            trials.append(try_short_form(known.matrix, known.testset, k, learn, test, seed + repeat))
+    for kind, (name, parts) in enumerate(splits.items()):
+        trials, groups = [], []
+        for repeat, (learn, test) in enumerate(parts):
+            trials.append(try_short_form(known.matrix, known.testset, k, learn, test, seed + repeat, known.family))
+            # In the row about families every family that was left out counts once, in the others every model.
+            group = np.arange(len(test), dtype=np.intp)
+            if known.family is not None and name not in ALL_ALIKE:
+                group = known.family[test]
+            groups.append(group)
             if progress is not None:
-                progress(number * SPLITS + repeat + 1, 2 * SPLITS)
-        error, plain, covered, used = (np.concatenate(part) for part in zip(*trials, strict=True))
-        root = (float(np.sqrt((values**2).mean())) for values in (error, plain))
-        rows.append((name, *root, float(covered.mean()), float(used.mean()), len(error)))
+                progress(kind * SPLITS + repeat + 1, SPLITS * len(splits))
+        rows.append((name, *_mean_errors(trials, groups)))
     share = known.matrix.mean(axis=0, dtype=np.float64)
     strata = make_strata(share, known.testset, k)
     chosen = draw_items(strata, k, seed)
@@ -201,13 +236,40 @@ def advise_items(
     return ShortForm(items, errors, known, strata, chosen, known.warnings)
 
 
+def _held_out_models(known: References, scores: Floats, seed: int) -> dict[str, list[tuple[Indices, Indices]]]:
+    """For every kind of new model: which models to learn from and which to test on, in ``SPLITS`` repeats."""
+    repeats = range(SPLITS)
+    like, stronger = ALL_ALIKE
+    splits = {
+        like: [random_split(len(scores), seed + repeat) for repeat in repeats],
+        stronger: [strong_split(scores) for _ in repeats],
+    }
+    if known.family is not None:
+        splits[f"of another {known.column}"] = [family_split(known.family, seed + repeat) for repeat in repeats]
+    return splits
+
+
+def _mean_errors(trials: Sequence[Trial], groups: Sequence[Indices]) -> tuple[float, float, float, float, int]:
+    """RMSE of the rule and of the plain estimate, coverage, share of assisted models, number; groups count once."""
+    # A family that is left out in several trials is another group in each.
+    numbers = [10**9 * trial + group for trial, group in enumerate(groups)]
+    group = np.unique(np.concatenate(numbers), return_inverse=True)[1].astype(np.intp)
+    squares = np.concatenate([trial.error**2 for trial in trials])
+    plain = np.concatenate([trial.plain_error**2 for trial in trials])
+    covered = np.concatenate([trial.covered for trial in trials]).astype(np.float64)
+    used = np.concatenate([trial.used for trial in trials]).astype(np.float64)
+    means = [float(mean_of_families(values, group).mean()) for values in (squares, plain, covered, used)]
+    return float(np.sqrt(means[0])), float(np.sqrt(means[1])), means[2], means[3], len(squares)
+
+
 @dataclass(frozen=True)
 class ShortScores(Result):
     """Full scores estimated from a short form.
 
     ``scores``: ``subject, score, ci_low, ci_high, estimate`` (assisted or plain), ``plain, plain_low, plain_high,
     assisted, assisted_low, assisted_high, predicts, in_range, agrees``; the last three are the checks that the assisted
-    estimate must pass.
+    estimate must pass. ``family`` is the column that names families of the reference models, None where they count as
+    independent; ``holds_for`` says which kind of model assisted intervals are about. Plain ones hold for any model.
     """
 
     scores: pl.DataFrame
@@ -215,6 +277,12 @@ class ShortScores(Result):
     n_all: int
     r2: float
     warnings: tuple[str, ...] = ()
+    family: str | None = None
+
+    @property
+    def holds_for(self) -> str:
+        """Which kind of model assisted intervals are about: one like the reference models, or of another family."""
+        return describe_target(self.family)
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """The scores."""
@@ -242,7 +310,7 @@ class ShortScores(Result):
         return (
             f"The assisted estimate is used where three checks pass: the reference models {said} predict each other (R "
             f"squared {self.r2:.2f}); {inside} of {frame.height} lie in their range; {agrees} agree with the plain "
-            "estimate's interval."
+            f"estimate's interval. Assisted intervals are about {self.holds_for}, plain ones about any model."
         )
 
     def figure(self) -> alt.TopLevelMixin:
@@ -316,7 +384,7 @@ def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> S
     if not complete.all():
         left = listed([name for name, full in zip(study.subject_names, complete, strict=True) if not full], 3)
         warnings.append(f"{int((~complete).sum())} subjects that did not answer all items are left out: {left}")
-    scorer = Scorer.of(known.matrix, chosen, strata)
+    scorer = Scorer.of(known.matrix, chosen, strata, known.family)
     estimate = scorer.score(study.matrix[complete][:, columns])
     frame = pl.DataFrame(
         {
@@ -336,4 +404,4 @@ def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> S
             "agrees": estimate.agrees,
         }
     )
-    return ShortScores(frame, len(chosen), len(strata), scorer.r2, tuple(warnings))
+    return ShortScores(frame, len(chosen), len(strata), scorer.r2, tuple(warnings), known.column)

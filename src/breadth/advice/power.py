@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 #: Pairs of models whose disagreement is looked at, and how close they must be in accuracy if there are enough such.
 MOST_PAIRS, CLOSE, FEWEST_CLOSE = 500, 0.05, 5
 
+#: A factor below which one number of items is about another: nobody adds 5 items to 100.
+NEARLY = 1.1
+
 #: Numbers of seeds that the plan lists.
 SEEDS = (1, 2, 3, 5, 10, 20)
 
@@ -152,7 +155,7 @@ class PowerAdvice(Result):
         return {"plan": self.plan, "noise": self.noise, "curve": self.curve}
 
     def verdict(self) -> Verdict:
-        """Is there enough to see the difference? Yes: with a probability of at least 80 %."""
+        """Is there enough to see the difference? Yes: with a probability of at least 80 %, or nearly."""
         said = said_points(self.difference)
         have = count(self.n_items, "item") + (f" and {self.n_runs} runs per model" if self.n_runs > 1 else "")
         chance = f"{have} show a difference of {said} with a probability of {self.power:.0%}"
@@ -165,6 +168,9 @@ class PowerAdvice(Result):
                 Answer.NO, f"{chance}.", wrong, "No number of items is enough: runs vary too much. Add seeds."
             )
         row = first.row(0, named=True)
+        if row["seeds"] == 1 and self.n_runs == 1 and row["items_paired"] <= NEARLY * self.n_items:
+            enough = f"{have} are about enough to see a difference of {said} (probability {self.power:.0%})."
+            return Verdict(Answer.YES, enough, wrong)
         seeds = f" with {count(row['seeds'], 'seed')} per model" if row["seeds"] > 1 else ""
         needed = (
             f"It takes {rounded(row['items_paired'])} items{seeds}, answered by both models; "
@@ -184,7 +190,7 @@ class PowerAdvice(Result):
             parts.append(
                 f"Pairing needs {noise['disagreement'] / apart:.0%} of the items that different items would take."
             )
-        if noise["design"] > 1:
+        if noise["design"] >= NEARLY:
             parts.append(f"Clusters multiply the items needed by {noise['design']:.1f}.")
         if noise["run"] is not None:
             parts.append(f"Runs of a model differ by {100 * math.sqrt(noise['run']):.1f} points (sd).")

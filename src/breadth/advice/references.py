@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from breadth.advice.families import find_families, limit_to_families
 from breadth.advice.short_form import Indices, Matrix
 from breadth.comparison import final_groups
 from breadth.errors import InputError, listed
@@ -27,13 +28,19 @@ ARRAYS = ("R", "models", "items", "testset", "strata", "chosen")
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Models that answered all of some items, right or wrong; items are named as in the study."""
+    """Models that answered all of some items, right or wrong; items are named as in the study.
+
+    ``family`` numbers the families of the models from 0, and ``column`` is what names them; None where models are
+    taken as independent.
+    """
 
     matrix: Matrix
     models: tuple[str, ...]
     items: tuple[str, ...]
     testsets: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    family: Indices | None = None
+    column: str | None = None
 
     @property
     def testset(self) -> Indices:
@@ -41,11 +48,12 @@ class References:
         return np.unique(np.array(self.testsets), return_inverse=True)[1].astype(np.intp)
 
 
-def reference_models(study: Study) -> References:
+def reference_models(study: Study, cluster: str | None = None) -> References:
     """The models of a study, one run each, and the items that all of them answered.
 
     Models that answered less than nine tenths of what the median model answered are left out. Runs of one model count
-    once: repeats would predict each other and make errors look small.
+    once: repeats would predict each other and make errors look small. ``cluster`` is the column that names families, or
+    ``none``; by default it is recognised.
     """
     if study.matrix.dtype != np.int8:
         raise InputError(f"{study.name}: answers are shares; a short form takes right and wrong answers (1 or 0)")
@@ -70,13 +78,20 @@ def reference_models(study: Study) -> References:
         warnings.append(f"{int((~keep).sum())} models that answered few items are left out")
     if len(columns) < study.items.height:
         warnings.append(f"{study.items.height - len(columns):,} items that not all models answered are left out")
+    names = [group.name for group in groups]
+    families, said = find_families(study.subjects[rows], names, cluster, study.name)
+    reference, family, short = limit_to_families(families, keep, FEWEST_MODELS, cluster, study.name)
+    # Where families turn out not to be usable, what was said of them no longer holds.
+    warnings += short or said
     sets = study.items["testset"].to_numpy()
     return References(
-        np.ascontiguousarray(study.matrix[rows[keep]][:, columns]),
-        tuple(group.name for group, kept in zip(groups, keep, strict=True) if kept),
+        np.ascontiguousarray(study.matrix[rows[reference]][:, columns]),
+        tuple(name for name, kept in zip(names, reference, strict=True) if kept),
         tuple(study.item_names[j] for j in columns),
         tuple(map(str, sets[columns])),
         tuple(warnings),
+        family,
+        None if families is None or family is None else families.column,
     )
 
 
@@ -100,6 +115,8 @@ def save_short_form(
     names = {"models": references.models, "items": references.items, "testset": references.testsets}
     arrays: dict[str, Any] = {name: np.array(values) for name, values in names.items()}
     arrays |= {"R": references.matrix, "strata": strata, "chosen": chosen}
+    if references.family is not None:
+        arrays |= {"family": references.family, "family_column": np.array([references.column])}
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -118,7 +135,16 @@ def load_short_form(path: str | os.PathLike[str]) -> tuple[References, Indices, 
         raise InputError(f"{path}: is not a short form (no {listed(missing)}); `breadth advise items` writes one")
     shape = arrays["R"].shape
     sizes = {"models": shape[0], **dict.fromkeys(("items", "testset", "strata", "chosen"), shape[-1])}
+    # Files written without families, or before they were recorded, take models as independent.
+    grouped = "family" in arrays and "family_column" in arrays
+    if grouped:
+        sizes |= {"family": shape[0], "family_column": 1}
     if wrong := [name for name, size in sizes.items() if arrays[name].shape != (size,)]:
         raise InputError(f"{path}: {listed(wrong)} does not fit the matrix; write it again with `breadth advise items`")
-    texts = (tuple(map(str, arrays[name])) for name in ("models", "items", "testset"))
-    return References(arrays["R"], *texts), arrays["strata"].astype(np.intp), np.flatnonzero(arrays["chosen"])
+    models, items, testsets = (tuple(map(str, arrays[name])) for name in ("models", "items", "testset"))
+    family, column = None, None
+    if grouped:
+        family = np.unique(arrays["family"], return_inverse=True)[1].astype(np.intp)
+        column = str(arrays["family_column"][0])
+    references = References(arrays["R"], models, items, testsets, family=family, column=column)
+    return references, arrays["strata"].astype(np.intp), np.flatnonzero(arrays["chosen"])

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from breadth.advice.families import FEWEST_FAMILIES, mean_of_families, reach_to_another, thin_families
 from breadth.inference import LEVEL, Floats
 from breadth.irt import MODELS, Answers, Parameters, score
 
@@ -108,6 +109,8 @@ def plain_estimate(answers: Matrix, chosen: Indices, strata: Indices) -> Plain:
     n = np.maximum(middle * (1 - middle) / np.maximum(variance, 1e-12), 1.0)
     centre, reach = mean + z**2 / (2 * n), z * np.sqrt(mean * (1 - mean) / n + z**2 / (4 * n * n))
     low, high = (centre - reach) / (1 + z**2 / n), (centre + reach) / (1 + z**2 / n)
+    # Rounding alone can bring the ends of a perfect score past 0 and 1.
+    low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
     return Plain(mean, (high - low) / (2 * z), low, high)
 
 
@@ -136,24 +139,31 @@ def fit_ridge(penalised: Floats, free: Floats, target: Floats) -> Ridge:
 
 
 class Smooth(NamedTuple):
-    """Kernel ridge regression: weights of the references, coefficients of free columns, reach of the kernel."""
+    """Kernel ridge regression: weights of the references, coefficients of free columns, reach of the kernel.
+
+    ``alone`` are the errors of models that are left out one by one, ``residual`` those of whole families left out where
+    families are known, else the same.
+    """
 
     weights: Floats
     free: Floats
     reach: float
     residual: Floats
+    alone: Floats
 
 
-def fit_smooth(answers: Matrix, free: Floats, target: Floats) -> Smooth:
+def fit_smooth(answers: Matrix, free: Floats, target: Floats, family: Indices | None = None) -> Smooth:
     """Kernel ridge regression of a target on answers [models, k], with ``free`` columns that are not penalised.
 
     Models are alike by the share of items on which they agree: exp(-share apart / reach). Reach and penalty are those
     with the smallest leave-one-out error. This is the mean of a Gaussian process, so models that descend from a known
-    one are scored by what is known of it.
+    one are scored by what is known of it. With the ``family`` of every model, residuals are those of whole families
+    left out, and a model counts 1 / sqrt(n) in a family of n when reach and penalty are chosen.
     """
     apart = disagreement(answers, answers)
     outside = np.linalg.qr(free, mode="complete")[0][:, free.shape[1] :]
     within = outside.T @ target
+    importance = np.ones(len(target)) if family is None else np.bincount(family)[family] ** -0.5
     best: tuple[float, Floats, float, Floats] | None = None
     for reach in REACHES:
         kernel = np.exp(-apart / reach)
@@ -162,14 +172,34 @@ def fit_smooth(answers: Matrix, free: Floats, target: Floats) -> Smooth:
         for penalty in SMOOTH_PENALTIES:
             inverse = 1 / (np.maximum(values, 0) + penalty)
             weights = basis @ (inverse * along)
-            residual = weights / np.maximum(basis**2 @ inverse, 1e-12)
-            error = float((residual**2).mean())
+            alone = weights / np.maximum(basis**2 @ inverse, 1e-12)
+            residual = alone
+            if family is not None:
+                residual = _without_families(basis, inverse, weights, family)
+            error = float((importance * residual**2).mean())
             if best is None or error < best[0]:
                 rest = target - kernel @ weights - penalty * weights
-                best = (error, weights, reach, np.column_stack([residual, rest]))
+                best = (error, weights, reach, np.column_stack([residual, alone, rest]))
     assert best is not None
-    coefficients = np.linalg.lstsq(free, best[3][:, 1], rcond=None)[0]
-    return Smooth(best[1], np.asarray(coefficients, dtype=np.float64), best[2], best[3][:, 0])
+    residual, alone, rest = best[3].T
+    coefficients = np.linalg.lstsq(free, rest, rcond=None)[0]
+    return Smooth(best[1], np.asarray(coefficients, dtype=np.float64), best[2], residual, alone)
+
+
+def _without_families(basis: Floats, inverse: Floats, weights: Floats, family: Indices) -> Floats:
+    """Errors of a kernel regression for the models of every family if it is left out.
+
+    With H = basis diag(inverse) basis^T, so that the weights are H y, the errors of the models B are the solution e of
+    H_BB e = weights_B. For a single model this is the usual weight over the diagonal of H.
+    """
+    residual = np.empty(len(weights))
+    for number in range(int(family.max()) + 1):
+        own = family == number
+        block = (basis[own] * inverse) @ basis[own].T
+        # Copies of one model make the block singular where the penalty is small.
+        block[np.diag_indices_from(block)] += 1e-10
+        residual[own] = np.linalg.solve(block, weights[own])
+    return residual
 
 
 def disagreement(one: Matrix, two: Matrix) -> Floats:
@@ -210,8 +240,9 @@ class Scorer:
 
     The assisted estimate is the expected score at the ability that the answers show (2PL), corrected by a regression of
     the reference models' scores on it, on the plain estimate, and on the answers themselves (:func:`fit_smooth`).
-    Its interval comes from leave-one-out errors of the reference models (conformal), a tenth wider. It is used only
-    where
+    Its interval comes from leave-one-out errors of the reference models (conformal), a tenth wider; or, where their
+    families are known, from errors of whole families left out (:func:`reach_to_another`) if these reach farther, and is
+    then about a model of another family. It is used only where
 
     - the reference models predict each other (leave-one-out R squared of at least 0.6);
     - the model lies in their range: the plain estimate at most half a standard error above their 95 % quantile or below
@@ -229,19 +260,22 @@ class Scorer:
     known: Matrix
     scores: Floats
     r2: float
+    family: Indices | None = None
 
     @classmethod
-    def of(cls, reference: Matrix, chosen: Indices, strata: Indices) -> Scorer:
-        """Learn from the reference models' answers to all items."""
+    def of(cls, reference: Matrix, chosen: Indices, strata: Indices, family: Indices | None = None) -> Scorer:
+        """Learn from the reference models' answers to all items; ``family`` numbers their families from 0."""
         cells = np.ascontiguousarray(reference, dtype=np.int8)
         items = MODELS["2pl"].fit(Answers.of(cells), errors=False).items
-        if len(cells) > MOST_REFERENCES:
+        if family is not None:
+            some = thin_families(family, MOST_REFERENCES)
+            cells, family = cells[some], np.unique(family[some], return_inverse=True)[1].astype(np.intp)
+        elif len(cells) > MOST_REFERENCES:
             cells = cells[np.random.default_rng(0).permutation(len(cells))[:MOST_REFERENCES]]
         scores, known = cells.mean(axis=1, dtype=np.float64), cells[:, chosen]
-        smooth = fit_smooth(known, _free(items, known, chosen, strata), scores)
-        spread = float(scores.var())
-        r2 = 1 - float((smooth.residual**2).mean()) / spread if spread > 0 else 0.0
-        return cls(items, chosen, strata, smooth, known, scores, r2)
+        smooth = fit_smooth(known, _free(items, known, chosen, strata), scores, family)
+        r2 = _predicted_share(scores, smooth.residual, family)
+        return cls(items, chosen, strata, smooth, known, scores, r2, family)
 
     def score(self, answers: Matrix) -> Estimate:
         """Full scores of models from their answers [models, k] to the chosen items."""
@@ -251,9 +285,13 @@ class Scorer:
         assisted = np.clip(kernel @ self.smooth.weights + free @ self.smooth.free, 0.0, 1.0)
         fitted = self.scores - self.smooth.residual
         level = min(1.0, LEVEL * (1 + 1 / len(fitted)))
-        reach = (
-            WIDER * float(np.quantile(np.abs(self.smooth.residual) / spread_of(fitted), level)) * spread_of(assisted)
-        )
+        alone = np.abs(self.smooth.alone) / spread_of(self.scores - self.smooth.alone)
+        factor = WIDER * float(np.quantile(alone, level))
+        if self.family is not None:
+            # An interval for a model of another family is never narrower than one for a model like the references.
+            factor = max(factor, reach_to_another(self.smooth.residual / spread_of(fitted), self.family))
+        reach = factor * spread_of(assisted)
+        assisted_low, assisted_high = np.maximum(assisted - reach, 0), np.minimum(assisted + reach, 1)
         lowest, highest = np.quantile(self.scores, RANGE[:2])
         predicts = np.full(len(answers), self.r2 >= LEAST_R2)
         inside = (plain.mean - BEYOND * plain.se <= highest) & (plain.mean + BEYOND * plain.se >= lowest - SLACK)
@@ -263,10 +301,21 @@ class Scorer:
         used = predicts & inside & agrees
         return Estimate(
             np.where(used, assisted, plain.mean),
-            np.where(used, np.maximum(assisted - reach, 0), plain.low),
-            np.where(used, np.minimum(assisted + reach, 1), plain.high),
-            *(used, plain, assisted, assisted - reach, assisted + reach, predicts, inside, agrees),
+            np.where(used, assisted_low, plain.low),
+            np.where(used, assisted_high, plain.high),
+            *(used, plain, assisted, assisted_low, assisted_high, predicts, inside, agrees),
         )
+
+
+def _predicted_share(scores: Floats, residual: Floats, family: Indices | None) -> float:
+    """Share of the variance of the scores that held-out predictions explain; every family counts once."""
+    if family is None:
+        spread, left = float(scores.var()), float((residual**2).mean())
+    else:
+        middle = float(mean_of_families(scores, family).mean())
+        spread = float(mean_of_families((scores - middle) ** 2, family).mean())
+        left = float(mean_of_families(residual**2, family).mean())
+    return 1 - left / spread if spread > 0 else 0.0
 
 
 def _free(items: Parameters, answers: Matrix, chosen: Indices, strata: Indices) -> Floats:
@@ -279,23 +328,43 @@ def _free(items: Parameters, answers: Matrix, chosen: Indices, strata: Indices) 
 
 
 class Trial(NamedTuple):
-    """Errors (estimate minus full score) of the rule and of the plain estimate on held-out models, and coverage."""
+    """Errors (estimate minus full score) of the rule and of the plain estimate on held-out models, and coverage.
+
+    ``width`` is that of the rule's intervals.
+    """
 
     error: Floats
     plain_error: Floats
     covered: Bools
     used: Bools
+    width: Floats
 
 
-def try_short_form(matrix: Matrix, testset: Indices, k: int, learn: Indices, test: Indices, seed: int = 0) -> Trial:
-    """Make a short form from some models, and score others with it, whose full scores are known."""
+def try_short_form(
+    matrix: Matrix,
+    testset: Indices,
+    k: int,
+    learn: Indices,
+    test: Indices,
+    seed: int = 0,
+    family: Indices | None = None,
+) -> Trial:
+    """Make a short form from some models, and score others with it, whose full scores are known.
+
+    ``family`` numbers the families of all models; None takes them as independent, as do too few families to learn from
+    (the weaker half of the models may be of one or two).
+    """
+    own = None
+    if family is not None and len(np.unique(family[learn])) >= FEWEST_FAMILIES:
+        own = np.unique(family[learn], return_inverse=True)[1].astype(np.intp)
     reference = matrix[learn]
     strata = make_strata(reference.mean(axis=0, dtype=np.float64), testset, k)
     chosen = draw_items(strata, k, seed)
-    estimate = Scorer.of(reference, chosen, strata).score(matrix[test][:, chosen])
+    estimate = Scorer.of(reference, chosen, strata, own).score(matrix[test][:, chosen])
     truth = matrix[test].mean(axis=1, dtype=np.float64)
     covered = (estimate.low <= truth) & (truth <= estimate.high)
-    return Trial(estimate.score - truth, estimate.plain.mean - truth, covered, estimate.used)
+    width = estimate.high - estimate.low
+    return Trial(estimate.score - truth, estimate.plain.mean - truth, covered, estimate.used, width)
 
 
 def random_split(models: int, seed: int) -> tuple[Indices, Indices]:
@@ -309,3 +378,16 @@ def strong_split(scores: Floats) -> tuple[Indices, Indices]:
     """The weaker half of the models to learn from, the strongest 30 % to test on."""
     order = np.argsort(scores, kind="stable")
     return order[: len(order) // 2], order[-max(1, round(0.3 * len(order))) :]
+
+
+def family_split(family: Indices, seed: int) -> tuple[Indices, Indices]:
+    """A random quarter of the families to test on, the models of the others to learn from: at least half of all."""
+    size = np.bincount(family)
+    left_out: list[int] = []
+    for number in np.random.default_rng(seed).permutation(len(size)):
+        if 4 * len(left_out) >= len(size):
+            break
+        if len(family) - size[[*left_out, number]].sum() >= len(family) / 2:
+            left_out.append(int(number))
+    test = np.isin(family, left_out)
+    return np.flatnonzero(~test), np.flatnonzero(test)

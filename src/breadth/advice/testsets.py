@@ -12,9 +12,11 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from breadth.advice.families import Families, describe_target, find_families, limit_to_families
 from breadth.advice.figures import steps_figure
-from breadth.advice.prediction import Predictor, choose_sets
+from breadth.advice.prediction import Bools, Predictor, choose_sets
 from breadth.advice.references import FEWEST_MODELS, differ_beyond_chance
+from breadth.advice.short_form import Indices
 from breadth.comparison import final_groups
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import Floats
@@ -30,12 +32,18 @@ if TYPE_CHECKING:
 DATES = ("date", "release_date", "released", "submitted", "submission_date", "uploaded", "created")
 NAMES = ("model", "model_name", "subject", "run", "name", "fullname")
 
+#: A perfect score, in points.
+PERCENT = 100.0
+
 #: Models that are named to get back into range.
 MOST_NAMED = 10
 
 
 class ScoreTable(NamedTuple):
-    """Scores [models, test sets] in points, NaN where a model was not evaluated; oldest models first if ``dated``."""
+    """Scores [models, test sets] in points, NaN where a model was not evaluated; oldest models first if ``dated``.
+
+    ``families`` are those of the models; None where they count as independent.
+    """
 
     scores: Floats
     models: list[str]
@@ -43,6 +51,8 @@ class ScoreTable(NamedTuple):
     dated: bool
     name: str
     warnings: tuple[str, ...]
+    families: Families | None = None
+    family_warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,8 @@ class PredictionAdvice(Result):
     error in points of predicting all others once they are known. ``chosen`` are those that are enough for the error
     asked for. ``predictions``: ``model, testset, score, ci_low, ci_high, in_range`` of sets that a model was not
     evaluated on; the score is null where it lies outside the range of the reference models. ``evaluate``: models to
-    evaluate in full to get back into range.
+    evaluate in full to get back into range. ``family`` is the column that names families, None where models count as
+    independent; ``holds_for`` says which kind of model errors and intervals are about.
     """
 
     steps: pl.DataFrame
@@ -65,19 +76,35 @@ class PredictionAdvice(Result):
     dated: bool
     evaluate: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    family: str | None = None
+    n_families: int | None = None
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The test sets that need not be evaluated, if those chosen are enough; in the order of their names."""
+        last = self.steps.row(-1, named=True)
+        names = {*self.steps["testset"], last["worst_testset"]}
+        return tuple(sorted(names - set(self.chosen))) if self.reached else ()
+
+    @property
+    def holds_for(self) -> str:
+        """Which kind of model errors and intervals are about: one like these, or one of another family."""
+        return describe_target(self.family)
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """The steps, and the predictions."""
         return {"steps": self.steps, "predictions": self.predictions}
 
     def verdict(self) -> Verdict:
-        """Can test sets be dropped? Yes: some are enough to predict the others within the error."""
+        """Which test sets can be dropped? Those that the others predict within the error; No if there is none."""
         last = self.steps.row(len(self.chosen) - 1, named=True)
-        sets = self.steps.height + 1
         if self.reached:
             verb = "predicts" if len(self.chosen) == 1 else "predict"
-            reason = f"{joined(self.chosen)} {verb} the other {sets - len(self.chosen)} of {sets} test sets within"
+            it = "it" if len(self.dropped) == 1 else "them"
+            reason = f"{joined(self.dropped, 6)} can be dropped: {joined(self.chosen, 6)} {verb} {it} within"
             worst = f"Worst: {last['worst_testset']}, {last['worst']:.1f} points."
+            if self.family is not None:
+                worst += f" Errors are those for {self.holds_for}."
             return Verdict(Answer.YES, f"{reason} {last['rmse']:.1f} points (root mean square).", worst)
         best = self.steps.sort("rmse").row(0, named=True)
         reason = (
@@ -88,20 +115,28 @@ class PredictionAdvice(Result):
 
     def details(self) -> str:
         """How errors were measured, and which models lie outside the range."""
-        how = "later models predicted from earlier ones" if self.dated else "models that were held out, at random"
-        parts = [f"Errors are those of {how}, out of {count(self.n_models, 'model')} with all test sets."]
+        parts = [f"Errors are those of {self._held_out()}, out of {count(self.n_models, 'model')} with all test sets."]
         missing, out = self.predictions, self.predictions.filter(~pl.col("in_range"))
         if missing.height:
             inside = missing.height - out.height
             parts.append(
                 f"Of {count(missing.height, 'missing score')}, {inside:,} {'is' if inside == 1 else 'are'} predicted."
             )
+            if inside:
+                parts.append(f"Intervals (95%) are for {self.holds_for}.")
             if out.height:
                 parts.append(
                     f"Those of {count(out['model'].n_unique(), 'model')} lie outside the range of the others and are "
                     f"refused; evaluate {joined(self.evaluate, 10)} in full to get back inside."
                 )
         return " ".join(parts)
+
+    def _held_out(self) -> str:
+        later = "later models predicted from earlier ones"
+        if self.family is None:
+            return later if self.dated else "models that were held out, at random"
+        whole = f"models of another {self.family} ({self.n_families} were left out in turn; each counts once)"
+        return f"{whole} or of {later}, whichever are larger" if self.dated else whole
 
     def figure(self) -> alt.TopLevelMixin:
         """Error of predicting the others by the number of test sets."""
@@ -123,9 +158,10 @@ def steps_table(result: PredictionAdvice, width: int = WIDTH) -> Table:
     return table
 
 
-def predictions_table(predictions: pl.DataFrame, width: int = WIDTH) -> Table:
+def predictions_table(predictions: pl.DataFrame, width: int = WIDTH, holds_for: str = "") -> Table:
     """Predicted scores with their intervals; a dash where a model lies outside the range."""
-    title = "Predicted scores"
+    title = "Predicted scores with 95% intervals"
+    title += f" for {holds_for}" if holds_for else ""
     title += f": the first {MOST_ROWS} of {predictions.height}" if predictions.height > MOST_ROWS else ""
     table = make_table(title, ["model", "test set"], ["score", "interval"], width)
     shown = predictions.head(MOST_ROWS)
@@ -137,13 +173,20 @@ def predictions_table(predictions: pl.DataFrame, width: int = WIDTH) -> Table:
 
 
 def advise_testsets(
-    source: Any, *, error: float = 3.0, date: str | None = None, testsets: str | Sequence[str] | None = None
+    source: Any,
+    *,
+    error: float = 3.0,
+    date: str | None = None,
+    testsets: str | Sequence[str] | None = None,
+    cluster: str | None = None,
 ) -> PredictionAdvice:
     """Find the smallest set of test sets from which the others are predicted within an error.
 
     Test sets are added greedily. Errors are those of models that were held out: later models predicted from earlier
-    ones where a column says when a model appeared, else random parts of the models. Models that lack some test sets get
-    predictions, with 95 % intervals, where they lie in the range of the models that have all.
+    ones where a column says when a model appeared; models of families that were left out as a whole where a column
+    names families; else random parts of the models. Models that lack some test sets get predictions, with 95 %
+    intervals, where they lie in the range of the models that have all. With families, errors and intervals are about a
+    model of another family, and every family counts once, however many models it has.
 
     Do not use it to drop a test set because of what it measures: predicted scores say nothing about how a model that is
     unlike the others does on it. Models that are stronger than all known ones are refused.
@@ -159,6 +202,10 @@ def advise_testsets(
         Column that says when a model appeared; by default one called date, released, submitted or the like.
     testsets
         Columns of scores, where they are not recognised.
+    cluster
+        Column that says which models belong together (family, base model, architecture), or ``none`` to take models as
+        independent; by default a column of a usual name with at least four families is recognised. Models whose family
+        is not known are not learnt from.
 
     Examples
     --------
@@ -171,8 +218,8 @@ def advise_testsets(
     """
     if not error > 0:
         raise InputError(f"--error is {error:g}; choose a number of points above 0")
-    table = read_scores(source, date, testsets)
-    complete = ~np.isnan(table.scores).any(axis=1)
+    table = read_scores(source, date, testsets, cluster)
+    complete = np.asarray(~np.isnan(table.scores).any(axis=1))
     if complete.sum() < FEWEST_MODELS:
         several = len(table.models) >= FEWEST_MODELS
         remedy = "Leave out test sets that few models have, with --testsets" if several else "Add models"
@@ -180,8 +227,10 @@ def advise_testsets(
             f"{table.name}: {int(complete.sum())} models have scores on all {len(table.testsets)} test sets; "
             f"predicting takes at least {FEWEST_MODELS}. {remedy}"
         )
-    scores = table.scores[complete]
-    warnings = list(table.warnings)
+    reference, family, warnings = limit_to_families(table.families, complete, FEWEST_MODELS, cluster, table.name)
+    # Where families turn out not to be usable, what was said of them no longer holds.
+    warnings = [*table.warnings, *(warnings or table.family_warnings)]
+    scores = table.scores[reference]
     if still := [name for name, spread in zip(table.testsets, scores.std(axis=0), strict=True) if spread < 1e-9]:
         raise InputError(f"{table.name}: all models have one score on {listed(still)}; leave it out with --testsets")
     if unrelated := [name for name, r2 in zip(table.testsets, _predicted_share(scores), strict=True) if r2 <= 0]:
@@ -189,11 +238,11 @@ def advise_testsets(
             f"{listed(unrelated)}: the other test sets say nothing about it; it measures something else, or models are "
             "at chance there"
         )
-    steps = choose_sets(scores, table.dated)
+    steps = choose_sets(scores, table.dated, family=family)
     enough = next((k for k, step in enumerate(steps, start=1) if step.error <= error), None)
     number = enough or len(steps)
     chosen = tuple(table.testsets[step.added] for step in steps[:number])
-    predictions, outside = _predictions(table, complete)
+    predictions, outside = _predictions(table, complete, reference, family)
     # Models outside the range, spread evenly over their scores: evaluated in full, they bring the others inside.
     order = sorted(outside, key=lambda k: float(np.nanmean(table.scores[k])))
     at = np.unique(np.linspace(0, len(order) - 1, min(MOST_NAMED, len(order))).round().astype(int))
@@ -207,19 +256,22 @@ def advise_testsets(
         }
     )
     return PredictionAdvice(
-        frame, predictions, chosen, error, enough is not None, int(complete.sum()), table.dated,
+        frame, predictions, chosen, error, enough is not None, len(scores), table.dated,
         tuple(table.models[order[k]] for k in at), tuple(warnings),
+        None if family is None or table.families is None else table.families.column,
+        None if family is None else int(family.max()) + 1,
     )  # fmt: skip
 
 
-def read_scores(source: Any, date: str | None, testsets: str | Sequence[str] | None) -> ScoreTable:
+def read_scores(
+    source: Any, date: str | None, testsets: str | Sequence[str] | None, cluster: str | None = None
+) -> ScoreTable:
     """Scores of models on test sets, in points, from a table of scores or from answers."""
     opened = open_any(source, testsets=testsets) if testsets else open_any(source)
     if isinstance(opened, Study):
-        return _from_study(opened, date, testsets)
+        return _from_study(opened, date, testsets, cluster)
     names = list(opened.testsets) + list(opened.controls)
-    frame = opened.frame
-    keys = None
+    frame = _with_labels(opened)
     if isinstance(source, str | os.PathLike | pl.DataFrame):
         columns = read_table(source).frame.columns
         if date is not None and date not in columns:
@@ -230,28 +282,41 @@ def read_scores(source: Any, date: str | None, testsets: str | Sequence[str] | N
         if keys and opened.order is None:
             opened = open_any(source, by=keys, order="none", control="none", testsets=names)
             assert isinstance(opened, Trajectories)
-            frame = opened.frame
+            frame = _with_labels(opened)
             if when is not None:
                 frame = frame.sort(when, maintain_order=True, nulls_last=False)
             models = frame[who].cast(pl.String).to_list() if who else [str(k + 1) for k in range(frame.height)]
-            return _table(frame, models, names, when is not None, opened.name, opened.warnings)
+            return _table(frame, models, names, when is not None, opened, cluster)
     frame = frame.group_by(opened.by, maintain_order=True).last() if opened.by and opened.order else frame
     models = [" / ".join(map(str, row)) for row in frame.select(opened.by).iter_rows()] if opened.by else []
     models = models or [str(k + 1) for k in range(frame.height)]
-    return _table(frame, models, names, False, opened.name, opened.warnings)
+    return _table(frame, models, names, False, opened, cluster)
+
+
+def _with_labels(opened: Trajectories) -> pl.DataFrame:
+    """The scores with the other columns of the table beside them."""
+    return opened.frame if opened.about is None else opened.frame.hstack(opened.about)
 
 
 def _table(
-    frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, where: str, warnings: tuple[str, ...]
+    frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, opened: Trajectories, cluster: str | None
 ) -> ScoreTable:
     scores = frame.select(pl.col(names).cast(pl.Float64)).fill_null(float("nan")).to_numpy().copy()
     shares = np.nanmax(scores) <= 1.5
     if len(names) < 2:
-        raise InputError(f"{where}: has one test set ({listed(names)}); predicting one from others takes at least two")
-    return ScoreTable(100 * scores if shares else scores, models, names, dated, where, warnings)
+        raise InputError(
+            f"{opened.name}: has one test set ({listed(names)}); predicting one from others takes at least two"
+        )
+    families, warnings = find_families(frame.drop(names), models, cluster, opened.name)
+    return ScoreTable(
+        100 * scores if shares else scores, models, names, dated, opened.name, opened.warnings, families,
+        tuple(warnings),
+    )  # fmt: skip
 
 
-def _from_study(study: Study, date: str | None, testsets: str | Sequence[str] | None) -> ScoreTable:
+def _from_study(
+    study: Study, date: str | None, testsets: str | Sequence[str] | None, cluster: str | None
+) -> ScoreTable:
     groups = final_groups(study)
     entries = [testsets] if isinstance(testsets, str) else testsets or study.testsets
     chosen = [name.strip() for entry in entries for name in ([entry] if entry in study.testsets else entry.split(","))]
@@ -277,10 +342,14 @@ def _from_study(study: Study, date: str | None, testsets: str | Sequence[str] | 
     when = date or next((name for name in DATES if name in study.subjects.columns), None)
     if date is not None and date not in study.subjects.columns:
         raise unknown_column(date, study.subjects.columns, study.name, "date of a model")
+    about = study.subjects[rows]
     if when is not None:
-        order = study.subjects[when].gather(rows).arg_sort().to_list()
-        scores, names = scores[order], [names[k] for k in order]
-    return ScoreTable(100 * scores, names, chosen, when is not None, study.name, study.warnings)
+        order = about[when].arg_sort().to_list()
+        scores, names, about = scores[order], [names[k] for k in order], about[order]
+    families, warnings = find_families(about, names, cluster, study.name)
+    return ScoreTable(
+        100 * scores, names, chosen, when is not None, study.name, study.warnings, families, tuple(warnings)
+    )
 
 
 def _at_chance(study: Study, rows: list[int], testset: int) -> bool:
@@ -290,28 +359,40 @@ def _at_chance(study: Study, rows: list[int], testset: int) -> bool:
     return len(cells) >= FEWEST_MODELS and not differ_beyond_chance(cells)
 
 
-def _predictions(table: ScoreTable, complete: Any) -> tuple[pl.DataFrame, list[int]]:
+def _predictions(
+    table: ScoreTable, complete: Bools, reference: Bools, family: Indices | None
+) -> tuple[pl.DataFrame, list[int]]:
     """Predictions for models that lack test sets, from all sets they have; and the models with any out of range."""
     rows: list[tuple[Any, ...]] = []
     outside: list[int] = []
     known = ~np.isnan(table.scores)
+    learnt = table.scores[reference]
+    lowest, highest = _limits(table.scores)
     for pattern in np.unique(known[~complete], axis=0) if (~complete).any() else ():
         if not pattern.any():
             continue
-        reference = table.scores[complete]
-        predictor = Predictor.of(reference[:, pattern], reference[:, ~pattern], table.dated)
+        predictor = Predictor.of(learnt[:, pattern], learnt[:, ~pattern], table.dated, family)
         members = np.flatnonzero((known == pattern).all(axis=1))
         predicted = predictor.predict(table.scores[np.ix_(members, np.flatnonzero(pattern))])
         for row, k in enumerate(members):
             outside += [] if predicted.inside[row].all() else [int(k)]
             for column, j in enumerate(np.flatnonzero(~pattern)):
+                numbers: list[float | None] = [None, None, None]
                 inside = bool(predicted.inside[row, column])
-                cells = (part[row, column] for part in (predicted.score, predicted.low, predicted.high))
-                numbers = tuple(float(cell) if inside else None for cell in cells)
+                if inside:
+                    cells = [part[row, column] for part in (predicted.score, predicted.low, predicted.high)]
+                    numbers = [float(np.clip(cell, lowest[j], highest[j])) for cell in cells]
                 rows.append((table.models[k], table.testsets[j], *numbers, inside))
     schema: dict[str, Any] = {"model": pl.String, "testset": pl.String}
     schema |= dict.fromkeys(("score", "ci_low", "ci_high"), pl.Float64) | {"in_range": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row"), outside
+
+
+def _limits(scores: Floats) -> tuple[Floats, Floats]:
+    """The lowest and highest score [test sets] there can be: 0 and 100 where all known ones are percentages."""
+    lowest, highest = np.nanmin(scores, axis=0), np.nanmax(scores, axis=0)
+    percent = (lowest >= 0) & (highest <= PERCENT)
+    return np.where(percent, 0.0, -np.inf), np.where(percent, PERCENT, np.inf)
 
 
 def _predicted_share(scores: Floats) -> list[float]:
