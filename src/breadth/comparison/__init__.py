@@ -16,7 +16,7 @@ from breadth.comparison.comparison import (
     pairs_table,
     points,
 )
-from breadth.comparison.groups import Group, final_groups, group_answers, item_clusters, item_levels, named_groups
+from breadth.comparison.groups import Group, final_groups, group_answers, item_levels, named_groups
 from breadth.comparison.paired import (
     EXACT,
     Difference,
@@ -37,6 +37,7 @@ from breadth.comparison.ranking import (
     ranking_verdict,
     ranks_table,
 )
+from breadth.records import item_clusters
 
 __all__ = [
     "EXACT", "By", "CellFlag", "Comparison", "Difference", "Group", "Ranking", "Spread", "Standing", "Within",

@@ -20,7 +20,6 @@ from breadth.comparison.groups import (
     final_groups,
     group_answers,
     guessed_testsets,
-    item_clusters,
     item_levels,
     named_groups,
     shared_items,
@@ -30,7 +29,7 @@ from breadth.correlation import summarise
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import Calibration
-from breadth.records import UNNAMED, Study, open_answers
+from breadth.records import UNNAMED, Study, item_clusters, open_answers
 
 #: Subjects that are compared with each other: with more, ranks say more than pairs.
 MOST_COMPARED = 12

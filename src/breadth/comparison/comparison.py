@@ -135,7 +135,8 @@ class Comparison(Result):
             return _many(whole, self.trained)
         row, parts = whole.row(0, named=True), self.cells.filter(pl.col("by") != By.ALL)
         first, second = row["first"], row["second"]
-        found = parts.filter(pl.col("q") < FINDING)
+        # A cell that holds all items, such as the only test set, says nothing that the whole does not.
+        found = parts.filter(pl.col("q") < FINDING, pl.col("n_items") < row["n_items"])
         up, down = found.filter(pl.col("difference") > 0), found.filter(pl.col("difference") < 0)
         clear = row["q"] is not None and row["q"] < FINDING
         lines = []
@@ -188,7 +189,7 @@ class Comparison(Result):
         clustered = f" (in clusters by {self.cluster})" if self.cluster else ""
         several = whole.filter((pl.col("runs_first") > 1) | (pl.col("runs_second") > 1)).height
         sampled = f"Items{clustered}{' and runs' if several else ''} are treated as a sample ({test} on all items)"
-        cells = self.cells.height - whole.height
+        cells = self.cells.filter(pl.col("by") != By.ALL, pl.col("n_items") < row["n_items"]).height
         families = []
         if whole.height > 1:
             families.append(f"over the {whole.height} pairs of models")

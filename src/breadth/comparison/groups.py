@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from breadth.errors import InputError, did_you_mean, listed, unknown_column
+from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import NORMAL, Floats
 from breadth.irt import Calibration, cut_levels, numbers
 from breadth.records import Study, name_rows
@@ -151,21 +151,6 @@ def shared_items(study: Study, first: Group, second: Group) -> npt.NDArray[np.in
             "A comparison is paired by item: evaluate both on the same items, or give equal items equal names"
         )
     return shared
-
-
-def item_clusters(study: Study, column: str | None) -> npt.NDArray[np.intp] | None:
-    """The cluster of every item, numbered from 0; items without a value are clusters of their own."""
-    if column is None:
-        return None
-    if column not in study.items.columns:
-        raise unknown_column(column, study.items.columns, study.name, "cluster of an item")
-    values = study.items[column].cast(pl.String)
-    alone = pl.concat_str(pl.lit("\x00"), pl.int_range(pl.len()).cast(pl.String))
-    filled = pl.select(pl.when(values.is_null()).then(alone).otherwise(values)).to_series()
-    numbered = filled.rank("dense").to_numpy().astype(np.intp) - 1
-    if numbered.max(initial=0) < 1:
-        raise InputError(f"{study.name}: column {column!r} has one value for all items; clusters need at least two")
-    return np.asarray(numbered)
 
 
 def guessed_testsets(study: Study, groups: Sequence[Group]) -> list[str]:

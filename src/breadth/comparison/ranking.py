@@ -20,14 +20,13 @@ from breadth.comparison.groups import (
     describe_runs,
     final_groups,
     group_answers,
-    item_clusters,
     named_groups,
     noun_of_groups,
 )
 from breadth.comparison.paired import Difference, Indices, paired_difference, run_spread
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, NORMAL, Floats
-from breadth.records import Study, open_answers
+from breadth.records import Study, item_clusters, open_answers
 from breadth.results import Answer, Figure, Result, Verdict, as_chart
 from breadth.results.figures import Spec, nominal, tooltip
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table

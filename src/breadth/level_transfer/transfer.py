@@ -101,7 +101,7 @@ def transfer(
     if by is not None and by not in compared.conditions:
         raise InputError(f"{study.name}: no model was trained by {by}, only by {listed(compared.conditions)}")
     level = item_levels(study, calibration, levels)
-    clusters = None if cluster is None else item_clusters(study, cluster)
+    clusters = item_clusters(study, cluster)
     if cluster is None:
         compared = _warn_of_clusters(compared)
     results = []

@@ -20,8 +20,10 @@ CLUSTER_COLUMNS = (
 )
 
 
-def item_clusters(study: Study, column: str) -> npt.NDArray[np.intp]:
+def item_clusters(study: Study, column: str | None) -> npt.NDArray[np.intp] | None:
     """The cluster of every item, numbered from 0; items without a value are clusters of their own."""
+    if column is None:
+        return None
     if column not in study.items.columns:
         raise unknown_column(column, study.items.columns, study.name, "cluster of an item")
     # A character that no name begins with keeps items without a value apart from those with one.
