@@ -62,11 +62,29 @@ def test_variance_of_an_area_and_of_a_difference_are_those_of_delong():
     covariance = [np.cov(each[0][k], each[1][k]) for k in (1, 2)]
     expected = sum((c[0, 0] + c[1, 1] - 2 * c[0, 1]) / 45 for c in covariance)
     assert sum(change[group == k].var(ddof=1) / 45 for k in (0, 1)) == pytest.approx(expected)
+
+
+def test_the_interval_of_an_area_is_wilsons_for_what_its_variance_is_worth():
+    study = normal(3, 90, 1.2, 0.4)
+    first = (study.items["label"] == "no").to_numpy()
+    odds = np.where(first, 1, -1) * study.margin.astype(float)
     interval = score_intervals(study, "auc", "t")
-    area, above, below = each[0]
-    error = np.sqrt(above.var(ddof=1) / 45 + below.var(ddof=1) / 45) / (area * (1 - area))
-    ends = special.expit(special.logit(area) + np.array([-1, 1]) * 1.959964 * error)
-    assert (interval.low[0], interval.high[0]) == pytest.approx(tuple(ends), rel=1e-5)
+    for k, row in enumerate(odds):
+        area, above, below = delong(row[first], row[~first])
+        own = [part.var(ddof=1) / 45 for part in (above, below)]
+        formula = area * (1 - area) * (1 + 44 * ((1 - area) / (2 - area) + area / (1 + area))) / 45**2
+        df = sum(own) ** 2 / sum(part**2 / 44 for part in own)
+        variance = sum(own) if sum(own) > formula else (df * sum(own) + 30 * formula) / (df + 30)
+        n = area * (1 - area) / variance
+        ends = binomial_ends(area, n)
+        assert (interval.low[k], interval.high[k]) == pytest.approx(ends, rel=1e-6)
+
+
+def binomial_ends(share, n):
+    """The shares at which a z test of an observed share of n gives exactly 5 %: what Wilson's interval is."""
+    z = stats.norm.ppf(0.975)
+    roots = np.roots([1 + z**2 / n, -(2 * share + z**2 / n), share**2])
+    return tuple(sorted(roots))
 
 
 def test_sensitivity_and_criterion_from_rates():
@@ -101,11 +119,36 @@ def test_intervals_cover(sensitivity, criterion):
 
 
 def test_an_area_of_1_still_has_an_interval():
-    study = make([[3.0, 2.0, 4.0, 1.0, 2.0, 2.0]], ["a", "b"] * 3)
+    study = make([[3.0, 2.0, 4.0, 1.0, 2.0, 2.0] * 2], ["a", "b"] * 6)
     interval = score_intervals(study, "auc", "t")
     assert interval.value[0] == pytest.approx(1)
     assert 0.2 < interval.low[0] < 0.9
-    assert interval.high[0] == 1
+    assert interval.high[0] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("measure", ["auc", "dprime", "criterion"])
+def test_with_four_items_of_a_label_there_is_no_interval(measure):
+    for rare, known in ((4, False), (5, True)):
+        labels = ["a"] * rare + ["b"] * 60
+        study = make(np.random.default_rng(0).normal(0.5, 1, (2, len(labels))), labels)
+        found = score_intervals(study, measure, "t")
+        assert np.isfinite(found.value).all()
+        assert np.isfinite(found.low).all() == np.isfinite(found.high).all() == known
+
+
+@pytest.mark.parametrize(("rare", "often"), [(5, 20), (5, 200), (10, 60)])
+@pytest.mark.parametrize("area", [0.5, 0.75, 0.9])
+def test_areas_with_a_rare_label_are_covered(rare, often, area):
+    """A small version of benchmarks/answer_bias.py few; DeLong's interval covered .73 to .93 here."""
+    generator = np.random.default_rng(rare + often)
+    labels = ["a"] * rare + ["b"] * often
+    shift = np.sqrt(2) * special.ndtri(area)
+    sign = np.where(np.array(labels) == "a", 1, -1)
+    odds = generator.normal(size=(800, len(labels))) + np.where(sign > 0, shift, 0.0)
+    interval = score_intervals(make(sign * odds, labels), "auc", "t")
+    assert 0.925 <= np.mean((interval.low <= area) & (area <= interval.high)) <= 0.99
+    assert interval.low.min() >= 0
+    assert interval.high.max() <= 1
 
 
 def test_bias_moves_accuracy_and_not_the_area():

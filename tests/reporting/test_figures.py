@@ -59,9 +59,12 @@ def table_data(models=2, testsets=3, steps=3, runs=1, answers=True, chance=0.5):
         trajectories = trajectories.with_columns(
             ci_low=pl.col(measure) - 0.1, ci_high=pl.col(measure) + 0.2, n=pl.lit(40), answer=pl.lit(None), **others
         )
-    tables = {"trajectories": trajectories, "profile": profile}
+    ends = trajectories.group_by("run", "model", maintain_order=True)
+    own = ends.agg(first_step=pl.col("step").min(), checkpoints=pl.col("step").n_unique())
+    tables = {"trajectories": trajectories, "profile": profile, "runs": own}
     return SimpleNamespace(
-        tables=tables, table=tables.__getitem__, models=names, testsets=sets, has_runs=True, has_answers=answers,
+        tables=tables, table=tables.__getitem__, models=names, testsets=sets, comparable=sets, others=(),
+        has_runs=True, has_answers=answers,
         shifts={name: None if name != "home" else "in-domain" for name in sets}, measure=measure, share=True,
         measure_words=measure, value_format=".1%",
     )  # fmt: skip
@@ -209,10 +212,70 @@ def test_names_of_any_kind_can_be_drawn(tmp_path):
     name = """it's a "test" \\ set"""
     data = table_data()
     data.tables = {
-        key: frame.with_columns(pl.col("testset").replace("away-00", name)) for key, frame in data.tables.items()
+        key: frame.with_columns(pl.col("testset").replace("away-00", name)) if "testset" in frame.columns else frame
+        for key, frame in data.tables.items()
     }
     data.table = data.tables.__getitem__
     data.testsets[1] = name
     data.shifts = {"home": "in-domain", name: "don't know", "away-01": None}
     for figure in (profile_figure(data), trajectory_figure(data)):
         assert f">{name}<" in html.unescape(drawn(figure, data, tmp_path)), figure.key
+
+
+def lines(picture):
+    """The steps and values of every line of a picture, as a screen reader does not hear them: from its paths."""
+    return re.findall(r'aria-roledescription="line mark"[^>]*? d="([^"]*)"', picture)
+
+
+def test_a_mean_is_over_the_same_runs_at_every_step(tmp_path):
+    """Runs at steps of their own, one 30 points above the other: their mean must not jump between them."""
+    data = table_data(models=1, testsets=1, runs=2, steps=9, answers=False)
+    rows = data.tables["trajectories"].with_columns(score=pl.lit(0.3) + 0.3 * pl.col("run").str.ends_with("1"))
+    even = (pl.col("step") % 20 == 0) | pl.col("run").str.ends_with("0")
+    data.tables["trajectories"] = rows.filter(even)
+    figure = trajectory_figure(data)
+    paths = lines(drawn(figure, data, tmp_path))
+    heights = [{point.split(",")[1] for point in re.findall(r"[ML]([^ML]*)", path)} for path in paths]
+    assert len(heights) == 3, "two runs and their mean"
+    assert all(len(height) == 1 for height in heights), "every line is level"
+    assert min(len(re.findall("[ML]", path)) for path in paths) == 5, "steps that both have"
+
+
+def test_a_run_with_one_checkpoint_does_not_end_the_mean(tmp_path):
+    data = table_data(models=1, testsets=1, runs=3, steps=5, answers=False)
+    rows = data.tables["trajectories"]
+    data.tables["trajectories"] = rows.filter((pl.col("step") == 0) | ~pl.col("run").str.ends_with("2"))
+    lengths = [len(re.findall("[ML]", path)) for path in lines(drawn(trajectory_figure(data), data, tmp_path))]
+    assert sorted(lengths)[-3:] == [5, 5, 5]
+
+
+def test_a_band_of_shares_stays_within_0_and_1(tmp_path):
+    data = table_data(models=1, testsets=1, runs=3, steps=3, answers=False)
+    run = pl.col("run").str.tail(1).cast(pl.Float64)
+    data.tables["trajectories"] = data.tables["trajectories"].with_columns(score=(0.2 + 0.4 * run).clip(0, 1))
+    spec = trajectory_figure(data).spec
+    ends = [step for layer in spec["spec"]["layer"] for step in layer.get("transform", []) if step.get("as") == "low"]
+    assert ends[-1]["calculate"].startswith("max(0,")
+    data.share = False
+    assert "max(0," not in str(trajectory_figure(data).spec)
+
+
+def test_a_mean_over_models_leaves_out_those_that_begin_elsewhere(tmp_path):
+    data = table_data(models=3)
+    late = pl.when(model="model-02").then(114_000).otherwise("first_step").alias("first_step")
+    data.tables["runs"] = data.tables["runs"].with_columns(late)
+    figure = profile_figure(data)
+    assert figure.spec["facet"]["sort"] == ["mean of 2 models", "model-02", "model-01", "model-00"]
+    assert "without model-02" in figure.caption
+    dots = [dot for dot in marks(drawn(figure, data, tmp_path)) if dot["test set"] == "home"]
+    rows = data.tables["profile"].filter(pl.col("model") != "model-02", testset="home", when="after")
+    mean = next(dot for dot in dots if dot["model"] == "null" and dot["when"] == "after")
+    assert mean["accuracy"] == f"{rows['accuracy'].mean():.0%}"
+    assert {dot["model"] for dot in dots} == {"null", "model-00", "model-01", "model-02"}
+
+
+def test_a_loss_is_not_drawn_among_accuracies(tmp_path):
+    data = table_data(models=2, testsets=3)
+    data.others, data.comparable = ("away-01",), ["home", "away-00"]
+    for figure in (profile_figure(data), trajectory_figure(data)):
+        assert {dot["test set"] for dot in marks(drawn(figure, data, tmp_path))} <= {"home", "away-00", "null"}

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,15 @@ def test_the_table_of_changes_says_which_sets_follow(simulated_study):
     assert {"in-domain"} < set(cells[-1]) <= {"in-domain", "yes", "in part", "no", "undecided"}
 
 
+def test_the_table_of_changes_of_one_run_says_so(simulated_study):
+    study = open_study(simulated_study.folder)
+    run = study.subjects["run"][0]
+    result = breadth.scores(study.select(pl.col("run") == run))
+    cells = list(changes_table(result.changes).columns[-1].cells)
+    assert set(cells) == {"in-domain", "one run"}
+    assert "another run of the same recipe may differ" in result.details()
+
+
 def leaning(sensitivity, lean, subjects=1, items=400):
     """Answers of subjects that were evaluated once, with the log-odds of the right answer."""
     generator = np.random.default_rng(0)
@@ -104,7 +114,7 @@ def test_changes_through_training(simulated_study):
     assert found["found"].sum() > 0
     assert found.filter(~pl.col("found"))["flag"].null_count() == found.filter(~pl.col("found")).height
     biased = (found["flag"] == "bias").sum()
-    assert f"{biased} of {found['found'].sum()} changes of accuracy (model x test set)" in verdict.reason
+    assert re.search(rf"\b{biased} of {found['found'].sum()} changes? of accuracy \(model x test set\)", verdict.reason)
     changed = result.changes.with_columns(flag=pl.lit("bias"), p=pl.lit(1e-9))
     assert replace(result, changes=changed).verdict().answer is Answer.NO
     unclear = replace(result, changes=result.changes.with_columns(p=pl.lit(0.9), flag=pl.lit("bias")))
@@ -152,3 +162,25 @@ def test_runs_that_differ_from_each_other_do_not_swing():
     assert swings(checkpoints({"a": [0.1, 0.1], "b": [0.9, 0.9]})).height == 0
     found = swings(checkpoints({"a": [0.1, 0.6], "b": [0.9, 0.2]}))
     assert found.rows() == [("m", "Yes", 0.2, 0.9)]
+
+
+@pytest.mark.parametrize(("rare", "one", "changed"), [(4, False, False), (12, True, False), (40, True, True)])
+def test_few_items_of_a_label_leave_no_interval_and_are_named(rare, one, changed):
+    """Each checkpoint takes at least 5 items of the rarer label, a change at least 20."""
+    generator = np.random.default_rng(0)
+    label = np.array(["no"] * rare + ["yes"] * 100)
+    parts = []
+    for step in (0, 100):
+        margin = 0.5 + step / 100 + generator.normal(size=len(label))
+        columns = {"item": range(len(label)), "label": label, "margin": margin, "correct": margin > 0}
+        parts.append(pl.DataFrame({"testset": "chat", "run": "r", "step": step, **columns}))
+    result = breadth.scores(pl.concat(parts).with_columns(model=pl.lit("m"), train_set=pl.lit("plain")))
+    scores, changes = result.scores, result.changes.row(0, named=True)
+    assert scores["auc"].is_not_null().all()
+    assert scores["auc_low"].is_not_null().all() == one
+    assert scores["dprime_low"].is_not_null().all() == one
+    assert set(scores["flag"]) == {None if one else "few_labels"}
+    assert (changes["auc_low"] is not None) == changed
+    assert (changes["flag"] == "few_labels") == (not changed)
+    assert ("interval" in result.details()) == (not changed)
+    assert (result.verdict().answer is Answer.UNKNOWN) == (not changed)

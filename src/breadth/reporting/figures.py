@@ -14,10 +14,10 @@ import polars as pl
 from scipy import special
 
 from breadth.inference import LEVEL
-from breadth.reporting.accuracy import LEAST_RUNS
+from breadth.reporting.accuracy import LEAST_RUNS, common_start
 from breadth.reporting.data import ReportData
 from breadth.results.figures import MODEL_COLOURS, Control, Figure, Spec, model_colour, nominal, tooltip
-from breadth.results.words import count
+from breadth.results.words import count, joined
 
 #: What the figure of trajectories can show of answers, as its switch names it.
 MEASURES = {"accuracy": "accuracy", "auc": "sensitivity (area under the ROC curve)", "share": "bias (share of {})"}
@@ -31,11 +31,12 @@ MOST_TALL = 12
 
 def profile_figure(data: ReportData) -> Figure:
     """A score on every test set, a panel per model: before and after training where there is both."""
-    profile, name = data.table("profile"), data.measure_words
-    once, tall = "before" not in profile["when"], len(data.testsets) <= MOST_TALL
+    testsets = data.comparable
+    profile, name = data.table("profile").filter(pl.col("testset").is_in(testsets)), data.measure_words
+    once, tall = "before" not in profile["when"], len(testsets) <= MOST_TALL
     models = profile["model"].n_unique()
     panels, transform, shown = _model_panels(data, MOST_PANELS if tall else MOST_PANELS // 2)
-    y = nominal("testset", data.testsets)
+    y = nominal("testset", testsets)
     if tall:
         shift = f"{json.dumps({name: shift or '' for name, shift in data.shifts.items()})}[datum.label]"
         two = {"labelExpr": f"{shift} ? [datum.label, {shift}] : datum.label", "labelLineHeight": 12}
@@ -72,7 +73,7 @@ def profile_figure(data: ReportData) -> Figure:
             "encoding": base | {"x": x, "fill": fill},
         },
     ]
-    width = 7 * max(len(name) for name in data.testsets)
+    width = 7 * max(len(name) for name in testsets)
     spec: Spec = {
         "data": {"name": "profile"},
         "usermeta": {"pad": min(width, 150) + 30, "least": 230, "panels": len(panels)},
@@ -85,7 +86,7 @@ def profile_figure(data: ReportData) -> Figure:
     sentences = {
         f"Dot: mean {name} over runs.": data.has_runs,
         f"Line: 95% interval, with {samples}.": bool(profile["ci_low"].is_not_null().any()),
-        "First panel: mean over models, and of the ends of their intervals.": models > 1,
+        f"First panel: mean over models, and of the ends of their intervals{_apart_words(data)}.": models > 1,
         "Hollow: first checkpoint; filled: last.": not once,
         "Grey tick: accuracy of always giving the commonest label.": chance,
         "Models from best to worst.": 1 < models == shown,
@@ -102,7 +103,7 @@ def _model_panels(data: ReportData, most: int) -> tuple[list[str], list[Spec], i
     A panel is that of a model, or of a model and training set where a model has several of these; the best model comes
     first. A row of the mean has no model.
     """
-    profile = data.table("profile")
+    profile = data.table("profile").filter(pl.col("testset").is_in(data.comparable))
     score = pl.col(data.measure).mean()
     ranked = profile.filter(pl.col("model").is_in(data.models), when="after").group_by("model").agg(score)
     order = ranked.sort(data.measure, "model", descending=[True, False], nulls_last=True)["model"].to_list()
@@ -115,17 +116,41 @@ def _model_panels(data: ReportData, most: int) -> tuple[list[str], list[Spec], i
         panel += " + ' · ' + (datum.train_set || 'untrained')"
         sets = {model: pairs.filter(model=model)["train_set"].fill_null("untrained") for model in order}
         titles = [f"{model} · {train_set}" for model in order for train_set in sets[model]]
-    mean = f"mean of {count(models, 'model')}"
+    apart = _models_apart(data)
+    mean = f"mean of {count(models - len(apart), 'model')}"
     own = f"indexof({json.dumps(order)}, datum.model) >= 0"
     both = f"{own} ? ['{mean}', {panel}] : ['{mean}']" if models > 1 else f"[{panel}]"
+    if apart:
+        both = f"indexof({json.dumps(apart)}, datum.model) >= 0 ? ({own} ? [{panel}] : []) : ({both})"
     ends, keys = ("ci_low", "ci_high"), ["panel", "model", "testset", "shift", "when"]
+    drawn = {"filter": {"field": "testset", "oneOf": data.comparable}}
     transform: list[Spec] = [
+        *([drawn] if data.others else []),
         {"calculate": both, "as": "panel"},
         {"flatten": ["panel"]},
         {"calculate": f"datum.panel == '{mean}' ? null : datum.model", "as": "model"},
         *_mean_ends([data.measure, "chance", "runs", "n_items"], ends, keys),
     ]
     return [mean] * (models > 1) + titles, transform, len(order)
+
+
+def _models_apart(data: ReportData) -> list[str]:
+    """Models whose runs begin at another step than those of most: no mean before and after training is over both."""
+    if "before" not in data.table("profile")["when"]:
+        return []
+    runs = data.table("runs")
+    starts = []
+    for (model,), own in runs.filter(pl.col("checkpoints") > 1).group_by("model", maintain_order=True):
+        starts.append((model, common_start(own["first_step"])))
+    frame = pl.DataFrame(starts, schema={"model": pl.String, "start": runs["first_step"].dtype}, orient="row")
+    start = common_start(frame["start"])
+    return [] if start is None else frame.filter(pl.col("start") != start)["model"].to_list()
+
+
+def _apart_words(data: ReportData) -> str:
+    """Which models the mean over models is without, and why."""
+    apart = _models_apart(data)
+    return f", without {joined(apart)}, whose first checkpoint is from another step" if apart else ""
 
 
 def trajectory_figure(data: ReportData) -> Figure:
@@ -135,7 +160,7 @@ def trajectory_figure(data: ReportData) -> Figure:
     the standard errors, so that band is wide enough. Test sets share no items: in the panel of their mean, errors of
     different sets are independent.
     """
-    table = data.table("trajectories").filter(pl.col("model").is_in(data.models))
+    table = data.table("trajectories").filter(pl.col("model").is_in(data.models), ~pl.col("testset").is_in(data.others))
     answers = table["answer"].drop_nulls().unique().to_list() if "answer" in table.columns else []
     answer = answers[0] if len(answers) == 1 else "the first answer"
     columns = MEASURES if data.has_answers else {data.measure: data.measure_words}
@@ -190,7 +215,7 @@ def _testset_panels(data: ReportData, table: pl.DataFrame) -> tuple[list[str], l
     """
     marked = [name for name, kind in data.shifts.items() if kind == "in-domain"]
     homes = [[name] if name in data.shifts else marked for name in table["train_set"].unique()]
-    testsets = [name for name in data.testsets if name in table["testset"]]
+    testsets = [name for name in data.comparable if name in table["testset"]]
     shifted = [name for name in testsets if not all(name in home for home in homes)]
     training = sorted(set(table["testset"].drop_nulls()) - set(data.testsets))
     some = {name for home in homes for name in home}
@@ -208,16 +233,19 @@ def _testset_panels(data: ReportData, table: pl.DataFrame) -> tuple[list[str], l
     return [mean, *titles.values()], [
         {"calculate": f"{home} ? [{own}] : ['{mean}', {own}]", "as": "panel"},
         {"flatten": ["panel"]},
+        {"calculate": "datum.testset", "as": "set"},
         {"calculate": f"datum.panel == '{mean}' ? null : datum.testset", "as": "testset"},
     ]
 
 
 def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spec], guessed: bool) -> list[Spec]:
     """Transforms: a row per panel, run and step with ``value``, the ends of its interval, and ``chance`` if known."""
+    drawn = [{"filter": f"indexof({json.dumps(list(data.others))}, datum.testset) < 0"}] if data.others else []
     lookup = {"lookup": "testset", "from": {"data": {"name": "profile"}, "key": "testset", "fields": ["chance"]}}
     chance = f"measure == 'auc' ? 0.5 : measure == 'accuracy' ? {'datum.chance' if guessed else 'null'} : null"
     rows: list[Spec] = [
         {"filter": {"field": "model", "oneOf": data.models}},
+        *drawn,
         {"filter": "!shown || indexof(shown, datum.run) >= 0"},
         {"calculate": "datum[measure]", "as": "value"},
         {"filter": "isValid(datum.value)"},
@@ -225,6 +253,8 @@ def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spe
         {"calculate": chance, "as": "chance"},
     ]
     keys = ["panel", "testset", "model", "run", "step"]
+    # A run may not have been evaluated on every test set at every step: its mean is over the same sets throughout.
+    placed = [*placed, *_only_shared("set", ["panel", "model", "run"])] if len(placed) > 1 else placed
     if not data.has_answers:
         return [*rows, *placed, _means(["value", "chance", *measures], keys)]
     # The squared error of a mean of n independent scores is the mean of their squared errors, over n.
@@ -252,7 +282,9 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
     """
     y, colour = axes["y"], axes["color"]
     own = ["panel", "model", "step"]
-    mean = {"transform": [_means(["value"], own)], "mark": {"type": "line", "strokeWidth": 2.5}, "encoding": axes}
+    # The mean of whichever runs have a step would rise and fall with which runs are in it.
+    of_model = [*_only_shared("run", ["panel", "model"]), _means(["value"], own)]
+    mean: Spec = {"transform": of_model, "mark": {"type": "line", "strokeWidth": 2.5}, "encoding": axes}
     area: Spec = {
         "transform": band,
         "mark": {"type": "area", "opacity": 0.16},
@@ -277,7 +309,7 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
     if not many:
         return [chance, *([area] if band else []), run, mean, dot]
     picked = [{"filter": "datum.model == picked"}]
-    means = [_means(["value"], own), _means(["value"], ["panel", "step"])]
+    means = [*of_model, *_only_shared("model", ["panel"]), _means(["value"], ["panel", "step"])]
     plain, ink, hue = ({"color": {"value": token}} for token in ("@muted", "@ink", "@model0"))
     thin = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
     return [
@@ -285,7 +317,7 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
         *([area | {"transform": picked + band, "encoding": area["encoding"] | hue}] if band else []),
         mean | {"mark": thin, "encoding": axes | plain | {"detail": {"field": "model"}}},
         mean | {"transform": means, "encoding": axes | ink},
-        mean | {"transform": [*picked, _means(["value"], own)], "encoding": axes | hue},
+        mean | {"transform": [*picked, *of_model], "encoding": axes | hue},
         dot | {"encoding": dot["encoding"] | {"color": colour}},
     ]
 
@@ -293,8 +325,9 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
 def _band(data: ReportData, table: pl.DataFrame) -> list[Spec]:
     """Ends of a model's interval at a step: means of those of its runs, or from how much the runs differ, if enough."""
     keys = ["panel", "model", "step"]
+    shared = _only_shared("run", ["panel", "model"])
     if data.has_answers:
-        return [*_mean_ends([], ("low", "high"), keys), {"filter": "isValid(datum.low)"}]
+        return [*shared, *_mean_ends([], ("low", "high"), keys), {"filter": "isValid(datum.low)"}]
     most = int(table.group_by("model", "step", "testset").len()["len"].max() or 1)  # type: ignore[arg-type]
     if most < LEAST_RUNS:
         return []
@@ -302,19 +335,39 @@ def _band(data: ReportData, table: pl.DataFrame) -> list[Spec]:
     spread = _means(["value"], keys)
     spread["aggregate"] += [{"op": "stdev", "field": "value", "as": "sd"}, {"op": "count", "as": "runs"}]
     half = f"{quantiles}[datum.runs] * datum.sd / sqrt(datum.runs)"
+    low, high = f"datum.value - {half}", f"datum.value + {half}"
+    if data.share:
+        low, high = f"max(0, {low})", f"min(1, {high})"
     return [
+        *shared,
         spread,
         {"filter": f"datum.runs >= {LEAST_RUNS}"},
-        {"calculate": f"datum.value - {half}", "as": "low"},
-        {"calculate": f"datum.value + {half}", "as": "high"},
+        {"calculate": low, "as": "low"},
+        {"calculate": high, "as": "high"},
+    ]
+
+
+def _only_shared(member: str, curve: Sequence[str]) -> list[Spec]:
+    """Transforms: of a curve, only the steps at which all of its members (runs, models or test sets) have a value.
+
+    Members with a single step are no curve, and count neither as all nor in the mean, unless all are like that.
+    """
+    mine, steps, all_steps = [*curve, member], f"steps_of_{member}", f"most_steps_of_{member}"
+    return [
+        {"joinaggregate": [{"op": "distinct", "field": "step", "as": steps}], "groupby": mine},
+        {"joinaggregate": [{"op": "max", "field": steps, "as": all_steps}], "groupby": list(curve)},
+        {"filter": f"datum.{steps} > 1 || datum.{all_steps} == 1"},
+        {"joinaggregate": [{"op": "distinct", "field": member, "as": f"all_{member}s"}], "groupby": list(curve)},
+        {"joinaggregate": [{"op": "distinct", "field": member, "as": f"{member}s_here"}], "groupby": [*curve, "step"]},
+        {"filter": f"datum.{member}s_here == datum.all_{member}s"},
     ]
 
 
 def _trajectory_caption(data: ReportData, guessed: bool, several: bool, many: bool, band: bool) -> str:
     sample = "the items as a sample, averaged over these runs" if data.has_answers else "the runs as a sample"
     sentences = {
-        "Thin: one run. Thick: mean of the model's runs that are shown.": not many,
-        f"Thin: the mean of a model's runs. Thick: mean of the {len(data.models)} models shown.": many,
+        "Thin: one run. Thick: mean of the model's runs that are shown, at the steps that all of them have.": not many,
+        f"Thin: the mean of a model's runs. Thick: mean of the {len(data.models)} models shown (steps all have).": many,
         f"Band{' of a highlighted model' * many}: 95% interval with {sample}.": band,
         "Dashed: accuracy of always giving the commonest label.": guessed,
         "Sensitivity is what the model can tell apart, whichever answer it leans to: 50% is chance.": several,

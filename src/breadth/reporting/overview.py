@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from breadth.records import Study, Trajectories
-from breadth.reporting.accuracy import checkpoint_scores, score_profile
+from breadth.reporting.accuracy import at_shared_steps, checkpoint_scores, other_starts, score_profile
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.figures import profile_figure, trajectory_figure
-from breadth.reporting.scoring import bias_words, follow_words
+from breadth.reporting.scoring import bias_words, follow_words, start_words
 from breadth.results import Answer, Verdict
 from breadth.results.words import FINDING, change, count, interval, joined
 
@@ -48,10 +48,15 @@ class Overview(Section):
         return {"runs": runs, "profile": profile, "gains": gains}
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
-        gains, measure = data.table("gains"), data.about.measure
+        every, measure = data.table("gains"), data.about.measure
+        # A loss has no place among accuracies: neither in points, nor as the least gain.
+        gains = every.filter(pl.col("testset").is_in(data.about.comparable)) if every.height else every
         details = [_studied(data)]
         if gains.height:
             details += [_mean_gains(gains, data.about.share), follow_words(gains, data.score)]
+        apart = other_starts(data.table("runs"))
+        if apart.height:
+            details.append(start_words(apart))
         # Where every model gained most and least.
         for (model, train_set), group in gains.group_by(["model", "train_set"], maintain_order=True):
             rows = group.sort("gain").rows(named=True)
@@ -59,6 +64,7 @@ class Overview(Section):
             where = [f"{word} on {_gain_words(row, data.about.share)}".strip() for word, row in chosen.items()]
             trained = f", trained on {train_set}" if train_set is not None else ""
             details.append(f"{model}{trained}: gained {' and '.join(where)}.")
+        details.append(_other_changes(every, data.about.others))
         train_sets = data.table("profile")["train_set"].is_not_null().any()
         columns = ["model", *(["train_set"] if train_sets else []), "testset", "when", measure, "ci_low", "ci_high"]
         shown = data.table("profile").filter(pl.col("model").is_in(data.models)).select(columns)
@@ -68,6 +74,7 @@ class Overview(Section):
             overall_verdict(data),
             (profile_figure(data),),
             [text for text in details if text],
+            _not_drawn(data),
             shown={f"{name[0].upper()}{name[1:]}": shown},
         )
 
@@ -100,9 +107,11 @@ class Training(Section):
         trajectories = data.table("trajectories").filter(pl.col("testset").is_in(data.testsets))
         steps = f"Over {count(round(max(trajectories['step'])), 'step')}"
         if not data.has_answers:
-            return Content(f"{steps}: {_course(data)}", (trajectory_figure(data),))
+            return Content(f"{steps}: {_course(data)}", (trajectory_figure(data),), absent=_not_drawn(data))
         numbers = pl.col("accuracy", "ci_low", "ci_high").mean()
-        means = trajectories.group_by("model", "testset", "step", maintain_order=True).agg(numbers).sort("step")
+        # A mean over other runs at every step would rise and fall with which runs are in it.
+        shared = at_shared_steps(trajectories)
+        means = shared.group_by("model", "testset", "step", maintain_order=True).agg(numbers).sort("step")
         last = means.group_by("model", "testset", maintain_order=True).last()
         best = means.sort("accuracy").group_by("model", "testset", maintain_order=True).last()
         both = best.join(last, on=["model", "testset"], suffix="_last")
@@ -134,7 +143,7 @@ def overall_verdict(data: ReportData) -> Verdict:
     in-domain gain, or although 5 points would have been seen.
     """
     carried = data.carry_over.verdict
-    shifted = data.table("gains").filter(~pl.col("in_domain"))
+    shifted = data.table("gains").filter(~pl.col("in_domain"), pl.col("testset").is_in(data.about.comparable))
     known = shifted.drop_nulls("p")
     if not known.height:
         return carried if len(data.about.shifts) > 1 else _one_testset(data)
@@ -142,8 +151,12 @@ def overall_verdict(data: ReportData) -> Verdict:
     signs = np.sign(found["gain"].to_numpy())
     up, down, total = int((signs > 0).sum()), int((signs < 0).sum()), known.height
     cells = " (model x test set)" if known["model"].n_unique() > 1 else ""
-    where = f"{total} gains on shifted test sets{cells}"
+    # Without an in-domain set, none of them is known to be shifted.
+    sets = "shifted test sets" if data.table("gains")["in_domain"].any() else "test sets"
+    where = f"{total} gains on {sets}{cells}"
     counted = f"{up} of {where} {'is' if up == 1 else 'are'} above 0 and {down or 'none'} below"
+    if data.has_answers and not (known["runs"] > 1).any():
+        counted += " (one run each: about these trained models, not about their recipes)"
     line = f"Does one test set speak for another? {carried.answer.value}."
     if up:
         row = found.row(-1, named=True)
@@ -152,7 +165,7 @@ def overall_verdict(data: ReportData) -> Verdict:
     if up + down < FEW * total:
         return _hardly_any(known, counted, line, data.about.share)
     if down > up:
-        return Verdict(Answer.NO, f"{counted}: shifted test sets lose more than they gain.", line)
+        return Verdict(Answer.NO, f"{counted}: {sets} lose more than they gain.", line)
     if up >= ALMOST_ALL * total:
         one = {
             Answer.YES: "; one test set also speaks for another",
@@ -238,9 +251,32 @@ def _mean_gains(gains: pl.DataFrame, share: bool) -> str:
     return f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
 
 
+def _other_changes(gains: pl.DataFrame, others: Sequence[str]) -> str:
+    """How columns that are no accuracies changed, in their own unit: mean over models and runs."""
+    if not gains.height:
+        return ""
+    means = (
+        gains.filter(pl.col("testset").is_in(others))
+        .group_by("testset", maintain_order=True)
+        .agg(pl.col("gain").mean())
+    )
+    words = [f"{name} changed by {change(gain, share=False)}" for name, gain in means.drop_nulls().iter_rows()]
+    return f"No accuracies, in their own unit: {joined(words)}." if words else ""
+
+
+def _not_drawn(data: ReportData) -> list[str]:
+    """Columns that would need an axis of their own."""
+    others = data.about.others
+    if not others:
+        return []
+    why = "it is no accuracy" if len(others) == 1 else "they are no accuracies"
+    return [f"{joined(others)} among the accuracies, because {why}; see the tables"]
+
+
 def _course(data: ReportData) -> str:
     """Which test set rose most and least, for a table of scores: mean over models and runs."""
-    means = data.table("gains").group_by("testset", maintain_order=True).agg(pl.col("gain").mean()).sort("gain")
+    gains = data.table("gains").filter(pl.col("testset").is_in(data.about.comparable))
+    means = gains.group_by("testset", maintain_order=True).agg(pl.col("gain").mean()).sort("gain")
     words = [f"{change(gain, data.about.share)} on {name}" for name, gain in means.iter_rows()]
     said = f"changes range from {words[0]} to {words[-1]}" if len(words) > 3 else f"scores changed by {joined(words)}"
     return f"{said} (first to last checkpoint, mean over {count(data.facts['runs'], 'run')})."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,32 @@ from scipy import special
 from breadth.datasets import NEITHER
 from breadth.errors import InputError
 from breadth.inference import NORMAL, benjamini_hochberg, with_wilson
-from breadth.records import SCORES, Measure, Score, Study, answers_of, item_values, may_be_neither, open_answers
-from breadth.reporting.accuracy import CHECKPOINT, Follows, GainFlag, checkpoint_scores, score_profile
+from breadth.records import (
+    LEAST_CHANGED_LABELS,
+    LEAST_LABELS,
+    SCORES,
+    Measure,
+    Score,
+    Study,
+    answers_of,
+    item_values,
+    may_be_neither,
+    open_answers,
+)
+from breadth.reporting.accuracy import (
+    CHECKPOINT,
+    LATE_PART,
+    LEAST_LATE,
+    Follows,
+    GainFlag,
+    checkpoint_scores,
+    other_starts,
+    score_profile,
+)
 from breadth.reporting.sources import described
 from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Result, Verdict
 from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, number_text
-from breadth.results.words import FINDING, SCORE_WORDS, count, interval, joined, points
+from breadth.results.words import FINDING, SCORE_WORDS, change, count, interval, joined, points
 
 #: What the table ``scores`` holds.
 MEASURES: tuple[Measure, ...] = (*SCORES, "criterion", "share")
@@ -37,11 +57,14 @@ FOLLOWS_WORDS = {
     None: ("is undecided", "are undecided"),
 }
 
+#: How the table of changes writes what is no yes or no.
+FOLLOWS_CELLS = {Follows.ONE_RUN.value: "one run", None: "undecided"}
+
 #: Largest share of answers that are neither with which accuracy is still about the answers.
 SILENT = 0.1
 
-#: Models that are named one by one.
-MOST_MODELS = 3
+#: Models that are named one by one, and changes of single runs.
+MOST_MODELS, MOST_SINGLE = 3, 8
 
 #: What accuracy shows, by the verdict.
 ANSWERS = {
@@ -50,7 +73,10 @@ ANSWERS = {
     Answer.DEPENDS: "accuracy is in part answer bias",
 }
 
-UNDEFINED = "what a model can tell apart is not known: it takes labels and, for auc, margins of two answers."
+UNDEFINED = (
+    "what a model can tell apart is not known: it takes labels and, for auc, margins of two answers, with enough items "
+    "of both."
+)
 
 _ANSWERS = {"label": pl.String, "answer": pl.String}
 
@@ -70,6 +96,8 @@ class Scores(Result):
     answers: pl.DataFrame
     warnings: tuple[str, ...] = ()
     training: tuple[str, ...] = ()
+    #: Runs that begin at other steps than most, and so are no part of ``changes``.
+    apart: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     @property
     def tested(self) -> pl.DataFrame:
@@ -114,10 +142,21 @@ class Scores(Result):
         lines = [
             line for line in (follow_words(self.changes, score, "auc_follows" if known else "follows"), *lines) if line
         ]
+        if self.apart.height:
+            lines.append(start_words(self.apart))
         missing = self.tested.group_by("testset", maintain_order=True).agg(pl.col("auc", "dprime").is_null().all())
         for measure, need in (("auc", "margins and two answers"), ("dprime", "labels, and two answers")):
             names = missing.filter(measure)["testset"].to_list()
             lines += [f"{measure} is not defined for {joined(names)}: it needs {need}."] if names else []
+        few = self.tested.filter(pl.col("flag") == GainFlag.FEW_LABELS)["testset"].unique(maintain_order=True).to_list()
+        if few:
+            need = f"an interval takes at least {LEAST_LABELS} items of the rarer answer"
+            lines.append(f"auc and dprime have no interval on {joined(few)}: {need}.")
+        changed = self.changes.filter(pl.col("flag") == GainFlag.FEW_LABELS)
+        short = [name for name in changed["testset"].unique(maintain_order=True) if name not in few]
+        if short:
+            need = f"that takes at least {LEAST_CHANGED_LABELS} items of the rarer answer"
+            lines.append(f"Changes of auc have no interval on {joined(short)}: {need}.")
         return " ".join(lines)
 
 
@@ -136,7 +175,7 @@ def _silence(answers: pl.DataFrame) -> Verdict | None:
 
 def _bias_of_changes(changes: pl.DataFrame, swinging: Sequence[str]) -> Verdict:
     """The verdict on changes through training; in ``swinging`` models the lean swings on the way."""
-    known, unit = changes.drop_nulls("auc"), "(model x test set)"
+    known, unit = changes.drop_nulls(["auc", "auc_low"]), "(model x test set)"
     if not known.height:
         return Verdict(Answer.UNKNOWN, UNDEFINED)
     found = known.filter("found")
@@ -157,7 +196,7 @@ def _bias_of_changes(changes: pl.DataFrame, swinging: Sequence[str]) -> Verdict:
 
 def _bias_of_last(scores: pl.DataFrame) -> Verdict:
     """The verdict on subjects that were evaluated once."""
-    known, unit = scores.drop_nulls(["dprime", "criterion"]), "(subject x test set)"
+    known, unit = scores.drop_nulls(["dprime", "criterion", "criterion_low"]), "(subject x test set)"
     if not known.height:
         return Verdict(Answer.UNKNOWN, UNDEFINED, computed=scores.height > 0)
     half, lean = known["dprime"].to_numpy() / 2, known["criterion"].to_numpy()
@@ -185,26 +224,80 @@ def _share_of_bias(biased: int, total: int) -> Answer:
 
 
 def follow_words(gains: pl.DataFrame, score: Score, column: str = "follows") -> str:
-    """Which shifted test sets follow the in-domain one, model by model if there are few; empty if nothing is known."""
+    """Which shifted test sets follow the in-domain one, model by model if there are few; empty if nothing is known.
+
+    Of a model with one run, only what this run did.
+    """
     shifted = gains.filter(~pl.col("in_domain"))
     if not shifted[column].is_not_null().any():
         return ""
+    single = shifted.filter(pl.col(column) == Follows.ONE_RUN)
+    several = shifted.filter(pl.col(column).ne_missing(Follows.ONE_RUN.value))
+    number = int(gains["late_checkpoints"].max() or 1)  # type: ignore[arg-type]
+    until = "the last checkpoint"
+    if number > 1:
+        until = f"the mean over the last {1 - LATE_PART:.0%} of training"
+    lines = []
+    if several[column].is_not_null().any():
+        said = ". ".join(_follow_sentences(several, column))
+        lines.append(
+            f"Which test sets follow the in-domain set ({SCORE_WORDS[score]}, first checkpoint to {until})? {said}. A "
+            "set follows if it clearly gains, and does not if it clearly gains less than half as much as the in-domain "
+            f"set (q < {FINDING} over the test sets; items and runs as samples)."
+        )
+    if single.height:
+        lines.append(_single_runs(single, score, "auc_late" if column == "auc_follows" else "late", until))
+    return " ".join(lines)
+
+
+def _follow_sentences(shifted: pl.DataFrame, column: str) -> list[str]:
+    """What follows in every model, or how many sets do where there are many models."""
     groups = shifted.group_by(["model", "train_set"], maintain_order=True)
-    parts = {f"in {model} trained on {train_set}": group for (model, train_set), group in groups}
-    if len(parts) > MOST_MODELS:
-        parts = {f"of {shifted.height} (model x test set)": shifted}
+    parts = {f"In {model} trained on {train_set}": group for (model, train_set), group in groups}
+    counted = len(parts) > MOST_MODELS
+    if counted:
+        parts = {f"Of {shifted.height} (model x test set)": shifted}
     lines = []
     for start, group in parts.items():
         said = []
-        for value, (one, several) in FOLLOWS_WORDS.items():
+        for value, (one, many) in FOLLOWS_WORDS.items():
             names = group.filter(pl.col(column).eq_missing(value))["testset"].to_list()
-            who = f"{len(names)}" if group is shifted else joined(names, 12)
-            said += [f"{who} {one if len(names) == 1 else several}"] if names else []
+            if names:
+                who = str(len(names)) if counted else joined(names, 12)
+                said.append(f"{who} {one if len(names) == 1 else many}")
         lines.append(f"{start}, {'; '.join(said)}")
+    return lines
+
+
+def _single_runs(shifted: pl.DataFrame, score: Score, column: str, until: str) -> str:
+    """What models of one run gained: about these trained models, and not about their recipe."""
+    models = shifted["model"].unique(maintain_order=True).to_list()
+    share = score not in ("dprime", "logscore")
+    said = []
+    for row in shifted.drop_nulls(column).sort(column, descending=True).iter_rows(named=True):
+        within = interval({"ci_low": row[f"{column}_low"], "ci_high": row[f"{column}_high"]}, share)
+        where = f"{row['testset']} in {row['model']}" if len(models) > 1 else row["testset"]
+        said.append(f"{where} {change(row[column], share)}{f' ({within})' if within else ''}")
+    who = f"{models[0]} has one run" if len(models) == 1 else f"{joined(models, MOST_MODELS)} have one run each"
+    which = "this one trained model" if len(models) == 1 else "these trained models"
+    sample = "the items as a sample"
+    if int(shifted["late_checkpoints"].max() or 1) >= LEAST_LATE:  # type: ignore[arg-type]
+        sample += ", and the checkpoints' fluctuation"
     return (
-        f"Which test sets follow the in-domain set ({SCORE_WORDS[score]}, first to last checkpoint)? "
-        f"{'. '.join(line[0].upper() + line[1:] for line in lines)}. A set follows if it clearly gains, and does not "
-        f"if it clearly gains less than half as much as the in-domain set (q < {FINDING} over the test sets)."
+        f"{who}, so what follows is about {which} only: another run of the same recipe may differ. From the first "
+        f"checkpoint to {until}, {SCORE_WORDS[score]} changed on {joined(said, MOST_SINGLE)} (95% intervals with "
+        f"{sample}). Whether test sets follow the in-domain set with this recipe takes two runs at the very least, "
+        "better three to five."
+    )
+
+
+def start_words(apart: pl.DataFrame) -> str:
+    """Which runs begin elsewhere than most of their model, so that they are left out before and after training."""
+    runs = [f"{run} (step {step:,})" for run, step in apart.select("run", "first_step").iter_rows()]
+    verb = "begins" if len(runs) == 1 else "begin"
+    return (
+        f"{count(len(runs), 'run')} {verb} at another step than the other runs of the model, and what is said about "
+        f"before and after training is without {'it' if len(runs) == 1 else 'them'}: {joined(runs, 4)}."
     )
 
 
@@ -269,7 +362,8 @@ def changes_table(changes: pl.DataFrame, width: int = WIDTH) -> Table:
         for name in ("accuracy", "auc"):
             cells.append("-" if row[name] is None else f"{row[name]:+.2f}")
             cells.append(interval_text(row[f"{name}_low"], row[f"{name}_high"]))
-        table.add_row(*cells, "in-domain" if row["in_domain"] else row[column] or "undecided")
+        follows = "in-domain" if row["in_domain"] else FOLLOWS_CELLS.get(row[column], row[column])
+        table.add_row(*cells, follows)
     return table
 
 
@@ -356,4 +450,5 @@ def scores(answers: Any) -> Scores:
     runs = described(study)
     training = () if runs.training is None else tuple(runs.training.testsets)
     every = checkpoint_scores(runs, MEASURES)
-    return Scores(every, score_profile(runs)[1], answer_shares(runs), study.warnings, training)
+    apart = other_starts(runs.ends)
+    return Scores(every, score_profile(runs)[1], answer_shares(runs), study.warnings, training, apart)

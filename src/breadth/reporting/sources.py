@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from breadth.importers import import_trajectories, read_logs
 from breadth.irt import Calibration
 from breadth.records import (
     SUBJECTS,
+    Role,
     Study,
     StudyStore,
     Trajectories,
@@ -25,6 +27,7 @@ from breadth.records import (
     open_any,
     read_table,
     regular_file,
+    role_of,
     unsealed,
 )
 from breadth.results.words import SCORE_WORDS, count, joined
@@ -43,6 +46,17 @@ MOST_MODELS = 24
 
 #: A score table's own measure: whatever its columns hold.
 PLAIN_SCORE = "score"
+
+#: A column that reaches this high, and no higher than 100, holds percentages.
+LEAST_PERCENT = 10.0
+
+
+class ScoreKind(StrEnum):
+    """What a column of a table of scores holds; only shares and percentages are accuracies."""
+
+    SHARE = "share"
+    PERCENT = "percent"
+    OTHER = "other"
 
 
 def read_source(
@@ -124,6 +138,8 @@ class About:
     #: What kind of score figures and sentences are about: its name, and whether it is a share (written in percent).
     measure: str = "accuracy"
     share: bool = True
+    #: Columns of a table of scores that are no accuracies, such as losses, beside others that are.
+    others: tuple[str, ...] = ()
     description: str = ""
     study_file: str = ""
     environments: list[dict[str, Any]] = field(default_factory=list)
@@ -144,6 +160,11 @@ class About:
     def measure_words(self) -> str:
         """The measure as a sentence names it."""
         return SCORE_WORDS.get(self.measure, self.measure)
+
+    @property
+    def comparable(self) -> list[str]:
+        """Test sets whose scores are of one kind, so that they can be averaged and share an axis."""
+        return [name for name in self.shifts if name not in self.others]
 
     @property
     def value_format(self) -> str:
@@ -233,8 +254,38 @@ def about_study(study: Study, score: str) -> About:
     )
 
 
-def about_scores(scores: Trajectories, long: pl.DataFrame, share: bool, named: bool) -> About:
+def kinds_of_scores(scores: Trajectories) -> dict[str, ScoreKind]:
+    """What every column of a table of scores holds, judged by its own name and values.
+
+    A loss by its name is no accuracy, whatever its values. Values up to 1 are shares, values from 0 to 100 percentages.
+    A column that ends between 1.5 and 10 may hold either: percentages, unless another column holds shares and none
+    clearly percentages.
+    """
+    kinds: dict[str, ScoreKind] = {}
+    unclear = []
+    for name in (*scores.controls, *scores.testsets):
+        values = scores.frame[name].drop_nulls().drop_nans()
+        kinds[name] = ScoreKind.OTHER
+        if role_of(name) is Role.LOSS or name in scores.turned or values.is_empty():
+            continue
+        low, high = float(values.min()), float(values.max())  # type: ignore[arg-type]
+        if low < 0:
+            continue
+        if high <= 1:
+            kinds[name] = ScoreKind.SHARE
+        elif LEAST_PERCENT <= high <= 100:
+            kinds[name] = ScoreKind.PERCENT
+        elif 1.5 < high < LEAST_PERCENT:
+            unclear.append(name)
+    if ScoreKind.PERCENT in kinds.values() or ScoreKind.SHARE not in kinds.values():
+        kinds |= dict.fromkeys(unclear, ScoreKind.PERCENT)
+    return kinds
+
+
+def about_scores(scores: Trajectories, long: pl.DataFrame, kinds: Mapping[str, ScoreKind], named: bool) -> About:
     """Facts about a table of scores; ``long`` and the rest are those of ``accuracy.long_scores``."""
+    others = tuple(name for name, kind in kinds.items() if kind is ScoreKind.OTHER)
+    share = len(others) < len(kinds)
     models = long["model"].unique(maintain_order=True).to_list()
     shifts = dict.fromkeys(scores.controls, "in-domain") | dict.fromkeys(scores.testsets)
     facts = {
@@ -256,6 +307,7 @@ def about_scores(scores: Trajectories, long: pl.DataFrame, share: bool, named: b
         has_runs=scores.order is not None,
         measure=PLAIN_SCORE,
         share=share,
+        others=others if share else (),
         warnings=scores.warnings,
         understood=scores.understood,
     )
