@@ -1,6 +1,6 @@
 """Coverage of the default interval where its rule was not chosen, and where its assumptions fail.
 
-    python benchmarks/interval_robustness.py [--runs 3000] [--only dependence|tails|unseen|groups|few]
+    python benchmarks/interval_robustness.py [--runs 3000] [--only dependence|tails|unseen|groups|few|fails]
 
 The rule for effective rows was picked among several by its coverage on the settings of interval_coverage.py. The
 settings of ``dependence`` were not used for that: other kinds of dependence, another control, other lengths.
@@ -8,7 +8,8 @@ settings of ``dependence`` were not used for that: other kinds of dependence, an
 ``tails`` has fluctuations with heavy tails, as single rows far out (``rows``) or as jumps that die away with the
 autoregression (``jumps``), for the default interval and for ``--robust``. ``unseen`` has tails, lengths, dependence
 and controls that played no part in choosing the rule for tails. ``groups`` is Cochran's test that groups differ, when
-they do not. ``few`` is the mean over ten groups of few rows.
+they do not. ``few`` is the mean over ten groups of few rows. ``fails`` has the shapes of residuals that no rule here
+covers: a level that both test sets change to in mid-training, and residuals that are random walks.
 """
 
 from __future__ import annotations
@@ -116,6 +117,22 @@ def longer(rho: float) -> Maker:
         )
 
     return make
+
+
+def level_shift(generator: np.random.Generator, runs: int, n: int, r: float) -> Series:
+    """Both test sets jump by 1.5 standard deviations somewhere in the middle third, and stay there."""
+    place = generator.integers(n // 3, 2 * n // 3, (runs, 1))
+    shift = 1.5 * (np.arange(n) >= place)[:, :, None]
+    return Series(
+        generator.standard_normal((runs, n, 2)) @ np.linalg.cholesky(pair(r)).T + shift,
+        control_series(generator, runs, n, "learning", 0.6),
+        r,
+    )
+
+
+def random_walk_residuals(generator: np.random.Generator, runs: int, n: int, r: float) -> Series:
+    shocks = generator.standard_normal((runs, n, 2)) @ np.linalg.cholesky(pair(r)).T
+    return Series(np.cumsum(shocks, axis=1) / np.sqrt(n), control_series(generator, runs, n, "learning", 0.6), r)
 
 
 CASES: list[tuple[str, int, Maker]] = [
@@ -239,12 +256,20 @@ def show_few(runs: int) -> None:
             print(f"| {adjust} | {n} | " + " | ".join(f"{cell:.2f}" for cell in cells) + " |", flush=True)
 
 
+def show_fails(runs: int) -> None:
+    print("| residuals | rows | linear, r 0 | linear, r 0.5 | gam, r 0 | gam, r 0.5 |\n|---|---|---|---|---|---|")
+    for name, make in (("level shift", level_shift), ("random walk", random_walk_residuals)):
+        for n in (41, 100):
+            cells = [coverage(make, n, adjust, r, runs) for adjust in ("linear", "gam") for r in (0.0, 0.5)]
+            print(f"| {name} | {n} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3000)
     sections = {
         "dependence": show_dependence, "tails": show_tails, "unseen": show_unseen, "groups": show_groups,
-        "few": show_few,
+        "few": show_few, "fails": show_fails,
     }  # fmt: skip
     parser.add_argument("--only", choices=sections)
     options = parser.parse_args()

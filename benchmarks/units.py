@@ -3,8 +3,8 @@
     python benchmarks/units.py [verdicts | models | new | families] [--studies 100]
 
 - verdicts: studies of one model with several runs; the share of each answer, for item counts from 50 to 5,000.
-- models: runs are seeds of few models that differ; how often a mean of 0 is called a finding, and how often the interval
-  for a new model covers its correlation.
+- models: runs are seeds of few models that differ; how often a mean of 0 is called a finding, and how often the
+  interval for a new model covers its correlation.
 - new: how often the interval for a new group covers, without noise.
 - families: rows are models of families that are alike; how often the interval of a correlation covers.
 
@@ -135,12 +135,23 @@ def nested(
     )
 
 
-def new_group(groups: int, rows: int, rho: float, tau: float, truth: float, studies: int, seed: int = 0) -> float:
-    """Share of studies whose interval for a new group covers a new group's correlation (two sets, gam)."""
+def new_group(
+    groups: int, rows: int, rho: float, tau: float, truth: float, studies: int, seed: int = 0, kinds: bool = False
+) -> float:
+    """Share of studies whose interval for a new group covers a new group's correlation (two sets, gam).
+
+    With ``kinds``, groups are of two kinds, ``tau`` above and below the mean, instead of normally distributed.
+    """
     from breadth.correlation.units import pool_units
 
     generator = np.random.default_rng((seed, groups, rows))
-    z = np.arctanh(truth) + tau * generator.standard_normal(studies * groups)
+
+    def apart(size: int) -> Floats:
+        if kinds:
+            return generator.choice([-tau, tau], size)
+        return tau * generator.standard_normal(size)
+
+    z = np.arctanh(truth) + apart(studies * groups)
     matrices = np.empty((studies * groups, 2, 2))
     matrices[:, 0, 0] = matrices[:, 1, 1] = 1
     matrices[:, 0, 1] = matrices[:, 1, 0] = np.tanh(z)
@@ -148,7 +159,7 @@ def new_group(groups: int, rows: int, rho: float, tau: float, truth: float, stud
     learnt = 1 - np.exp(-3 * np.linspace(0, 1, rows)) + 0.03 * generator.standard_normal((studies * groups, rows))
     panel = Panel(moves + 2 * np.sin(2 * learnt)[:, :, None], learnt[:, :, None])
     partial = partial_correlations(panel, Settings("gam", ci="ar"))
-    new, covered = np.tanh(np.arctanh(truth) + tau * generator.standard_normal(studies)), []
+    new, covered = np.tanh(np.arctanh(truth) + apart(studies)), []
     for index in range(studies):
         own = slice(index * groups, (index + 1) * groups)
         part = partial._replace(**{name: getattr(partial, name)[own] for name in partial._fields[:-2]})
@@ -220,28 +231,31 @@ def print_models(studies: int) -> None:
         (8, 12, 0.0, 0.5, infinite, infinite), (4, 6, 0.6, 0.1, 500, 1000), (4, 6, 0.6, 0.1, 500, 300),
     ):  # fmt: skip
         p, q, covered = nested(models, seeds, truth, spread, control, sets, studies)
-        print(
-            f"| {models} x {seeds} | {truth:g}, {spread:g} | {control:g}, {sets:g} | {p:.3f} | {q:.3f} | {covered:.3f} |"
-        )
+        setting = f"{models} x {seeds} | {truth:g}, {spread:g} | {control:g}, {sets:g}"
+        print(f"| {setting} | {p:.3f} | {q:.3f} | {covered:.3f} |", flush=True)
 
 
 def print_new(studies: int) -> None:
-    print("| groups | rows | AR | tau | true r | covered |")
+    print("| groups | rows | AR | groups are | true r | covered |")
     print("|---|---|---|---|---|---|")
-    for groups, rows, rho, tau, truth in (
-        (12, 20, 0.5, 0.3, 0.0), (24, 25, 0.5, 0.3, 0.0), (24, 25, 0.8, 0.3, 0.0), (24, 41, 0.5, 0.3, 0.6),
-        (6, 41, 0.5, 0.3, 0.0), (3, 41, 0.5, 0.3, 0.0), (12, 41, 0.0, 0.0, 0.3), (48, 25, 0.5, 0.2, 0.6),
+    for groups, rows, rho, tau, truth, kinds in (
+        (12, 20, 0.5, 0.3, 0.0, False), (24, 25, 0.5, 0.3, 0.0, False), (24, 25, 0.8, 0.3, 0.0, False),
+        (24, 41, 0.5, 0.3, 0.6, False), (6, 41, 0.5, 0.3, 0.0, False), (3, 41, 0.5, 0.3, 0.0, False),
+        (12, 41, 0.0, 0.0, 0.3, False), (48, 25, 0.5, 0.2, 0.6, False), (3, 41, 0.5, 1.0, 0.0, True),
+        (3, 100, 0.3, 0.8, 0.3, True), (4, 41, 0.0, 0.8, 0.0, True), (6, 41, 0.5, 0.8, 0.0, True),
     ):  # fmt: skip
-        covered = new_group(groups, rows, rho, tau, truth, 5 * studies)
-        print(f"| {groups} | {rows} | {rho:g} | {tau:g} | {truth:g} | {covered:.3f} |", flush=True)
+        covered = new_group(groups, rows, rho, tau, truth, 5 * studies, kinds=kinds)
+        words = f"of two kinds, z {tau:g} above and below" if kinds else f"normal, sd of z {tau:g}"
+        print(f"| {groups} | {rows} | {rho:g} | {words} | {truth:g} | {covered:.3f} |", flush=True)
 
 
 def print_families(studies: int) -> None:
     print("| families | models | intraclass r | true r | adjust | by family | as independent |")
     print("|---|---|---|---|---|---|---|")
     for number, rows, alike, truth, adjust in (
-        (8, 60, 0.3, 0.0, "linear"), (8, 100, 0.6, 0.6, "linear"), (20, 100, 0.3, 0.0, "gam"), (20, 100, 0.6, 0.0, "linear"),
-        (20, 100, 0.6, 0.6, "gam"), (50, 150, 0.3, 0.6, "linear"), (50, 150, 0.6, 0.0, "gam"), (50, 100, 0.0, 0.5, "linear"),
+        (8, 60, 0.3, 0.0, "linear"), (8, 100, 0.6, 0.6, "linear"), (20, 100, 0.3, 0.0, "gam"),
+        (20, 100, 0.6, 0.0, "linear"), (20, 100, 0.6, 0.6, "gam"), (50, 150, 0.3, 0.6, "linear"),
+        (50, 150, 0.6, 0.0, "gam"), (50, 100, 0.0, 0.5, "linear"),
     ):  # fmt: skip
         shares = [
             families(number, rows, alike, truth, adjust, 3 * studies, cluster=name) for name in ("family", "none")

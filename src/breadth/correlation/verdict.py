@@ -337,19 +337,30 @@ def _named(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
     return " ".join(sentences)
 
 
-def _half_widths(known: pl.DataFrame) -> Floats:
-    """Half the width of every interval on Fisher's scale.
+class HalfWidths(NamedTuple):
+    """Half the widths of intervals on Fisher's scale: the mean of both sides, and the narrower side."""
 
-    A corrected correlation, or an end of its interval, may lie beyond 1 and is then given as 1, which is infinitely far
-    away on this scale: the nearer end counts, and of a correlation of 1 the other pairs' widths.
+    mean: Floats
+    narrow: Floats
+
+
+def _half_widths(known: pl.DataFrame) -> HalfWidths:
+    """How wide intervals are.
+
+    Where noise is only known to be at most so large, the side away from 0 allows for all of it: what would have been
+    seen is judged by both sides, because a true correlation may lie far out there. How much more data would help is
+    judged by the narrower side. A corrected correlation beyond 1 is given as 1, infinitely far away on this scale: of
+    these, the other pairs' widths count.
     """
-    r, low, high = (to_z(known[name].to_numpy()) for name in ("r", "ci_low", "ci_high"))
-    width: Floats = np.minimum(high - r, r - low)
-    whole = np.abs(known["r"].to_numpy()) > STRONGEST
-    if whole.all():
-        return np.asarray((high - low) / 2)
-    width[whole] = np.median(width[~whole])
-    return width
+    ends = (known[name].to_numpy().clip(-STRONGEST, STRONGEST) for name in ("r", "ci_low", "ci_high"))
+    r, low, high = (to_z(end) for end in ends)
+    mean: Floats = (high - low) / 2
+    narrow: Floats = np.minimum(high - r, r - low)
+    cut_off = np.abs(known["r"].to_numpy()) > STRONGEST
+    if cut_off.all():
+        return HalfWidths(mean, mean)
+    narrow[cut_off] = np.median(narrow[~cut_off])
+    return HalfWidths(mean, narrow)
 
 
 class Sensitivity(NamedTuple):
@@ -367,10 +378,11 @@ def sensitivity(result: Correlation) -> Sensitivity:
     s / sqrt(k) and the half-width its product with the quantile of t with k - 1 degrees of freedom.
     """
     known = result.pooled.drop_nulls("q")
-    width, k = _half_widths(known), known["k"].to_numpy()
+    widths, k = _half_widths(known), known["k"].to_numpy()
     quantile = np.where(k > 1, special.stdtrit(np.maximum(k - 1, 1), (1 + LEVEL) / 2), NORMAL)
-    visible = float(np.median(width * (1 + POWER / quantile)))
-    smallest, target = float(np.tanh(visible)), float(np.arctanh(WORTH_SEEING))
+    smallest = float(np.tanh(np.median(widths.mean * (1 + POWER / quantile))))
+    visible = float(np.median(widths.narrow * (1 + POWER / quantile)))
+    target = float(np.arctanh(WORTH_SEEING))
     groups, noun = int(np.median(k)), result.units.noun
     if result.few_units:
         # Means over the runs of a unit, if it has several; the runs are what there can be more of.
@@ -383,7 +395,7 @@ def sensitivity(result: Correlation) -> Sensitivity:
             return Sensitivity(smallest, "Checkpoints this dependent tell little, however many: add runs.")
         ways.append(f"{about(now * times)} {rows}s (now {now:,})")
     else:
-        apart = float(np.median(width / quantile * np.sqrt(k)))
+        apart = float(np.median(widths.narrow / quantile * np.sqrt(k)))
         more = np.arange(groups + 1, MOST_GROUPS + 1)
         enough = (special.stdtrit(more - 1, (1 + LEVEL) / 2) + POWER) * apart / np.sqrt(more) <= target
         ways += [f"{about(float(more[enough.argmax()]))} {noun}s (now {groups})"] if enough.any() else []
