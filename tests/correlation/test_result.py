@@ -4,6 +4,8 @@ import pytest
 
 import breadth
 from breadth.correlation import CORRECTED_COLUMNS, PAIR_COLUMNS, Flag
+from breadth.correlation.moderators import MEANS_SCHEMA, MODERATOR_SCHEMA
+from breadth.correlation.unmeasured import UNMEASURED_SCHEMA
 from breadth.datasets import simulate_scores
 from breadth.errors import InputError
 
@@ -44,7 +46,10 @@ def test_no_column_of_the_results_can_name_a_group(scores):
         breadth.correlate(scores, **options, robust=True),
     ]
     own = {"run", "run_1", "run_2", "step"}
-    names = {name for one in results for frame in (*one.tables().values(), one.pooled) for name in frame.columns} - own
+    frames = [frame for one in results for frame in (*one.tables().values(), one.pooled)]
+    # What correlations depend on has no columns of groups, so nothing can be replaced there.
+    ungrouped = ({*MODERATOR_SCHEMA}, {*MEANS_SCHEMA}, {*UNMEASURED_SCHEMA})
+    names = {name for frame in frames if {*frame.columns} not in ungrouped for name in frame.columns} - own
     assert len(names) > 30
     for name in sorted(names):
         with pytest.raises(InputError, match=f"column {name} .*has the name of a column of the results"):
@@ -54,7 +59,8 @@ def test_no_column_of_the_results_can_name_a_group(scores):
 
 
 def test_the_result_can_be_held(result):
-    assert list(result.tables()) == ["pairs", "heterogeneity", "similarity", "windows", "residuals"]
+    names = ["pairs", "heterogeneity", "similarity", "windows", "changes", "residuals", "moderators", "moderator_means"]
+    assert list(result.tables()) == [*names, "unmeasured"]
     assert result.table().equals(result.pairs)
     assert result.table("residuals").equals(result.residuals)
     answer = "\n".join(result.verdict().lines())

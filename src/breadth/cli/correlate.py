@@ -52,6 +52,17 @@ def correlate_command(
             help="What belongs together: model, family; or none. Default: the model of runs, the family of models.",
         ),
     ] = None,
+    moderators: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,..",
+            help="What correlations may depend on: size, kind, or columns of runs such as examples, family, train_set.",
+        ),
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option(metavar="A=KIND,..", help="Kind of shift of test sets, wildcards allowed, for --moderators kind."),
+    ] = None,
     seed: Seed = None,
     out: Out = None,
     excel_safe: ExcelSafe = False,
@@ -77,6 +88,8 @@ def correlate_command(
     * `breadth correlate my-study --score auc`
 
     * `breadth correlate models.csv --control mmlu --cluster family`
+
+    * `breadth correlate scores.csv --by model --order step --moderators size`
     """
     from breadth.cli.terminal import (
         check_outputs,
@@ -93,7 +106,9 @@ def correlate_command(
     options = given(
         control=control, testsets=testsets, by=by, order=order, score=score, lower_is_better=lower_is_better,
         adjust=adjust, method=method, robust=robust or None, ci=ci, resamples=resamples,
-        windows=windows, item_counts=counts, cluster=cluster, seed=seed,
+        windows=windows, item_counts=counts, cluster=cluster,
+        moderators=",".join(moderators) if moderators else None,
+        kinds=None if kinds is None else parse_kinds(kinds), seed=seed,
     )  # fmt: skip
     with count_progress("correlating", "groups") as progress:
         result = correlate(table, **options, progress=progress)
@@ -101,6 +116,9 @@ def correlate_command(
     print_correlation(result)
     if out is not None:
         others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
+        others |= {"changes": result.changes}
+        others |= {"moderators": result.moderators, "moderator_means": result.moderator_means}
+        others["unmeasured"] = result.unmeasured
         write_tables(out, result.pairs, excel_safe, **others)
     if figure is not None:
         write_figure_file(result, figure, f"breadth correlate: {table.name}")
@@ -118,10 +136,28 @@ def parse_counts(text: str) -> dict[str, int]:
     return counts
 
 
+def parse_kinds(text: str) -> dict[str, str]:
+    """Read ``hans_*=adversarial,chat=style``."""
+    kinds = {}
+    for part in text.split(","):
+        name, sign, kind = part.rpartition("=")
+        if not sign or not name.strip() or not kind.strip():
+            raise InputError(f"--kinds: {part!r} is not NAME=KIND; write hans=adversarial,chat=style")
+        kinds[name.strip()] = kind.strip()
+    return kinds
+
+
 def print_correlation(result: Correlation) -> None:
     """Print the verdict, then tables and details, of each training set if there are several."""
     from breadth.cli.terminal import console, print_line, print_result, print_verdict
-    from breadth.correlation import CorrelationByTrainSet, groups_table, heterogeneity_table, pairs_table
+    from breadth.correlation import (
+        CorrelationByTrainSet,
+        groups_table,
+        heterogeneity_table,
+        moderator_words,
+        moderators_table,
+        pairs_table,
+    )
 
     parts = result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}
     several = len(parts) > 1
@@ -135,6 +171,11 @@ def print_correlation(result: Correlation) -> None:
             tables = [groups, heterogeneity_table(part.heterogeneity, console.width, part.units.noun)]
         else:
             tables = [pairs_table(part.pairs, part.by, console.width)]
+        if not several and result.moderators.height:
+            tables.append(moderators_table(result.moderators, console.width))
         print_result(part, *tables, answered=several)
         if several:
             console.print()
+    if several and result.moderators.height:
+        console.print(moderators_table(result.moderators, console.width))
+        print_line(moderator_words(result.moderators, result.moderator_means))

@@ -10,19 +10,23 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import polars as pl
 
+from breadth.correlation.changes import changes_frame
 from breadth.correlation.intervals import IntervalMethod
+from breadth.correlation.moderators import carry_properties, kinds_of, moderate
 from breadth.correlation.panel import Floats, Ints, make_panel, orient
 from breadth.correlation.partial import Progress, Settings, partial_correlations, rows_needed
 from breadth.correlation.result import (
+    CHANGE_SCHEMA,
     MOST_COMPARED,
     OUTPUT_COLUMNS,
     Correlation,
     CorrelationByTrainSet,
     pairs_frame,
+    select_groups,
     stacked,
 )
 from breadth.correlation.smooth import Adjust
-from breadth.correlation.units import MODEL_COLUMNS, describe_groups, find_units
+from breadth.correlation.units import MODEL_COLUMNS, Units, describe_groups, find_units
 from breadth.datasets.sizes import usual_items
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
@@ -90,6 +94,8 @@ def correlate(
     windows: int | None = None,
     item_counts: ItemCounts = None,
     cluster: str | None = None,
+    moderators: Names = None,
+    kinds: Mapping[str, str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Correlation:
@@ -142,7 +148,7 @@ def correlate(
     resamples
         Bootstrap resamples for ``block``.
     windows
-        Also analyse this many consecutive parts of every run.
+        Also analyse this many consecutive parts of every run; the frame ``changes`` compares the first and the last.
     item_counts
         Number of items of every column, to correct for their sampling noise. By default noise comes from single answers
         where there are any, and else from the usual sizes of well-known test sets, which a warning then names.
@@ -152,6 +158,12 @@ def correlate(
         one cluster are averaged first, and intervals are about a new cluster; without groups, rows of one cluster
         count as dependent. By default the model of a run, or a column such as ``family`` where rows are models;
         ``none`` takes all as independent.
+    moderators
+        What correlations may depend on: columns that describe runs or models (``examples``, ``train_set``, ``family``),
+        ``size`` (from a column, or the names of models), or ``kind`` (whether two test sets are of one kind of shift).
+        The frame ``moderators`` then says which of them matter (:func:`breadth.correlation.moderate`).
+    kinds
+        Kind of shift of test sets, by name or wildcard. By default what a study or the registry says.
     seed
         Seeds the bootstrap, the split halves and random relabellings.
     progress
@@ -160,7 +172,8 @@ def correlate(
     Returns
     -------
     Correlation
-        Frames ``pairs``, ``heterogeneity``, ``similarity``, ``windows`` and ``residuals``, a summary and a figure.
+        Frames ``pairs``, ``heterogeneity``, ``similarity``, ``windows``, ``residuals`` and ``moderators``, a summary
+        and a figure.
 
     Examples
     --------
@@ -195,7 +208,9 @@ def correlate(
     if isinstance(table, Study) and set(table.subjects.columns) >= RUN_COLUMNS:
         if lower_is_better is not None:
             raise InputError(f"{table.name}: higher is better on every test set of a study; omit --lower-is-better")
-        return _correlate_study(table, control, testsets, by or "run", order or "step", options)
+        result = _correlate_study(table, control, testsets, by or "run", order or "step", options)
+        return _with_properties(result, moderators, kinds, table.shifts, options)
+    shifts = table.shifts if isinstance(table, Study) else {}
     guess = not isinstance(table, Trajectories)
     if guess:
         table = settle_trajectories(
@@ -204,7 +219,26 @@ def correlate(
         )  # fmt: skip
     if lower_is_better is not None or (guess and table.halves is None):
         table = orient(table, lower_is_better)
-    return _analyse(table, options)
+    return _with_properties(_analyse(table, options), moderators, kinds, shifts, options)
+
+
+def _with_properties(
+    result: Correlation,
+    moderators: Names,
+    kinds: Mapping[str, str] | None,
+    known: Mapping[str, str | None],
+    options: Options,
+) -> Correlation:
+    """The result with the kinds of its test sets, and with what correlations depend on if that is asked."""
+    result = replace(result, kinds=kinds_of(result.trajectories.testsets, kinds, known))
+    if moderators is None:
+        return result
+    listed_names = moderators.split(",") if isinstance(moderators, str) else list(moderators)
+    names = list(dict.fromkeys(name.strip() for name in listed_names if name.strip()))
+    if not names:
+        raise InputError("--moderators names nothing; give columns that describe runs or models, size or kind")
+    moderation = moderate(result, names, kinds=result.kinds, cluster=options.cluster, seed=options.seed)
+    return replace(result, moderation=moderation)
 
 
 def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
@@ -222,15 +256,18 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
         options.robust,
         _row_clusters(trajectories, options.cluster, warnings),
     )
-    units = find_units(trajectories, describe_groups(trajectories), options.cluster)
+    groups = describe_groups(trajectories)
+    units = find_units(trajectories, groups, options.cluster)
     panel, labels = make_panel(trajectories)
     if options.item_counts == "none":
         panel = panel._replace(halves=None)
     partial = partial_correlations(panel, settings, options.progress)
     pairs = pairs_frame(partial, labels, trajectories, settings)
     windows = pairs.clear()
+    pairs = carry_properties(pairs, groups, trajectories.by)
+    changes = pl.DataFrame(schema=CHANGE_SCHEMA)
     if options.windows is not None:
-        windows = _window_pairs(trajectories, settings, options)
+        windows, changes = _window_pairs(trajectories, settings, options, units)
     if trajectories.by and labels.height == trajectories.frame.height:
         warnings.append(
             f"every group of {listed(trajectories.by)} has a single row, so nothing can be correlated within it; "
@@ -238,16 +275,16 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
         )
     rows, needed = partial.n.max(axis=1), rows_needed(options.adjust, len(trajectories.controls))
     if few := int(((needed <= rows) & (rows < FEW_ROWS[options.adjust])).sum()):
-        groups = "there are" if not trajectories.by else f"{few} of {counted(labels.height, 'group')} have"
+        which = "there are" if not trajectories.by else f"{few} of {counted(labels.height, 'group')} have"
         warnings.append(
-            f"{groups} fewer than {FEW_ROWS[options.adjust]} rows, too few to trust --adjust {options.adjust}: "
+            f"{which} fewer than {FEW_ROWS[options.adjust]} rows, too few to trust --adjust {options.adjust}: "
             "correlations and their mean over groups are biased upwards"
         )
     if labels.height > MOST_COMPARED:
         warnings.append(
             f"{labels.height} groups: similarity compares every two groups and is omitted above {MOST_COMPARED}"
         )
-    return Correlation(pairs, windows, trajectories, settings, tuple(warnings), partial, labels, units)
+    return Correlation(pairs, windows, trajectories, settings, tuple(warnings), partial, labels, units, changes=changes)
 
 
 def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalMethod:
@@ -273,8 +310,13 @@ def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalM
     return ci
 
 
-def _window_pairs(trajectories: Trajectories, settings: Settings, options: Options) -> pl.DataFrame:
-    """Pairs of consecutive parts of every group on their own; ``from`` and ``to`` are the ends of a part."""
+def _window_pairs(
+    trajectories: Trajectories, settings: Settings, options: Options, units: Units
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Pairs of consecutive parts of every group on their own, and what changes from the first part to the last.
+
+    ``from`` and ``to`` are the ends of a part.
+    """
     windows = options.windows or 0
     if windows < 2:
         raise InputError(f"--windows is {windows}; a comparison needs at least 2 parts")
@@ -284,11 +326,20 @@ def _window_pairs(trajectories: Trajectories, settings: Settings, options: Optio
     parts, names = make_panel(trajectories, frame.select(keys))
     if options.item_counts == "none":
         parts = parts._replace(halves=None)
-    pairs = pairs_frame(partial_correlations(parts, settings), names, trajectories, settings)
+    partial = partial_correlations(parts, settings)
+    pairs = pairs_frame(partial, names, trajectories, settings)
+    # Groups with fewer rows than parts lack some of them.
+    window = names["window"].to_numpy()
+    group = np.cumsum(window == 1) - 1
+    whole = np.isin(group, group[window == windows])
+    first, last = np.flatnonzero((window == 1) & whole), np.flatnonzero((window == windows) & whole)
+    sides = [select_groups(partial, chosen) for chosen in (first, last)]
+    both = units._replace(of_group=units.of_group[group[first]])
+    changes = changes_frame(sides[0], sides[1], both, trajectories.testsets)
     place = pl.col(str(trajectories.order))
     ends = frame.group_by(keys, maintain_order=True).agg(place.first().alias("from"), place.last().alias("to"))
     pairs = pairs.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    return pairs.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
+    return pairs.select(*keys, "from", "to", pl.exclude(*keys, "from", "to")), changes
 
 
 class _Counts(NamedTuple):
@@ -544,7 +595,7 @@ def _with_own_control(
 def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, ...]) -> CorrelationByTrainSet:
     """All training sets as one result, with false discovery rates over all pairs of the call."""
     frames = {}
-    for which in ("pairs", "windows"):
+    for which in ("pairs", "windows", "changes"):
         tables = {name: getattr(part, which) for name, part in parts.items()}
         p = pl.concat([table["p"] for table in tables.values()]).fill_null(float("nan")).to_numpy()
         q, start = pl.Series("q", benjamini_hochberg(p), nan_to_null=True), 0
@@ -573,4 +624,5 @@ def _combined(parts: dict[str, Correlation], study: Study, warnings: tuple[str, 
         first._labels,
         first.units,
         parts,
+        changes=frames["changes"],
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from breadth.correlation.moderator_words import moderators_figure
 from breadth.correlation.noise import deciding
 from breadth.results import Control, Figure, as_chart
 from breadth.results.figures import SHORT_R, Spec, heat_layers, nominal, tooltip
@@ -87,7 +88,12 @@ def result_figure(result: Correlation) -> alt.TopLevelMixin:
         title="Does doing better on one test set go with doing better on another?",
         caption=caption,
     )
-    return as_chart(figure, tables={"pairs": cells})
+    moderators = result.moderator_means["moderator"].unique(maintain_order=True).to_list()
+    further = [
+        moderators_figure(result.moderator_means, name, given=result.given, noun=result.units.noun)
+        for name in moderators
+    ]
+    return as_chart(figure, *further, tables={"pairs": cells, "moderator_means": result.moderator_means})
 
 
 def by_strength(frame: pl.DataFrame, column: str) -> list[str]:

@@ -39,7 +39,8 @@ def _sentence(rows: Sequence[dict[str, Any]], ends: pl.DataFrame) -> str:
     if last["flag"] == ModeratorFlag.LOW_RELIABILITY:
         observed = " These are correlations as observed: there is too little signal to correct them for noise."
     over = f"over {count(last['k'], last['over'])}"
-    if last["over"] == "run":
+    if last["over"] == "run" and last["k"] < last["n"]:
+        # Too few models, so that their runs are the units.
         over = f"over {count(last['n'], 'run')}, for these models only"
     if name == KIND:
         start = "Test sets of one kind of shift agree"

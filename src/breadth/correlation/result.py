@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
 from breadth.correlation.groups import FEWEST_TESTSETS, Heterogeneity, compare_groups
 from breadth.correlation.intervals import to_z
+from breadth.correlation.moderators import MEANS_SCHEMA, MODERATOR_SCHEMA, Moderation
 from breadth.correlation.noise import deciding
 from breadth.correlation.panel import Ints, make_panel
 from breadth.correlation.partial import (
@@ -35,6 +36,7 @@ from breadth.correlation.units import (
     observed_z,
     pool_units,
 )
+from breadth.correlation.unmeasured import unmeasured_pairs
 from breadth.correlation.verdict import correlation_verdict
 from breadth.correlation.words import correlation_details
 from breadth.inference import benjamini_hochberg
@@ -62,8 +64,15 @@ PLAIN_COLUMNS = ("r_plain", "ci_low_plain", "ci_high_plain", "tail_df")
 OUTPUT_COLUMNS = frozenset(
     {*PAIR_COLUMNS, *POOLED_COLUMNS, *CORRECTED_COLUMNS, *PLAIN_COLUMNS, *Heterogeneity._fields, *MEAN_COLUMNS, "code"}
     | {"q_differ", "reliability_control", "testsets", "similarity", "difference", "window", "from", "to"}
-    | {"testset", "score", "residual"}
+    | {"testset", "score", "residual", "early", "late"}
 )
+
+#: Columns of the changes from the first to the last part of training; ``difference`` and its interval are on Fisher's
+#: scale.
+CHANGE_SCHEMA = {
+    "a": pl.String, "b": pl.String, "k": pl.Int64, "early": pl.Float64, "late": pl.Float64, "difference": pl.Float64,
+    "ci_low": pl.Float64, "ci_high": pl.Float64, "p": pl.Float64, "q": pl.Float64,
+}  # fmt: skip
 
 #: Above this many groups, a table of every two of them is too long to read.
 MOST_COMPARED = 256
@@ -75,7 +84,10 @@ class Correlation(Result):
 
     ``pairs`` has a row per group and pair of test sets; ``windows`` the same per part of the run (empty unless
     requested). Where the noise of scores is known, ``p`` and ``q`` are those of ``r_corrected``. ``units`` says which
-    groups belong together (the seeds of a model, say). The other frames are computed on first use.
+    groups belong together (the seeds of a model, say). ``changes`` compares the first and the last of ``windows``, as a
+    mean over units (or per unit, where there are one or two): correlations ``early`` and ``late``, and their
+    ``difference`` on Fisher's scale. ``moderation`` holds what correlations depend on, if that was
+    asked; ``kinds`` are the kinds of shift of the test sets that are known. The other frames are computed on first use.
     """
 
     pairs: pl.DataFrame
@@ -86,6 +98,9 @@ class Correlation(Result):
     _partial: Partial
     _labels: pl.DataFrame
     units: Units
+    moderation: Moderation | None = field(default=None, kw_only=True)
+    kinds: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    changes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CHANGE_SCHEMA), kw_only=True)
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -225,9 +240,32 @@ class Correlation(Result):
         groups = {name: keys[name].gather(rows) for name in keys.columns}
         return pl.DataFrame({**groups, "testset": names, **values}, nan_to_null=True)
 
+    @property
+    def moderators(self) -> pl.DataFrame:
+        """What the correlations depend on: a row per moderator and contrast; empty unless it was asked."""
+        return pl.DataFrame(schema=MODERATOR_SCHEMA) if self.moderation is None else self.moderation.frame
+
+    @cached_property
+    def unmeasured(self) -> pl.DataFrame:
+        """Predicted correlations of pairs of test sets that were never measured together, with intervals.
+
+        Columns ``a, b, r_predicted, ci_low, ci_high, basis, error, error_of_mean``; the last two are root mean squared
+        errors on Fisher's scale, of what is predicted and of the mean of all pairs. Test sets that ``kinds`` names
+        beyond those of the table are among them.
+        """
+        return unmeasured_pairs(self, self.kinds)
+
+    @property
+    def moderator_means(self) -> pl.DataFrame:
+        """Mean correlation of every unit and what the regression expects, by moderator; empty unless it was asked."""
+        return pl.DataFrame(schema=MEANS_SCHEMA) if self.moderation is None else self.moderation.means
+
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """Every frame by name: pairs, heterogeneity, similarity, windows, residuals."""
-        names = ("pairs", "heterogeneity", "similarity", "windows", "residuals")
+        """Every frame by name: pairs, heterogeneity, similarity, windows, changes, residuals, moderators, ..."""
+        names = (
+            *("pairs", "heterogeneity", "similarity", "windows", "changes", "residuals"),
+            *("moderators", "moderator_means", "unmeasured"),
+        )
         return {name: getattr(self, name) for name in names}
 
     def table(self, name: str | None = None) -> pl.DataFrame:
@@ -337,10 +375,12 @@ def with_q(frame: pl.DataFrame) -> pl.DataFrame:
 
 def stacked(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The frames of several training sets as one, with a column ``train_set``."""
-    named = [
-        frame if "train_set" in frame.columns else frame.select(pl.lit(name).alias("train_set"), pl.all())
-        for name, frame in frames.items()
-    ]
+    named = []
+    for name, frame in frames.items():
+        if "train_set" in frame.columns:
+            named.append(frame.select("train_set", pl.exclude("train_set")))
+        else:
+            named.append(frame.select(pl.lit(name).alias("train_set"), pl.all()))
     return pl.concat(named, how="diagonal_relaxed")
 
 

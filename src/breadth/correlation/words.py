@@ -10,12 +10,11 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 from rich.text import Text
-from scipy import special
 
-from breadth.correlation.intervals import to_z
+from breadth.correlation.moderator_words import moderator_words
 from breadth.correlation.noise import deciding
+from breadth.correlation.unmeasured import unmeasured_words
 from breadth.correlation.verdict import count_findings, group_count, group_noun, why_not_computed
-from breadth.inference import NORMAL, benjamini_hochberg
 from breadth.results.terminal import (
     MOST_ROWS,
     WIDTH,
@@ -68,7 +67,11 @@ def correlation_details(result: Correlation) -> str:
             same = int(((predicted["predict_low"] > 0) | (predicted["predict_high"] < 0)).sum())
             text += f" The sign in a new {noun} can be predicted for {same} of {predicted.height} pairs."
     if windows.height:
-        text += f" {_window_words(windows, by)}"
+        text += f" {_change_words(result)}"
+    if result.moderators.height:
+        text += f"\n\n{moderator_words(result.moderators, result.moderator_means)}"
+    if result.unmeasured.height:
+        text += f"\n\n{unmeasured_words(result.unmeasured)}"
     return text
 
 
@@ -77,21 +80,27 @@ def pairs_of(result: Correlation) -> int:
     return comb(len(result.trajectories.testsets), 2)
 
 
-def _window_words(windows: pl.DataFrame, by: Sequence[str]) -> str:
-    """How many correlations changed from the first window to the last: a normal test on Fisher's scale."""
-    keys = [*by, "a", "b"]
-    first, last = (windows.filter(pl.col("window") == edge) for edge in (1, windows["window"].max()))
-    both = first.join(last, on=keys, suffix="_last", nulls_equal=True).drop_nulls(["ci_low", "ci_low_last"])
-    if not both.height:
+def _change_words(result: Correlation) -> str:
+    """How many correlations changed from the first part of training to the last, and which most clearly."""
+    changes = result.changes.drop_nulls("p")
+    if not changes.height:
         return "The first and the last window have too few rows to compare them."
-    z, z_last = (to_z(both[name].to_numpy()) for name in ("r", "r_last"))
-    widths = [to_z(both[f"ci_high{end}"].to_numpy()) - to_z(both[f"ci_low{end}"].to_numpy()) for end in ("", "_last")]
-    error = np.hypot(*widths) / (2 * NORMAL)
-    changed = int((benjamini_hochberg(2 * special.ndtr(-np.abs(z_last - z) / error)) < FINDING).sum())
-    return (
-        f"From the first to the last window, {changed} of {count(both.height, 'correlation')} changed (false discovery "
-        "rate 5%)."
+    found = changes.filter(pl.col("q") < FINDING).sort("p", maintain_order=True)
+    over = f" (mean over {count(int(changes['k'].max() or 0), result.units.noun)})"  # type: ignore[arg-type]
+    if "unit" in changes.columns:
+        units = changes["unit"].n_unique()
+        over = f" (in this {result.units.noun})"
+        if units > 1:
+            over = f" ({count(units, result.units.noun)}, each on its own)"
+    text = (
+        f"From the first to the last window, {found.height} of {count(changes.height, 'correlation')} "
+        f"changed{over if result.by else ''}, with a false discovery rate of 5%."
     )
+    if found.height:
+        row = found.row(0, named=True)
+        where = f" in {row['unit']}" if "unit" in row else ""
+        text += f" Clearest: {row['a']} and {row['b']}{where}, from {row['early']:+.2f} to {row['late']:+.2f}."
+    return text
 
 
 def _robust_words(pairs: pl.DataFrame) -> str:
