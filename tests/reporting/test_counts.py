@@ -1,12 +1,15 @@
 """One number has one value on a page: counts of answers, items, runs and models agree between sections."""
 
+import copy
 import re
 
 import numpy as np
 import polars as pl
 import pytest
 
+from breadth.level_transfer import Effect
 from breadth.reporting import build_report
+from breadth.reporting.analysis import _levels_words
 
 
 def words_of(data, key):
@@ -87,3 +90,27 @@ def test_what_the_page_says_of_the_best_model_is_one_thing(models):
             assert str(verdict).startswith("Yes") == alone
         said = [float(number) for number in (near["difference"][0], abs(pair["difference"][0]))]
         assert said[0] == pytest.approx(said[1])
+
+
+def test_the_two_best_are_compared_on_the_items_of_the_ranking():
+    generator = np.random.default_rng(0)
+    answers = (generator.random((4, 400)) < np.array([[0.5], [0.75], [0.6], [0.4]])).astype(np.int8)
+    answers[3, 380:] = -1
+    data = build_report(answers)
+    ranking = data.results["ranking"]
+    assert ranking.n_items == data.table("comparison")["n_items"][0] == 380
+    assert data.table("neighbours")["difference"][0] == pytest.approx(data.table("comparison")["difference"][0])
+    # That 20 of the 400 items which the overview counts are not in the ranking stands on the page.
+    assert {380, 400} <= numbers_before(words_of(data, "ranking").replace(" of ", " items of "), "item")
+
+
+def test_gains_fade_only_where_that_is_a_finding(levels_data):
+    effects = levels_data.table("transfer_effects").filter(effect=Effect.FADING)
+    models = effects.height
+    columns = {"estimate": -0.1, "ci_low": -0.2, "ci_high": -0.001}
+    for q, said in ((0.01, {models}), (0.09, set())):
+        # An interval may exclude 0 where q does not reach a finding; the sentence on the model then says undecided.
+        changed = effects.with_columns(pl.lit(value).alias(name) for name, value in {**columns, "q": q}.items())
+        data = copy.copy(levels_data)
+        data.tables = {**levels_data.tables, "transfer_effects": changed}
+        assert numbers_before(_levels_words(data), f"of {models} model") == said

@@ -21,7 +21,7 @@ from breadth.correlation.panel import Bools, Floats, Ints
 from breadth.correlation.partial import HAS_INTERVAL, Correction, Partial
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL
-from breadth.records import Trajectories
+from breadth.records import Trajectories, name_rows
 
 #: Columns that name the model of a run.
 MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
@@ -94,8 +94,7 @@ def find_units(trajectories: Trajectories, groups: pl.DataFrame, cluster: str | 
     by = trajectories.by
     if not by:
         return Units(None, "group", ("",), np.zeros(1, dtype=np.intp))
-    columns = [pl.col(name).cast(pl.String) for name in by]
-    names = groups.select(pl.concat_str(columns, separator=" / ", ignore_nulls=True)).to_series()
+    names = name_rows(groups, by)
     alone = Units(None, noun_of_groups(by), tuple(names), np.arange(len(names), dtype=np.intp))
     column = cluster
     if cluster == NONE:

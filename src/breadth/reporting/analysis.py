@@ -14,7 +14,7 @@ from breadth.records import SUBJECTS, Study, Trajectories
 from breadth.reporting.accuracy import model_accuracy_by_level
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.results import Result
-from breadth.results.words import count, joined, points
+from breadth.results.words import FINDING, count, joined, points
 
 #: Tables of ``transfer``, for training levels and for strategies.
 TRANSFER_TABLES = {
@@ -181,7 +181,8 @@ def _levels_words(data: ReportData) -> str:
     if not effects.height:
         return text
     fading = effects.filter(pl.col("effect") == Effect.FADING)
-    names = fading.filter(pl.col("ci_high") < 0)["model"].to_list()
+    # The rule of the sentence about each model below: an interval may exclude 0 where q does not reach a finding.
+    names = fading.filter(pl.col("q") < FINDING, pl.col("estimate") < 0)["model"].to_list()
     if not names:
         return f"{text} Whether gains fade with the distance between training and test level is undecided."
     others = "" if len(names) == fading.height else f" ({joined(names)}); undecided for the others"

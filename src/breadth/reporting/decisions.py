@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import polars as pl
 
 from breadth.advice import (
@@ -66,7 +67,7 @@ class Ranking(Section):
     tables: ClassVar[Mapping[str, str]] = {
         "ranks": "rank of every model with its interval (breadth compare --all)",
         "neighbours": "every model and the next: can they be told apart? (breadth compare --all)",
-        "comparison": "the two best models: differences by test set, shift and level (breadth compare)",
+        "comparison": "the two best models on the items of the ranking, by test set, shift and level (breadth compare)",
         "differing": "the two best models: items that only one of them gets right (breadth compare --out)",
     }
     template = "differing.html"
@@ -85,7 +86,7 @@ class Ranking(Section):
         alone = len(final_groups(data.study)) == 2
         names = () if alone else ranking.ranks["model"].head(2).to_list()[::-1]
         with suppress(InputError):  # two models that were ranked share items, but a name may stand for something else
-            data.results["comparison"] = compared = compare(data.study, *names)
+            data.results["comparison"] = compared = compare(ranked_part(data.study, ranking), *names)
             tables |= {"comparison": compared.cells, "differing": differing_table(data, compared)}
         return tables
 
@@ -109,6 +110,8 @@ class Ranking(Section):
             data.results["differing"] = differing_items(data, compared)
             counts = data.table("differing").group_by("testset", "level", "right", maintain_order=True).len("items")
             shown["Items that only one of the two best models gets right"] = counts
+        # Which models and items are not in the ranking: else its numbers seem to contradict those of other sections.
+        details += [f"{line[0].upper()}{line[1:]}." for line in ranking.warnings if line not in data.warnings]
         return Content(verdict, figures, details, (), shown)
 
 
@@ -182,6 +185,20 @@ class Advice(Section):
         verdict = chosen[0].verdict()
         assert verdict is not None, "advice answers"
         return Content(verdict, figures, [chosen[0].details(), *(result.summary() for result in chosen[1:])])
+
+
+def ranked_part(study: Study, ranking: Rankings) -> Study:
+    """The answers to the items by which models are ranked: those that all of them answered.
+
+    Two of the models may share more items. On these they may compare otherwise than in the ranking above it.
+    """
+    if ranking.n_items == study.items.height:
+        return study
+    ranked = set(ranking.ranks["model"])
+    rows = [row for group in final_groups(study) if group.name in ranked for row in group.rows]
+    columns = np.flatnonzero(study.answered[rows].all(axis=0))
+    margin = None if study.margin is None else study.margin[:, columns]
+    return replace(study, items=study.items[columns], matrix=study.matrix[:, columns], margin=margin)
 
 
 def best_two_words(ranking: Rankings, compared: Comparison) -> str:
