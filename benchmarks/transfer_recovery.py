@@ -134,6 +134,8 @@ def cell_coverage(setting: Setting, studies: int, seed: int = 0) -> tuple[float,
         for k in range(setting.levels):
             for j in range(setting.levels):
                 one = contrast(moments, cell_weights(setting.levels, setting.levels, k, j))
+                if np.isnan(one.low):
+                    continue  # a level whose items are all of one cluster has no interval
                 held[k != UNSTABLE].append(one.low <= truth[k, j] <= one.high)
                 if k != UNSTABLE:
                     widths.append((one.high - one.low) / 2)

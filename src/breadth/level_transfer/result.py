@@ -196,9 +196,7 @@ def _breaks_words(breaks: pl.DataFrame, condition: str) -> str:
     if not breaks.height:
         return ""
     if breaks["flag"].eq_missing(BreakFlag.FEW_LEVELS.value).all():
-        return (
-            "With fewer than 4 test levels, a break in accuracy cannot be told from a steady decline."
-        )
+        return "With fewer than 4 test levels, a break in accuracy cannot be told from a steady decline."
     named = breaks.drop_nulls("breaks_at")
     if not named.height:
         return "No level stands out at which accuracy breaks off: a steady decline fits as well."
