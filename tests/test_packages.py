@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "breadth"
 #: From top to bottom; a package imports only from those below it.
 PACKAGES = [
     *("cli", "reporting", "integrations", "execute", "study", "advice", "comparison", "level_transfer", "difficulty"),
-    *("irt", "correlation", "importers", "endpoints", "lm", "datasets", "results", "records", "inference", "threads"),
+    *("irt", "fluctuation", "correlation", "importers", "endpoints", "lm", "datasets", "results", "records", "inference", "threads"),
     "errors",
 ]
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from breadth.execute import Recorder as Recorder
     from breadth.execute import evaluate as evaluate
     from breadth.execute import run as run
+    from breadth.fluctuation import Stability as Stability
+    from breadth.fluctuation import stability as stability
     from breadth.importers import Import as Import
     from breadth.importers import export as export
     from breadth.importers import import_logs as import_logs
@@ -70,6 +72,7 @@ _HOMES = {
     "breadth.difficulty": ("DifficultySampler", "Profile", "Sample", "difficulty_vs", "profile", "sample"),
     "breadth.errors": ("InputError",),
     "breadth.execute": ("Recorder", "evaluate", "run"),
+    "breadth.fluctuation": ("Stability", "stability"),
     "breadth.importers": ("Import", "export", "import_logs", "read_logs", "read_trajectories"),
     "breadth.irt": ("Calibration", "Priors", "ability", "calibrate", "levels"),
     "breadth.level_transfer": ("Transfer", "transfer"),

@@ -18,7 +18,8 @@ def test_tables_summary_and_files(breadth, table, tmp_path):
     )  # fmt: skip
     assert max(map(len, out.stdout.splitlines()[:-6])) <= 100
     assert "Of 45 correlations between test sets" in " ".join(out.stdout.split())
-    names = {"pairs.csv", "pairs.heterogeneity.csv", "pairs.similarity.csv", "pairs.windows.csv", "figure.html"}
+    others = ("heterogeneity", "similarity", "windows", "changes")
+    names = {"pairs.csv", "figure.html", *(f"pairs.{name}.csv" for name in others)}
     assert {path.name for path in tmp_path.iterdir()} == names
     assert pl.read_csv(tmp_path / "pairs.csv").height == 45
 

@@ -29,8 +29,9 @@ def test_changes_between_windows_are_findings(result):
     noise[:, 2] = noise[:, 1] * half + 0.3 * noise[:, 2]
     noise[:, 3] = noise[:, 1] + 0.3 * noise[:, 3]
     frame = pl.DataFrame(noise, schema=["m", "a", "b", "c"]).with_columns(step=pl.int_range(80))
-    text = breadth.correlate(frame, control="m", order="step", windows=2, adjust="linear").details()
-    assert "From the first to the last window, 2 of 3 correlations changed (false discovery rate 5%)." in text
+    result = breadth.correlate(frame, control="m", order="step", windows=2, adjust="linear")
+    assert result.changes.filter(pl.col("q") < 0.05)["b"].to_list() == ["b", "c"]
+    assert "2 of 3 correlations changed" in result.details()
 
 
 def test_reasons_are_grouped_by_flag():

@@ -24,6 +24,10 @@ COMMANDS = {
     "similarity": "correlate",
     "residuals": "correlate",
     "windows": "correlate --windows",
+    "window_changes": "correlate --windows",
+    "stability": "stability",
+    "stability_runs": "stability",
+    "stability_comparisons": "stability",
     "subjects": "calibrate",
     "fit": "calibrate",
     "profile_by_run": "profile",
@@ -117,6 +121,16 @@ def test_correlate(folder, tables):
     for name in ("pairs", "heterogeneity", "similarity", "windows"):
         if name in tables:
             same(tables[name], result.table(name))
+
+
+def test_changes_between_windows_and_stability(folder, tables):
+    if "window_changes" in tables:
+        same(tables["window_changes"], breadth.correlate(folder, windows=2).changes)
+    if "stability" in tables:
+        result = breadth.stability(folder)
+        same(tables["stability"], result.models)
+        same(tables["stability_runs"], result.runs)
+        assert tables.get("stability_comparisons", []) == result.comparisons.to_dicts()
 
 
 def test_compare_and_advise(folder, tables):

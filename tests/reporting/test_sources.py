@@ -29,7 +29,7 @@ def test_a_table_of_scores(tmp_path):
     simulate_scores(runs=4).write_csv(tmp_path / "scores.csv")
     data = build_report(tmp_path / "scores.csv")
     assert isinstance(data.source, Trajectories)
-    assert keys(data) == ["overview", "training", "carry_over", "advice", "methods"]
+    assert keys(data) == ["overview", "training", "carry_over", "stability", "advice", "methods"]
     assert "4 runs (run) x 41 steps (step)" in " ".join(understood(data.source))
     assert data.table("pairs").height == 4 * 15
 

@@ -22,6 +22,7 @@ from breadth.cli.manage import get_command, init_command, ls_app, show_command, 
 from breadth.cli.options import verb_class
 from breadth.cli.report import demo_command, report_command, scores_command, view_command
 from breadth.cli.run import evaluate_command, run_command
+from breadth.cli.stability import stability_command
 from breadth.errors import InputError, printable
 
 __all__ = ["app", "main"]
@@ -65,6 +66,7 @@ _VERBS: dict[str, dict[str, tuple[Any, Any]]] = {
         "profile": (profile_command, verb_class("profile")),
         "sample": (sample_command, verb_class("sample")),
         "scores": (scores_command, verb_class("scores")),
+        "stability": (stability_command, verb_class("stability")),
         "transfer": (transfer_command, verb_class("transfer")),
         "difficulty-vs": (difficulty_vs_command, verb_class("difficulty_vs")),
     },

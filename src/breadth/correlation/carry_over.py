@@ -28,7 +28,7 @@ from breadth.correlation.result import (
 from breadth.correlation.units import MODEL_COLUMNS, pool_units
 from breadth.errors import InputError
 from breadth.inference import NORMAL
-from breadth.records import Score, Study, Trajectories
+from breadth.records import Score, Study, Trajectories, name_rows
 from breadth.results import Answer, Figure, Verdict
 from breadth.results.words import FINDING, SCORE_WORDS, count, joined
 
@@ -115,6 +115,8 @@ def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> Carry
     elif not compared:
         reasons.append(f"how alike every two of {runs} runs are; `breadth correlate` compares up to {MOST_COMPARED}")
     if result.windows.height:
+        if result.changes.height:
+            tables["window_changes"] = result.changes
         tables |= {"windows": result.windows, "window_means": _window_means(list(parts.values()), groups)}
         if len(testsets) <= MOST_TESTSETS:
             figures.append(windows_figure(tables["window_means"], testsets, given=given))
@@ -166,7 +168,7 @@ def _groups(part: Correlation, source: Study | Trajectories) -> pl.DataFrame:
         return groups.select(pl.col(name).cast(kind) for name, kind in schema.items()).with_columns(
             pl.col("model").fill_null("?")
         )
-    run = pl.concat_str([pl.col(name).cast(pl.String) for name in part.by], separator=" / ", ignore_nulls=True)
+    run = name_rows(labels, part.by)
     model = next((pl.col(name).cast(pl.String) for name in MODEL_COLUMNS if name in part.by), pl.lit("all runs"))
     return labels.select(run=run, model=model, train_set=pl.lit(None, dtype=pl.String))
 

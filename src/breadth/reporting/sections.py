@@ -16,13 +16,15 @@ from breadth.reporting.methods import Methods, Truth
 from breadth.reporting.overview import Overview, Training
 from breadth.reporting.pages import render_html, render_json, render_markdown
 from breadth.reporting.sources import Names, read_source
+from breadth.reporting.stability import Fluctuation
 
 Format = Literal["html", "md", "json"]
 RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
 
 #: Sections in the order of the page.
 SECTIONS: list[Section] = [
-    Overview(), Ranking(), Training(), Correlations(), Difficulty(), Advice(), Items(), Truth(), Methods(),
+    Overview(), Ranking(), Training(), Correlations(), Fluctuation(), Difficulty(), Advice(), Items(), Truth(),
+    Methods(),
 ]  # fmt: skip
 
 

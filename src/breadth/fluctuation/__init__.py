@@ -1,0 +1,39 @@
+"""How far do scores move up and down during training, and do models differ in it?
+
+The numeric core (``mean_squares`` of runs, ``pooling`` over runs and models), and the result with its words, terminal
+tables and figure. Imports ``correlation``, ``records`` and ``results``.
+"""
+
+from breadth.fluctuation.mean_squares import MeanSquares, contrasts, mean_over_testsets, mean_squares
+from breadth.fluctuation.pooling import Ratio, Spread, Typical, compare_models, spread_of_runs, typical_run
+from breadth.fluctuation.result import (
+    Noise,
+    Stability,
+    StabilityFlag,
+    comparisons_table,
+    fluctuation_figure,
+    models_table,
+    stability_verdict,
+)
+from breadth.fluctuation.stability import stability
+
+__all__ = [
+    "MeanSquares",
+    "Noise",
+    "Ratio",
+    "Spread",
+    "Stability",
+    "StabilityFlag",
+    "Typical",
+    "compare_models",
+    "comparisons_table",
+    "contrasts",
+    "fluctuation_figure",
+    "mean_over_testsets",
+    "mean_squares",
+    "models_table",
+    "spread_of_runs",
+    "stability",
+    "stability_verdict",
+    "typical_run",
+]
