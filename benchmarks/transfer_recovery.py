@@ -191,6 +191,9 @@ def cell_settings(judge: bool) -> list[Setting]:
             Setting(levels=4, cluster=10, cluster_spread=0.12, unequal=True),
             Setting(levels=4, cluster=10, cluster_spread=0.12, unstable=3.0, across=True),
         ]
+        # The degrees of freedom over levels were changed after these were seen; the next two were looked at after that.
+        three = Setting(levels=3, spread=0.03, own_spread=0.015)
+        kinds += [replace(three, cluster=5, cluster_spread=0.1), replace(three, unstable=4.0)]
         sizes: Sequence[int] = (40, 400)
     else:
         kinds = [Setting(), Setting(unstable=4.0), Setting(cluster=10), Setting(cluster=10, unstable=4.0)]
@@ -213,7 +216,13 @@ def effect_settings(judge: bool) -> list[Setting]:
         usual = Setting(levels=4, fade=0.0, quality=(0.1, -0.05, 0.06, -0.04), spread=0.02, own_spread=0.015)
         step = Setting(levels=6, asymmetry=0.06, quality=(0.0, 0.1, 0.1, 0.0, -0.05, 0.05), spread=0.02)
         seeds, sizes = (2, 3, 4, 5), (80, 300)
-    return _crossed((usual, replace(usual, unstable=3.0), step), seeds, sizes)
+    kinds = [usual, replace(usual, unstable=3.0), step]
+    if judge:
+        # Looked at last, as the cells of three levels.
+        quality = (0.06, -0.06, 0.06, -0.06, 0.06, -0.06, 0.06)
+        seven = Setting(levels=7, fade=0.01, steep=0.04, spread=0.04, own_spread=0.01, quality=quality)
+        kinds += [seven, replace(seven, unstable=4.0)]
+    return _crossed(kinds, seeds, sizes)
 
 
 def break_settings(judge: bool) -> list[Setting]:
