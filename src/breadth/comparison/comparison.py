@@ -23,8 +23,8 @@ from breadth.results import (
     Figure,
     Result,
     Verdict,
-    about,
     as_chart,
+    as_many,
     times_more,
 )
 from breadth.results.figures import Spec, nominal, tooltip
@@ -283,8 +283,10 @@ def _undecided(row: Mapping[str, Any], result: Comparison, overall: str, lines: 
     # More runs also tell better how far runs lie apart, so the wide quantile of few runs is not what more data keep.
     times = times_more(row["se"], effect)
     times = times if times > 1 else times_more(_error(row), effect)
-    needed = f"To see a difference of {100 * effect:g} points takes about {about(times)} times as many items"
-    needed += " or runs." if row["runs_se"] and row["runs_se"] ** 2 > row["se"] ** 2 / 2 else "."
+    what = "items"
+    if row["runs_se"] and row["runs_se"] ** 2 > row["se"] ** 2 / 2:
+        what = "items or runs"
+    needed = f"To see a difference of {100 * effect:g} points takes {as_many(times, what)}."
     return Verdict(Answer.UNKNOWN, f"whether {second} is better than {first} is open: {overall}.", lines, needed)
 
 
@@ -310,7 +312,7 @@ def _many(whole: pl.DataFrame, trained: bool) -> Verdict:
     answer = Answer.YES if share >= ALMOST_ALL else Answer.NO if share <= ALMOST_NONE else Answer.DEPENDS
     errors = [_error(row) for row in whole.drop_nulls("ci_low").iter_rows(named=True)]
     if answer is Answer.NO and errors and (times := times_more(float(np.median(errors)))) > 1:
-        needed = f"To see a difference of 5 points takes about {about(times)} times as many items."
+        needed = f"To see a difference of 5 points takes {as_many(times, 'items')}."
         return Verdict(Answer.UNKNOWN, reason, " ".join(lines), needed)
     return Verdict(answer, reason, " ".join(lines))
 

@@ -20,7 +20,7 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy_by_level_figure, evenly, numbers
 from breadth.records import Study, Table, open_study
-from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, about, as_chart, times_more
+from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, as_chart, as_many, times_more
 from breadth.results.terminal import (
     WIDTH,
     interval_text,
@@ -90,7 +90,7 @@ class Profile(Result):
         if error is None or (times := times_more(float(error))) <= 1:  # type: ignore[arg-type]
             seen = "" if error is None else ", although a difference of 5 points would have been seen"
             return Verdict(Answer.NO, f"{counted} overall{seen}.", lines)
-        needed = f"To see a difference of 5 points takes about {about(times)} times as many items."
+        needed = f"To see a difference of 5 points takes {as_many(times, 'items')}."
         return Verdict(Answer.UNKNOWN, f"{counted} overall or on a level.", lines, needed)
 
     def details(self) -> str:

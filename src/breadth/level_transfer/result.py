@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from breadth.records import Score
-from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Figure, Result, Verdict, about, as_chart, times_more
+from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Figure, Result, Verdict, as_chart, as_many, times_more
 from breadth.results.figures import Spec, heat_layers, model_colour, tooltip
 from breadth.results.terminal import WIDTH, interval_text, make_table, signed_text
 from breadth.results.words import FINDING, SCORE_WORDS, interval, joined, points
@@ -134,7 +134,7 @@ class Transfer(Result):
         if times <= 1:
             reason = f"{where} hardly changes {others}: {counted}, although a gain of 5 points would have been seen."
             return Verdict(Answer.NO, f"{reason}{single}", lines)
-        needed = f"To see a gain of 5 points takes about {about(times)} times as many test items and seeds."
+        needed = f"To see a gain of 5 points takes {as_many(times, 'test items and seeds')}."
         return Verdict(Answer.UNKNOWN, f"whether {where} helps on {others} is open: {counted}.{single}", lines, needed)
 
     def details(self) -> str:

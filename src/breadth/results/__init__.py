@@ -14,6 +14,7 @@ from breadth.results.result import (
     Result,
     Verdict,
     about,
+    as_many,
     times_more,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "Verdict",
     "about",
     "as_chart",
+    "as_many",
     "times_more",
     "write_figure",
 ]

@@ -83,6 +83,17 @@ def about(number: float) -> str:
     return f"{rounded:,.{0 if rounded == int(rounded) else digits}f}"
 
 
+def as_many(times: float, what: str) -> str:
+    """So many times as much of something as there is, in words.
+
+    >>> as_many(1.04, "items"), as_many(2.6, "items")
+    ('a few more items than there are', 'about 2.6 times as many items')
+    """
+    if about(times) == "1":
+        return f"a few more {what} than there are"
+    return f"about {about(times)} times as many {what}"
+
+
 class Result(ABC):
     """Base of what an analysis returns: tidy polars frames, a verdict, details in words, warnings, a figure."""
 
