@@ -437,6 +437,13 @@ def test_a_mean_of_accuracies_over_runs_stays_within_0_and_1():
         assert profile.filter(testset="hard")["ci_low"].to_list() == [0.0, 0.0]
 
 
+def test_a_change_of_accuracy_is_at_most_one():
+    runs = np.repeat([[0.2], [0.9]], 50, axis=1) + 0.01 * np.random.default_rng(0).normal(size=(2, 50))
+    assert crossed_mean(runs, "gain")["ci_high"] > 1
+    mean = crossed_mean(runs, "gain", most=1.0)
+    assert (mean["ci_low"], mean["ci_high"]) == (-1.0, 1.0)
+
+
 def late_starters():
     """Three runs from step 0, and one of which only the last checkpoints were evaluated."""
     parts, generator = [], np.random.default_rng(0)

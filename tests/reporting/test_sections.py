@@ -58,7 +58,7 @@ def test_findings_hold_numbers(data, with_levels):
 
 def test_the_verdict_counts_gains_and_correlations(data):
     gains = data.table("gains").filter(~pl.col("in_domain"))
-    first, second = content(data, "overview").lines
+    first, second, *_ = content(data, "overview").lines
     up = gains.filter((pl.col("q") < 0.05) & (pl.col("gain") > 0)).height
     assert f"{up} of {gains.height} gains on shifted test sets (model x test set) are above 0" in first
     assert second.endswith(f"Does one test set speak for another? {data.carry_over.verdict.answer.value}.")

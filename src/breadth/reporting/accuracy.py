@@ -139,14 +139,19 @@ def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame
 
 
 def crossed_mean(
-    answers: npt.NDArray[Any], name: str, group: npt.NDArray[np.intp] | None = None, least: int = 2
+    answers: npt.NDArray[Any],
+    name: str,
+    group: npt.NDArray[np.intp] | None = None,
+    least: int = 2,
+    most: float = np.inf,
 ) -> dict[str, Any]:
     """Mean of answers [runs, items] as ``name``, with ``runs, n_items, se, ci_low, ci_high, p``; None where unknown.
 
     Both the items and the runs are samples (:func:`crossed_variance`); with one run, only the items. Runs without any
     answer are left out, and so are items that one of the other runs did not answer. With a ``group`` of every item, the
     sum over groups of their means; a group of fewer than ``least`` items has no interval. The interval of a score
-    within 0 and 1 stays there; that of one run's accuracy is Wilson's, of one run's area that of ``area_interval``.
+    within 0 and 1 stays there, and that of a change within -``most`` and ``most``; that of one run's accuracy is
+    Wilson's, of one run's area that of ``area_interval``.
     """
     answered = ~np.isnan(answers)
     runs = answered.any(axis=1)
@@ -172,8 +177,7 @@ def crossed_mean(
         return row | {"se": 0.0}
     else:
         low, high = _t_interval(estimate, total)
-    if name in BOUNDED:
-        low, high = max(low, 0.0), min(high, 1.0)
+    low, high = max(low, 0.0 if name in BOUNDED else -most), min(high, 1.0 if name in BOUNDED else most)
     se = float(np.sqrt(total.variance))
     p = float(2 * special.stdtr(total.df, -abs(estimate) / se)) if se > 0 else None
     return row | {"se": se, "ci_low": low, "ci_high": high, "p": p}
@@ -222,14 +226,16 @@ def _t_interval(estimate: float, total: Spread) -> tuple[float, float]:
     return estimate - half, estimate + half
 
 
-def settled_mean(checkpoints: npt.NDArray[Any], name: str, group: npt.NDArray[np.intp], least: int) -> dict[str, Any]:
+def settled_mean(
+    checkpoints: npt.NDArray[Any], name: str, group: npt.NDArray[np.intp], least: int, most: float = np.inf
+) -> dict[str, Any]:
     """The same as :func:`crossed_mean` for one run's late checkpoints [checkpoints, items]; about this run alone.
 
     The interval counts the items and, from ``LEAST_LATE`` checkpoints on, their fluctuation around the level of the
     run. Checkpoints follow each other: K of them with lag-1 autocorrelation r, corrected for its bias in short series,
     are worth K (1 - r) / (1 + r). There is no p-value, because one run does not test a recipe.
     """
-    row = crossed_mean(checkpoints.mean(axis=0, keepdims=True), name, group, least) | {"p": None}
+    row = crossed_mean(checkpoints.mean(axis=0, keepdims=True), name, group, least, most) | {"p": None}
     items = ~np.isnan(checkpoints).any(axis=0)
     count = len(checkpoints)
     if count < LEAST_LATE or row["ci_low"] is None:
@@ -245,7 +251,7 @@ def settled_mean(checkpoints: npt.NDArray[Any], name: str, group: npt.NDArray[np
     worth = max(count * (1 - lag) / (1 + lag), 2.0)
     total = crossed_variance(values, own, counts, worth)
     low, high = _t_interval(row[name], total)
-    return row | {"se": float(np.sqrt(total.variance)), "ci_low": low, "ci_high": high}
+    return row | {"se": float(np.sqrt(total.variance)), "ci_low": max(low, -most), "ci_high": min(high, most)}
 
 
 def common_start(first_steps: pl.Series) -> Any:
@@ -321,7 +327,7 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
                 continue
             changes = {}
             for name, (each, own) in measured.items():
-                changes[name] = crossed_mean(each[1] - each[0], "gain", own, _least_changed(name))
+                changes[name] = crossed_mean(each[1] - each[0], "gain", own, _least_changed(name), _most_changed(name))
             gain = key | {"in_domain": testset in home} | changes[score]
             gain |= _change_columns(changes, list(answers_of(study, testset).values()))
             gain["late_checkpoints"] = max(map(len, late_rows))
@@ -363,6 +369,11 @@ def _values_at_ends(
 def _least_changed(measure: Measure) -> int:
     """Items of each label that the interval of a change of a measure needs."""
     return LEAST_CHANGED_LABELS if measure in BY_LABEL else 2
+
+
+def _most_changed(measure: Measure) -> float:
+    """How far a measure can change at most."""
+    return 1.0 if measure in (*BOUNDED, "share") else np.inf
 
 
 def _change_columns(changes: Mapping[Measure, Mapping[str, Any]], answers: Sequence[str]) -> dict[str, Any]:
@@ -441,10 +452,11 @@ def _late_columns(
     if own is None:
         return {}
     least = _least_changed(measure)
-    late = crossed_mean(own.means, "gain", own.group, least)
+    most = _most_changed(measure)
+    late = crossed_mean(own.means, "gain", own.group, least, most)
     single = late["runs"] < LEAST_OF_RECIPE
     if single and len(own.means) == 1:
-        late = settled_mean(own.checkpoints, "gain", own.group, least)
+        late = settled_mean(own.checkpoints, "gain", own.group, least, most)
     columns = {f"{start}late": late["gain"], f"{start}late_low": late["ci_low"], f"{start}late_high": late["ci_high"]}
     columns[f"{start}p_late"] = None if single else late["p"]
     inside = [changes[name][measure] for name in home if measure in changes.get(name, {})]
@@ -597,14 +609,15 @@ def score_tables(scores: Trajectories) -> dict[str, pl.DataFrame]:
         moments = ("before", "after") if trained else ("after",)
         profile += [key | {"when": when} | _mean(together[when], PLAIN_SCORE, bounded) for when in moments]
         if trained:
-            change = _mean(together["after"] - together["before"], "gain")
+            change = _mean(together["after"] - together["before"], "gain", bounded)
             gains.append(key | {"in_domain": testset in scores.controls} | change)
     if trained and ends["model"].n_unique() >= LEAST_RUNS and not any(row.get("p") for row in gains):
         # One run per model: the models are the sample.
         for (testset,), group in ends.group_by("testset", maintain_order=True):
             key = {"model": "all models", "testset": testset, "in_domain": testset in scores.controls}
             together = with_same_start(group)
-            gains.append(key | _mean(together["after"] - together["before"], "gain"))
+            bounded = kinds[str(testset)] is not ScoreKind.OTHER
+            gains.append(key | _mean(together["after"] - together["before"], "gain", bounded))
     steps = ["first_step", "last_step", "checkpoints"]
     runs = ends.group_by("run", "model", maintain_order=True).agg(
         pl.col("first_step").min(), pl.col("last_step").max(), pl.col("checkpoints").max()
@@ -623,7 +636,10 @@ def score_tables(scores: Trajectories) -> dict[str, pl.DataFrame]:
 
 
 def _mean(values: pl.Series, name: str, bounded: bool = False) -> dict[str, Any]:
-    """Mean over runs with its t interval, cut to 0 and 1 if ``bounded``, and p-value; null where runs are too few."""
+    """Mean over runs with its t interval and p-value; null where runs are too few.
+
+    The interval of a share, if ``bounded``, is cut to 0 and 1, that of a gain to -1 and 1.
+    """
     known = values.drop_nulls().to_numpy()
     row: dict[str, Any] = {"runs": len(known), name: float(known.mean()) if len(known) else None}
     if len(known) < LEAST_RUNS or known.std() == 0:
@@ -631,7 +647,7 @@ def _mean(values: pl.Series, name: str, bounded: bool = False) -> dict[str, Any]
     se, df = float(known.std(ddof=1) / np.sqrt(len(known))), len(known) - 1
     low, high = _t_interval(row[name], Spread(se**2, df))
     if bounded:
-        low, high = max(low, 0.0), min(high, 1.0)
+        low, high = max(low, -1.0 if name == "gain" else 0.0), min(high, 1.0)
     p = float(2 * special.stdtr(df, -abs(row[name]) / se))
     return row | {"se": se, "ci_low": low, "ci_high": high, "p": p}
 

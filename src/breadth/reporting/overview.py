@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from breadth.records import Study, Trajectories
-from breadth.reporting.accuracy import at_shared_steps, checkpoint_scores, other_starts, score_profile
+from breadth.reporting.accuracy import LEAST_OF_RECIPE, at_shared_steps, checkpoint_scores, other_starts, score_profile
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.figures import profile_figure, trajectory_figure
 from breadth.reporting.scoring import bias_words, follow_words, start_words
@@ -201,6 +201,8 @@ def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Ve
     if share and more <= 1:
         return Verdict(Answer.NO, f"{counted}, although a gain of 5 points would show.", line)
     needed = f"To see a gain of 5 points takes about {more:.0f} times as many items or runs." if share else ""
+    if gains["runs"].max() == LEAST_OF_RECIPE:
+        needed = "From two runs of a model it is hardly known how far runs differ: a third run would help most."
     return Verdict(Answer.UNKNOWN, f"{counted}.", line, needed)
 
 
