@@ -24,6 +24,7 @@ import breadth
 from breadth.cli import app
 from breadth.correlation import Flag
 from breadth.difficulty import MeasureFlag
+from breadth.fluctuation import StabilityFlag
 from breadth.irt import ItemFlag, SubjectFlag
 from breadth.level_transfer import CellFlag
 from breadth.reporting import GainFlag
@@ -49,6 +50,7 @@ FLAGS = {
     "`items` of `breadth calibrate`": ItemFlag,
     "`subjects` of `breadth calibrate`": SubjectFlag,
     "`changes` of `breadth scores`": GainFlag,
+    "`models` and `runs` of `breadth stability`": StabilityFlag,
     "`cells` of `breadth transfer`": CellFlag,
     "measures of `breadth difficulty-vs`": MeasureFlag,
 }

@@ -19,6 +19,7 @@ PANELS = {
         "profile",
         "sample",
         "scores",
+        "stability",
         "transfer",
         "difficulty-vs",
     ],
