@@ -17,7 +17,7 @@ def test_tables_summary_and_files(breadth, table, tmp_path):
         "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "figure.html",
     )  # fmt: skip
     assert max(map(len, out.stdout.splitlines()[:-6])) <= 100
-    assert "Of 45 correlations between test sets" in " ".join(out.stdout.split())
+    assert "of 45 correlations between test sets" in " ".join(out.stdout.split())
     others = ("heterogeneity", "similarity", "windows", "changes")
     names = {"pairs.csv", "figure.html", *(f"pairs.{name}.csv" for name in others)}
     assert {path.name for path in tmp_path.iterdir()} == names
@@ -55,7 +55,7 @@ def test_options_reach_the_verb(breadth, table):
         "correlate", table, "--control", "in_domain", "--testsets", "negation,sci*", "--by", "run", "--order", "step",
         "--adjust", "linear", "--method", "spearman", "--ci", "block", "--resamples", 100, "--seed", 3,
     )  # fmt: skip
-    assert "Of 3 correlations" in " ".join(out.stdout.split())
+    assert "of 3 correlations" in " ".join(out.stdout.split())
 
 
 def test_direction_and_robust(breadth, table):

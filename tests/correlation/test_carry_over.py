@@ -149,7 +149,7 @@ def test_contradictions_of_models_are_findings():
         run=pl.lit(None, dtype=pl.String),
     )  # fmt: skip
     assert _contradictions(frame) == "Models' means are findings of opposite signs on 1 pair (x and z)."
-    assert _contradictions(frame.tail(2)).startswith("No two models' means")
+    assert not _contradictions(frame.tail(2))
 
 
 def test_a_table_of_scores():

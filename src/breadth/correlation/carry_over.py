@@ -122,8 +122,9 @@ def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> Carry
             figures.append(windows_figure(tables["window_means"], testsets, given=given))
         else:
             reasons.append(f"windows over training are drawn for at most {MOST_TESTSETS} test sets; see the table")
-    if len(models) > 1:
-        paragraphs.append(_contradictions(tables["correlations"]))
+    contradictions = _contradictions(tables["correlations"])
+    if contradictions:
+        paragraphs.append(contradictions)
     return CarryOver(verdict, tables, tuple(paragraphs), tuple(figures), tuple(reasons))
 
 
@@ -280,14 +281,14 @@ def _checkpoints(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -
 
 
 def _contradictions(correlations: pl.DataFrame) -> str:
-    """On which pairs two models' means are findings of opposite signs."""
+    """On which pairs two models' means are findings of opposite signs; empty where there are none."""
     means = correlations.filter(pl.col("run").is_null(), pl.col("model").is_not_null(), pl.col("q") < FINDING)
     means = means.filter(pl.col("kind") == correlations["kind"][0])
     both = ((pl.col("r") > 0).any() & (pl.col("r") < 0).any()).alias("both")
     split = means.group_by("train_set", "a", "b", maintain_order=True).agg(both).filter("both")
     names = [f"{a} and {b}" for a, b in split.select("a", "b").iter_rows()]
     if not names:
-        return "No two models' means are findings of opposite signs on a pair."
+        return ""
     return f"Models' means are findings of opposite signs on {count(split.height, 'pair')} ({joined(names, 3)})."
 
 

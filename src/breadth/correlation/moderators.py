@@ -778,24 +778,28 @@ def kinds_of(
     return kinds
 
 
-def kind_row(evidence: Evidence, kinds: Mapping[str, str], generator: np.random.Generator) -> dict[str, object]:
-    """Whether correlations differ between pairs of one kind and pairs of two, beyond what each test set is like."""
-    testsets = evidence.testsets
+def kind_codes(evidence: Evidence, kinds: Mapping[str, str]) -> Ints:
+    """The number of the kind of every test set; refused where kinds cannot be compared."""
+    testsets, name = evidence.testsets, evidence.result.trajectories.name
     lacking = [each for each in testsets if each not in kinds]
     if lacking:
-        name = evidence.result.trajectories.name
         raise InputError(
             f"{name}: moderator {KIND} needs the kind of shift of every test set, and that of {listed(lacking, 6)} is "
             "not known; give it with --kinds NAME=KIND (kinds= in Python), wildcards allowed"
         )
     code = {kind: index for index, kind in enumerate(dict.fromkeys(kinds[each] for each in testsets))}
-    codes = np.array([code[kinds[each]] for each in testsets])
-    a, b = np.triu_indices(len(testsets), 1)
-    same = (codes[a] == codes[b]).astype(np.float64)
-    if len(code) < 2 or not same.any():
-        name = evidence.result.trajectories.name
+    if len(code) < 2 or len(code) == len(testsets):
         which = "all test sets are of one kind" if len(code) < 2 else "no two test sets are of one kind"
         raise InputError(f"{name}: moderator {KIND}: {which}, so there is nothing to compare; give other --kinds")
+    return np.array([code[kinds[each]] for each in testsets], dtype=np.intp)
+
+
+def kind_row(evidence: Evidence, kinds: Mapping[str, str], generator: np.random.Generator) -> dict[str, object]:
+    """Whether correlations differ between pairs of one kind and pairs of two, beyond what each test set is like."""
+    testsets = evidence.testsets
+    codes = kind_codes(evidence, kinds)
+    a, b = np.triu_indices(len(testsets), 1)
+    same = (codes[a] == codes[b]).astype(np.float64)
     row: dict[str, object] = {
         "moderator": KIND, "contrast": "one kind - two kinds", "given": "each test set", "over": "pair of test sets",
     }  # fmt: skip

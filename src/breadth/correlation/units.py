@@ -39,10 +39,10 @@ FEWEST_UNITS = 3
 #: A correlation of observed scores closer to 1 than this is taken for this.
 STRONGEST = 0.999
 
-#: What noise in the control adds is subtracted, and this share of it may be wrong: noise is taken to be binomial, and the
-#: slopes that carry it come from a smooth. In simulations the mean was off by up to a tenth of what was subtracted. More
-#: runs do not make that smaller, so with 48 runs on a control of 100 items independent test sets got a Yes in 8 % of
-#: studies before intervals allowed for it (benchmarks/units.py).
+#: What noise in the control adds is subtracted, and this share of it may be wrong: noise is taken to be binomial, and
+#: the slopes that carry it come from a smooth. In simulations the mean was off by up to a tenth of what was subtracted.
+#: More runs do not make that smaller, so with 48 runs on a control of 100 items independent test sets got a Yes in 8 %
+#: of studies before intervals allowed for it (benchmarks/units.py).
 LEAK_ERROR = 0.15
 
 

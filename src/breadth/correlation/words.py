@@ -34,9 +34,13 @@ def correlation_details(result: Correlation) -> str:
     counts, noun = count_findings(pairs), group_noun(result)
     if not counts.known:
         return "Column note gives the reason for every pair."
-    each = f" ({count(group_count(result), noun)} x {count(pairs_of(result), 'pair')})" if by else ""
+    start = f"Of {count(counts.known, 'correlation')} between test sets"
+    if by:
+        # What the verdict counts are means over these, which may be clear where single ones are not.
+        each = f"{count(group_count(result), noun)} x {count(pairs_of(result), 'pair')}"
+        start = f"Each {noun} on its own: of {count(counts.known, 'correlation')} between test sets ({each})"
     text = (
-        f"Of {count(counts.known, 'correlation')} between test sets{each} {result.given}, {counts.positive} "
+        f"{start} {result.given}, {counts.positive} "
         f"{'is a positive finding' if counts.positive == 1 else 'are positive findings'}, {counts.negative} negative, "
         f"and {counts.undecided} undecided (false discovery rate 5%)."
     )
@@ -45,10 +49,10 @@ def correlation_details(result: Correlation) -> str:
     if result.corrected:
         shares = result.pairs.select("reliability_a", "reliability_b").to_numpy()
         middle = float(np.median(np.clip(shares[~np.isnan(shares)], 0, 1)))
-        text += (
-            f" They are corrected for the noise of finite test sets: of what the control leaves of a score, "
-            f"{middle:.0%} is signal (median)."
-        )
+        left = "how a score varies"
+        if result.trajectories.controls and result.settings.adjust != "none":
+            left = "what the control leaves of a score"
+        text += f" They are corrected for the noise of finite test sets: of {left}, {middle:.0%} is signal (median)."
     if result.trajectories.turned:
         text += f" Lower is better on {joined(result.trajectories.turned, 6)}: a gain there is a fall."
     if "r_plain" in pairs.columns:
