@@ -2,6 +2,7 @@
 
     python benchmarks/irt_likelihood.py [MATRIX ...] [--models 3pl 4pl] [--starts 3] [--priors default]
     python benchmarks/irt_likelihood.py [MATRIX ...] --priors none --python .venv-peers/bin/python
+    python benchmarks/irt_likelihood.py --adaptive [--models 2pl 3pl]
 
 The objective is written down again here: the marginal likelihood on a grid of ability that is finer than the narrowest
 posterior, and on 4,001 points in the end, plus the priors. What
@@ -10,6 +11,10 @@ from pulling on the scale of ability. L-BFGS starts from breadth's solution, fro
 breadth's, and from random points.
 "Behind" is how far breadth's objective is below the best of them; "quadrature" is the reported log-likelihood less that
 of 4,001 points. With ``--python``, mirt and girth are fitted too, and the likelihood of their items is computed here.
+
+``--adaptive`` simulates tests in which subjects answer the items nearest to their ability (known exactly, or roughly),
+or items that are chosen by the answers so far. EM is started from 20 points: random slopes and intercepts around those
+of the Rasch model. "Behind" is the best log-likelihood of these less that of breadth.
 """
 
 from __future__ import annotations
@@ -27,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from breadth.irt import MODELS, Answers, Parameters, Priors
+from breadth.irt import MODELS, Answers, Parameters, Priors, score
 from breadth.irt.expectation import expect
-from breadth.irt.marginal import estimates, make_problem, maximise
+from breadth.irt.marginal import climb, estimates, log_likelihood, make_problem, maximise
 from breadth.irt.maximisation import improve
 from breadth.irt.parameters import Common
 
@@ -205,6 +210,86 @@ def compare(path: Path, model: str, priors: Priors, given: argparse.Namespace) -
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
+#: Subjects, items, answers of each, typical slope, and how roughly ability is known; None where the answers choose.
+ADAPTIVE = (
+    (1000, 60, 30, 1.0, 0.0), (1000, 60, 30, 1.5, 0.0), (1000, 60, 30, 1.5, 0.3), (1000, 60, 30, 1.2, None),
+    (500, 200, 60, 1.3, 0.1), (2000, 120, 25, 1.2, 0.2), (800, 100, 20, 1.8, None), (300, 80, 40, 2.0, 0.4),
+)  # fmt: skip
+
+
+def adaptive(
+    subjects: int, items: int, each: int, typical: float, roughly: float | None, seed: int
+) -> tuple[NDArray[np.int8], Floats]:
+    """Answers of subjects to items that suit them, -1 for the others, and their abilities."""
+    rng = np.random.default_rng(seed)
+    ability, difficulty = rng.normal(size=subjects), rng.normal(size=items)
+    slope = typical * rng.lognormal(0, 0.3, items)
+    chance = special.expit(slope * (ability[:, None] - difficulty))
+    right = (rng.random(chance.shape) < chance).astype(np.int8)
+    seen = np.zeros(right.shape, dtype=np.bool_)
+    if roughly is not None:
+        guess = ability + rng.normal(0, roughly, subjects) if roughly else ability
+        nearest = np.argsort(np.abs(guess[:, None] - difficulty), axis=1)[:, :each]
+        np.put_along_axis(seen, nearest, True, axis=1)
+        return np.where(seen, right, -1).astype(np.int8), ability
+    points, every = np.linspace(-4, 4, 41), np.arange(subjects)
+    density, curves = (
+        np.tile(np.exp(-(points**2) / 2), (subjects, 1)),
+        special.expit(slope * (points[:, None] - difficulty)),
+    )
+    for _ in range(each):
+        mean = density @ points / density.sum(axis=1)
+        p = special.expit(slope * (mean[:, None] - difficulty))
+        chosen = np.where(seen, -1, slope**2 * p * (1 - p)).argmax(axis=1)
+        seen[every, chosen] = True
+        correct = right[every, chosen, None] == 1
+        density *= np.where(correct, curves[:, chosen].T, 1 - curves[:, chosen].T)
+    return np.where(seen, right, -1).astype(np.int8), ability
+
+
+def behind_random_starts(matrix: NDArray[np.int8], model: str, number: int) -> tuple[float, int, Any]:
+    """How far breadth is below the best of some random starts, how many of them got there, and its estimates."""
+    answers = Answers.of(matrix)
+    problem = make_problem(MODELS[model], answers, Priors())
+    solution = maximise(problem)
+    ours = log_likelihood(problem, solution)
+    rasch = MODELS["1pl"].fit(answers, errors=False).items
+    slope, intercept = rasch.slope[problem.kept], rasch.intercept[problem.kept]
+    rng, reached = np.random.default_rng(0), []
+    for index in range(number):
+        point = problem.start.copy()
+        n = slope.size
+        point[:n] = intercept + rng.normal(0, 0.5, n)
+        near = slope * rng.lognormal(0, 0.5, n)
+        far = rng.normal(0.5, 1, n)
+        point[n : 2 * n] = near if index % 2 else far
+        reached.append(log_likelihood(problem, climb(problem, point, problem.most_iterations)))
+    best = max(reached)
+    there = sum(value > best - 0.5 for value in reached)
+    return best - ours, there, estimates(problem, solution, errors=False)
+
+
+def print_adaptive(models: list[str], number: int = 20, seeds: int = 3) -> None:
+    """The table of ``--adaptive``: the worst of some seeds."""
+    print("| subjects x items, answers of each | slope | ability known | model | behind | r(ability) | starts there |")
+    print("|---|---|---|---|---|---|---|")
+    for subjects, items, each, typical, roughly in ADAPTIVE:
+        for model in models:
+            rows = []
+            for seed in range(seeds):
+                matrix, ability = adaptive(subjects, items, each, typical, roughly, 100 + seed)
+                behind, there, found = behind_random_starts(matrix, model, number)
+                r = np.corrcoef(score(Answers.of(matrix), found.items).ability, ability)[0, 1]
+                rows.append((behind, float(r), there))
+            known = "by answers" if roughly is None else f"+- {roughly:g}"
+            worst, r, there = max(row[0] for row in rows), min(row[1] for row in rows), min(row[2] for row in rows)
+            print(
+                f"| {subjects} x {items}, {each} | {typical:g} | {known} | {model} | {worst:+.2f} | {r:.3f} "
+                f"| {there} of {number} |",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("matrices", nargs="*", type=Path, help="NPZ or CSV of right and wrong answers")
@@ -213,7 +298,11 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=3000, help="most iterations of L-BFGS")
     parser.add_argument("--priors", choices=["default", "none"], default="default")
     parser.add_argument("--python", help="Python of the environment that has the peers")
+    parser.add_argument("--adaptive", action="store_true", help="simulated tests that adapt, 20 starts of EM")
     given = parser.parse_args()
+    if given.adaptive:
+        print_adaptive(given.models)
+        return
     head = ["matrix", "size", "model", "EM steps", "seconds", "converged", "steepest", "log-likelihood", "quadrature"]
     head += ["objective", "L-BFGS less breadth, by start", "behind"]
     print("| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|", flush=True)

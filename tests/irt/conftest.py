@@ -77,6 +77,24 @@ def simulate(as_study: Callable[..., Study]) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
+def adapted() -> Callable[..., tuple[NDArray[np.int8], NDArray[np.float64]]]:
+    """Answers of subjects to the items nearest to their ability, -1 for the others; and the abilities."""
+
+    def draw(subjects: int = 400, items: int = 60, each: int = 30, seed: int = 0) -> Any:
+        generator = np.random.default_rng(seed)
+        ability, difficulty = generator.standard_normal(subjects), generator.standard_normal(items)
+        slope = 1.5 * np.exp(0.3 * generator.standard_normal(items))
+        chance = 1 / (1 + np.exp(-slope * (ability[:, None] - difficulty)))
+        right = generator.random(chance.shape) < chance
+        seen = np.zeros(right.shape, dtype=np.bool_)
+        nearest = np.argsort(np.abs(ability[:, None] - difficulty), axis=1)[:, :each]
+        np.put_along_axis(seen, nearest, True, axis=1)
+        return np.where(seen, right, -1).astype(np.int8), ability
+
+    return draw
+
+
+@pytest.fixture(scope="session")
 def truth(simulate: Callable[..., Any]) -> Any:
     return simulate()
 

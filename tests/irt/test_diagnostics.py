@@ -59,6 +59,20 @@ def test_point_biserial_by_hand(kind: str) -> None:
         assert found[item] == pytest.approx(np.corrcoef(matrix[keep, item], rest[keep])[0, 1], abs=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["missing", "shares"])
+def test_point_biserial_beyond_what_is_expected_by_hand(kind: str) -> None:
+    matrix = simulate(80, 9, 4, "2pl", 0.3).matrix.astype(float)
+    matrix[matrix < 0] = np.nan
+    if kind == "shares":
+        matrix = np.clip(matrix * 0.8 + np.random.default_rng(5).random(matrix.shape) * 0.2, 0, 1)
+    expected = np.linspace(0.1, 0.9, 9)
+    found = point_biserial(Answers.of(matrix), expected)
+    for item in range(9):
+        rest = np.nanmean(np.delete(matrix - expected, item, axis=1), axis=1)
+        keep = np.isfinite(matrix[:, item]) & np.isfinite(rest)
+        assert found[item] == pytest.approx(np.corrcoef(matrix[keep, item], rest[keep])[0, 1], abs=1e-6)
+
+
 def test_items_without_variation_or_answers_have_no_value() -> None:
     matrix = simulate(30, 6, 6).matrix
     matrix[:, 0], matrix[:, 1] = 1, -1

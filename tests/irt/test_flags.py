@@ -1,8 +1,12 @@
+from dataclasses import replace
+
+import numpy as np
 import polars as pl
 import pytest
 
-from breadth.irt import ItemFlag
-from breadth.irt.flags import Rule, flagged, scale_warning
+import breadth
+from breadth.irt import ItemFlag, doubted_items
+from breadth.irt.flags import Rule, flagged, scale_warning, suspect_items
 
 
 @pytest.mark.parametrize(
@@ -51,3 +55,59 @@ def test_the_first_rule_that_applies_gives_flag_and_note():
     found = flagged(frame, rules)
     assert found["flag"].to_list() == [None, "misfit", "wrong_key", None]
     assert found["note"].to_list() == [None, "2 is more than 1", "large", None]
+
+
+@pytest.fixture(scope="module")
+def wrong_keys():
+    """Answers to fifty items, the first four of which have a wrong label."""
+    generator = np.random.default_rng(7)
+    logit = 1.5 * (generator.standard_normal((150, 1)) - generator.uniform(-1, 1, 50))
+    right = generator.random(logit.shape) < 1 / (1 + np.exp(-logit))
+    right[:, :4] = ~right[:, :4]
+    return right.astype(np.int8)
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_a_wrong_label_is_doubted_and_said_not_to_separate(wrong_keys, model):
+    items = breadth.calibrate(wrong_keys, model=model).items
+    doubted = doubted_items(items)
+    assert set(doubted) == set(items["item"][:4])
+    rows = items.filter(pl.col("item").is_in(doubted))
+    assert rows["note"].str.contains("the label may be wrong").all()
+    assert rows["note"].str.contains("does not separate").all()
+    strength = dict(items.select("item", "label_doubt").iter_rows())
+    assert [strength[item] for item in doubted] == sorted((strength[item] for item in doubted), reverse=True)
+    assert min(strength[item] for item in doubted) > 1.645
+    assert items["label_doubt"].drop_nulls().len() < 10, "most items have none"
+
+
+def test_a_scale_that_is_not_trusted_still_ranks_labels_to_check(wrong_keys):
+    """Beside items that show a preference for one answer: no label is flagged, but some run against the score."""
+    generator = np.random.default_rng(8)
+    lean = np.where(np.arange(60) % 2, 2.0, -2.0) * generator.standard_normal((150, 1))
+    other = (generator.random(lean.shape) < 1 / (1 + np.exp(-lean))).astype(np.int8)
+    found = breadth.calibrate(np.hstack([wrong_keys, other]))
+    assert found.scale_warning.startswith("the answers do not measure one ability")
+    assert doubted_items(found.items) == []
+    suspects = suspect_items(found.items)
+    assert set(suspects[:4]) == set(found.items["item"][:4]), "the wrong ones first"
+    assert f"check first: {suspects[0]}" in " ".join(found.verdict().lines())
+    notes = found.items.filter(pl.col("item").is_in(suspects))["note"]
+    assert notes.str.contains("does not separate").all()
+    assert notes.str.contains("its label may be wrong, or it measures something else").all()
+
+
+def test_a_test_set_that_runs_against_the_others_is_not_a_set_of_wrong_labels(wrong_keys, as_study):
+    matrix = np.hstack([wrong_keys[:, 4:], 1 - wrong_keys[:, 44:]])
+    study = as_study(matrix, range(150), [f"q{j}" for j in range(52)])
+    sets = pl.Series("testset", ["a"] * 46 + ["b"] * 6)
+    of_two = replace(study, items=study.items.with_columns(sets))
+    assert len(doubted_items(breadth.calibrate(study, model="2pl").items)) == 6
+    assert doubted_items(breadth.calibrate(of_two, model="2pl").items) == []
+
+
+def test_older_calibrations_have_no_rank_of_doubt():
+    items = pl.DataFrame({"item": ["a", "b"], "flag": ["wrong_key", "wrong_key"]})
+    assert doubted_items(items) == ["a", "b"]
+    assert suspect_items(items) == []
+    assert doubted_items(items.drop("flag")) == []

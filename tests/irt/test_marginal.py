@@ -10,9 +10,17 @@ from scipy import optimize, special
 
 import breadth
 from breadth.datasets import simulate_answers as simulate
-from breadth.irt import MODELS, Anchors, Answers, Parameters, Priors
+from breadth.irt import MODELS, Anchors, Answers, Parameters, Priors, score
 from breadth.irt.expectation import expect
-from breadth.irt.marginal import Problem, make_problem, maximise
+from breadth.irt.marginal import (
+    FEWEST_ITERATIONS,
+    MOST_ITERATIONS,
+    Problem,
+    climb,
+    log_likelihood,
+    make_problem,
+    maximise,
+)
 from breadth.irt.maximisation import improve
 
 
@@ -213,3 +221,94 @@ def test_a_handful_of_answers_does_not_break_the_fit(model: str, matrix: np.ndar
     assert np.isfinite(found.log_likelihood)
     assert np.isfinite(found.discrimination).all()
     assert np.abs(found.discrimination).max() < 100
+
+
+@pytest.mark.parametrize("model", ["2pl", "3pl"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_test_that_adapts_ends_at_the_best_of_several_starts(
+    adapted: Callable[..., Any], model: str, seed: int
+) -> None:
+    """The first component of such answers is a contrast of hard with easy items, and a maximum far below the best."""
+    matrix, ability = adapted(seed=seed)
+    problem = make_problem(MODELS[model], Answers.of(matrix), Priors())
+    found = maximise(problem)
+    ours = log_likelihood(problem, found)
+    assert found.converged
+    assert ours > log_likelihood(problem, climb(problem, problem.start, 200)) + 3, "the start that misled"
+    if model == "2pl":
+        generator, n = np.random.default_rng(2), matrix.shape[1]
+        for _ in range(4):
+            start = problem.start.copy()
+            start[:n] += generator.normal(0, 0.5, n)
+            start[n : 2 * n] = np.exp(generator.normal(0, 0.5, n))
+            assert ours > log_likelihood(problem, climb(problem, start, 300)) - 0.5
+    items = MODELS[model].fit(Answers.of(matrix), errors=False).items
+    assert np.corrcoef(score(Answers.of(matrix), items).ability, ability)[0, 1] > 0.9
+
+
+def test_answers_missing_at_random_keep_the_scale_on_which_subjects_differ_most() -> None:
+    """A preference for one of two answers: a scale that follows the score would be a far lower maximum."""
+    generator = np.random.default_rng(4)
+    lean, half = generator.standard_normal((1500, 1)), np.arange(40) % 2 == 0
+    right = generator.random((1500, 40)) < special.expit(np.where(half, 1.2, -1.2) * lean)
+    matrix = np.where(generator.random(right.shape) < 0.3, -1, right).astype(np.int8)
+    found = MODELS["2pl"].fit(Answers.of(matrix), errors=False)
+    assert found.converged
+    assert ((found.discrimination < 0) == (found.discrimination[0] > 0) ^ half).mean() > 0.9
+
+
+@pytest.mark.parametrize("model", ["2pl", "4pl"])
+def test_a_handful_of_answers_is_given_up_soon(model: str) -> None:
+    generator = np.random.default_rng(0)
+    fits = [MODELS[model].fit(Answers.of(generator.integers(0, 2, (6, 8)).astype(np.int8))) for _ in range(2)]
+    assert max(fit.iterations for fit in fits) <= FEWEST_ITERATIONS
+    assert not all(fit.converged for fit in fits), "there are fewer answers than a peak takes"
+    large = make_problem(MODELS[model], Answers.of(np.tile(np.eye(20, dtype=np.int8), (30, 1))), Priors())
+    assert FEWEST_ITERATIONS < large.most_iterations <= MOST_ITERATIONS
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_a_floor_gives_the_maximum_of_the_likelihood_with_a_floor(missing: float) -> None:
+    """Found by L-BFGS on a likelihood that is written down again."""
+    generator = np.random.default_rng(5)
+    ability, difficulty = generator.standard_normal((400, 1)), np.linspace(-1.5, 1, 6)
+    chance = 0.25 + 0.75 * special.expit(1.3 * (ability - difficulty))
+    right = (generator.random(chance.shape) < chance).astype(np.int8)
+    matrix = np.where(generator.random(right.shape) < missing, -1, right).astype(np.int8)
+    points = np.linspace(-7, 7, 201)
+    weight = np.exp(-(points**2) / 2) / np.exp(-(points**2) / 2).sum()
+
+    def behind(parameters: np.ndarray) -> float:
+        p = 0.25 + 0.75 * special.expit(parameters[0] * (points[:, None] - parameters[1:]))
+        table = (matrix == 1) @ np.log(p).T + (matrix == 0) @ np.log1p(-p).T
+        return -float(special.logsumexp(table + np.log(weight), axis=1).sum())
+
+    best = optimize.minimize(behind, np.append(1.0, np.zeros(6)), method="L-BFGS-B")
+    found = MODELS["1pl"].fit(Answers.of(matrix), Priors.none(), floor=np.full(6, 0.25))
+    assert found.converged
+    assert found.log_likelihood == pytest.approx(-best.fun, abs=1e-3)
+    assert found.difficulty == pytest.approx(best.x[1:], abs=0.02)
+    assert found.discrimination == pytest.approx(best.x[0], abs=0.01)
+    assert (found.guessing == 0.25).all()
+    assert found.parameters == MODELS["1pl"].fit(Answers.of(matrix), Priors.none()).parameters, "no more than without"
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_intervals_hold_where_subjects_guess_with_a_known_chance(model: str) -> None:
+    held, bare = [], []
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        difficulty = generator.normal(0.5, 1, 60)
+        slope = np.ones(60) if model == "1pl" else generator.lognormal(0, 0.3, 60)
+        known = special.expit(slope * (generator.standard_normal((600, 1)) - difficulty))
+        matrix = (generator.random(known.shape) < 0.25 + 0.75 * known).astype(np.int8)
+        for floor, into in ((np.full(60, 0.25), held), (None, bare)):
+            found = MODELS[model].fit(Answers.of(matrix), floor=floor)
+            into.append(np.abs(found.difficulty - difficulty) <= 1.96 * found.difficulty_se)
+    assert 0.9 < np.mean(held) <= 0.99
+    assert np.mean(bare) < 0.6
+
+
+def test_a_model_that_estimates_guessing_takes_no_floor() -> None:
+    with pytest.raises(breadth.InputError, match="estimates the chance of guessing"):
+        MODELS["3pl"].fit(Answers.of(simulate(50, 5).matrix), floor=np.full(5, 0.25))

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
 import breadth
 from breadth.datasets import simulate_answers
-from breadth.irt import Answers, one_scale
+from breadth.irt import Answers, Parameters, one_scale
 from breadth.irt.one_scale import (
     Component,
     above_chance,
     are_separate,
+    expected_shares,
+    given_by_ability,
     linked_components,
     main_component,
     score_correlation,
@@ -219,3 +222,44 @@ def test_the_1pl_on_real_matrices(shared_data, name, one):
     """As the 2PL says; `benchmarks/irt_one_ability.py` has all matrices and both models."""
     found = breadth.calibrate(shared_data / "responses" / f"{name}.npz", model="1pl")
     assert ("one ability" in (found.scale_warning or "")) != one
+
+
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_a_test_that_adapts_measures_one_ability(adapted, model):
+    """The able answer harder items, so that their shares right are those of the others."""
+    matrix, ability = adapted(600)
+    found = breadth.calibrate(matrix, model=model)
+    assert found.scale_warning is None
+    assert found.verdict().answer is Answer.YES
+    assert found.fit["score_correlation"].item() > 0.95
+    assert np.corrcoef(found.subjects["ability"], ability)[0, 1] > 0.9
+    assert any(line.startswith("abler subjects were given harder items") for line in found.warnings)
+    assert found.items.filter(pl.col("flag") == "wrong_key").height == 0
+
+
+def test_shares_that_are_expected_of_everybody():
+    matrix = simulate_answers(300, 20).matrix
+    items = Parameters.of(np.zeros(20), np.ones(20))
+    assert np.allclose(expected_shares(Answers.of(matrix), items), matrix.mean(axis=0)), "of everybody, by counting"
+    gaps = matrix.copy()
+    gaps[:150, :10] = -1
+    assert np.allclose(expected_shares(Answers.of(gaps), items), 0.5, atol=1e-3), "of everybody, by the curves"
+    easier = items._replace(intercept=np.full(20, np.nan))
+    assert np.isfinite(expected_shares(Answers.of(gaps), easier)).all()
+
+
+@pytest.mark.parametrize("missing", [0.2, 0.5])
+def test_a_preference_shows_where_answers_are_missing(missing):
+    matrix = preference(300, 60, 5)
+    matrix[np.random.default_rng(6).random(matrix.shape) < missing] = -1
+    found = breadth.calibrate(matrix)
+    assert found.verdict().answer is Answer.NO
+    assert found.fit["main_correlation"].item() < 0.6
+
+
+def test_items_given_at_random_are_not_given_by_ability(adapted):
+    matrix, ability = adapted(300)
+    difficulty = np.random.default_rng(0).standard_normal(60)
+    assert given_by_ability(Answers.of(np.where(matrix < 0, 0, matrix)), difficulty, ability) == 0
+    found = breadth.calibrate(simulate_answers(300, 60, missing=0.5).matrix)
+    assert not any("were given" in line for line in found.warnings)

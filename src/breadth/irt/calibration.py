@@ -49,7 +49,7 @@ ESTIMATES = tuple(column for name in ITEM_PARAMETERS for column in (name, f"{nam
 
 ITEM_COLUMNS = (
     *("item", "n", "p_correct", *ESTIMATES, "intercept"),
-    *("infit", "outfit", "point_biserial", "level", "level_low", "level_high", "flag", "note"),
+    *("infit", "outfit", "point_biserial", "level", "level_low", "level_high", "label_doubt", "flag", "note"),
 )
 SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "flag", "note")
 
@@ -156,10 +156,12 @@ class Calibration(Result):
 
     def level_stability(self, n: int = DEFAULT_LEVELS, repeats: int = 5) -> pl.DataFrame:
         """For growing numbers of subjects: how alike the levels are that two disjoint samples of them give."""
-        fit, known = MODELS[self.model].fit, ~np.isnan(numbers(self.items, "difficulty"))
+        model, known = MODELS[self.model], ~np.isnan(numbers(self.items, "difficulty"))
+        # The same floor as in the calibration; a model with guessing of its own estimates it again.
+        floor = None if model.guessing else np.nan_to_num(numbers(self.items, "guessing"))
         stability = level_stability(
             self._answered[0].matrix,
-            lambda matrix: np.where(known, fit(Answers.of(matrix), errors=False).difficulty, np.nan),
+            lambda matrix: np.where(known, model.fit(Answers.of(matrix), errors=False, floor=floor).difficulty, np.nan),
             n,
             repeats,
             self.seed,

@@ -49,8 +49,10 @@ class Fit(NamedTuple):
 
 
 @one_blas_thread
-def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
+def fit_statistics(answers: Answers, items: Parameters, ability: Floats, expected: Floats | None = None) -> Fit:
     """Infit and outfit of items and subjects in one pass over the answers, and item-rest correlations.
+
+    ``expected`` [J] is as in :func:`point_biserial`.
 
     With residual e = right - P and variance V = P (1 - P): outfit is the mean of e^2 / V, which a few surprises far
     from an item's difficulty dominate; infit is sum e^2 / sum V, which weighs answers by how much they tell (Wright
@@ -66,8 +68,8 @@ def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
             one_column = np.ones(residual.shape[0], dtype=np.float32)
         square = residual * residual
         standard = square / variance
-        expected = variance if seen is None else variance * seen
-        for k, table in enumerate((square, expected, standard)):
+        likely = variance if seen is None else variance * seen
+        for k, table in enumerate((square, likely, standard)):
             item[k] += one_column @ table
             subject[k, rows] = table @ one_row
         item[3] += residual.shape[0] if seen is None else one_column @ seen
@@ -75,7 +77,7 @@ def fit_statistics(answers: Answers, items: Parameters, ability: Floats) -> Fit:
     # Where there are no answers, 0 / 0 is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         by_item, by_subject = (Misfit(sums[0] / sums[1], sums[2] / sums[3]) for sums in (item, subject))
-    return Fit(by_item, by_subject, point_biserial(answers))
+    return Fit(by_item, by_subject, point_biserial(answers, expected))
 
 
 class Block(NamedTuple):
@@ -111,18 +113,24 @@ def residual_blocks(answers: Answers, items: Parameters, ability: Floats) -> Ite
         yield Block(rows, seen, residual, chance)
 
 
-def point_biserial(answers: Answers) -> Floats:
+def point_biserial(answers: Answers, expected: Floats | None = None) -> Floats:
     """Correlate each item with the score on the other items, over the subjects that answered it.
 
-    The score is the share right of the other items that a subject answered (the raw score, where all answered all).
-    Negative values point to a wrong label. NaN for items that all or none got right. It depends on the range of ability
-    in the sample: use discrimination to compare items across samples.
+    The score is the share right of the other items that a subject answered (the raw score, where all answered all),
+    less the share ``expected`` [J] of everybody on these items, where that is given: in a test that adapts, the able
+    answer harder items and have no larger share right. Negative values point to a wrong label. NaN for items that all
+    or none got right. It depends on the range of ability in the sample: use discrimination to compare items across
+    samples.
 
-    The rest score is s' = (S - r) / (c - 1); its moments follow from sums over subjects of functions of the total S and
-    the number of answers c, so that one matrix product suffices.
+    The rest score is s' = (S - r + e) / (c - 1), with S the sum of right answers less what was expected; its moments
+    follow from sums over subjects of functions of S and the number of answers c, so that one matrix product suffices.
     """
     s, c = answers.subject_sums, answers.subject_counts
     w = answers.weights
+    e = np.zeros(answers.n_items)
+    if expected is not None and answers.seen is not None:
+        e = np.where(np.isfinite(expected), expected, 0.0)
+        s = s - answers.sums(e[:, None], seen=True)[:, 0]
     inverse = np.where(c > 1, 1 / np.maximum(c - 1, 1), 0.0)
     usable = w * (c > 1)
     share = s * inverse
@@ -130,12 +138,20 @@ def point_biserial(answers: Answers) -> Floats:
     centre = float(np.average(share, weights=usable)) if usable.sum() > 0 else 0.0
     share = share - centre
     if answers.fractional:
-        correlation = _point_biserial_of_shares(answers, share, inverse, usable)
+        correlation = _point_biserial_of_shares(answers, share, inverse, usable, e)
     else:
         columns = np.column_stack([usable, usable * share, usable * share**2, usable * inverse, usable * inverse**2])
         more = np.column_stack([columns, usable * share * inverse])
-        count, first, second = answers.sums(columns[:, :3], axis=0, seen=True).T
+        every = more[:, :3] if not e.any() else more
+        count, first, second, *rest = answers.sums(every, axis=0, seen=True).T
         r_count, r_first, _, r_inverse, r_inverse2, r_cross = answers.sums(more, axis=0).T
+        if e.any():
+            # What a wrong answer leaves as the rest score: the expectation of its own item is not part of it.
+            inverses, inverses2, cross = rest
+            first = first + e * inverses
+            second = second + 2 * e * cross + e**2 * inverses2
+            r_first = r_first + e * r_inverse
+            r_cross = r_cross + e * r_inverse2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean_r = r_count / count
             mean_rest = (first - r_inverse) / count
@@ -145,13 +161,15 @@ def point_biserial(answers: Answers) -> Floats:
     return np.where(np.isfinite(correlation), np.clip(correlation, -1, 1), np.nan)
 
 
-def _point_biserial_of_shares(answers: Answers, share: Floats, inverse: Floats, usable: Floats) -> Floats:
+def _point_biserial_of_shares(
+    answers: Answers, share: Floats, inverse: Floats, usable: Floats, expected: Floats
+) -> Floats:
     """Do the same for shares, whose squares are not themselves."""
     sums = np.zeros((6, answers.n_items))
     masks = iter(()) if answers.seen is None else answers.blocks(answers.seen)
     for rows, right in answers.blocks(answers.right):
         mask = next(masks, (rows, np.ones_like(right)))[1]
-        rest = (share[rows, None] - right * inverse[rows, None]) * mask
+        rest = (share[rows, None] - (right - expected) * inverse[rows, None]) * mask
         w = usable[rows]
         tables = (mask, right, rest, right**2, rest**2, right * rest)
         sums += np.array([w @ table for table in tables])

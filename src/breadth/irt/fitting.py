@@ -15,13 +15,19 @@ from breadth.errors import InputError, listed
 from breadth.irt.abilities import score
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
-from breadth.irt.diagnostics import distinct_patterns, fit_statistics
-from breadth.irt.flags import AGAINST, ITEM_RULES, ItemFlag, flagged, scale_warning
+from breadth.irt.diagnostics import distinct_patterns, fit_statistics, point_biserial
+from breadth.irt.flags import AGAINST, DOUBT, ITEM_RULES, ItemFlag, doubted_items, flagged, scale_warning
+from breadth.irt.floor import FloorCheck, check_floor
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
 from breadth.irt.one_scale import (
+    BY_ABILITY,
+    Above,
     Component,
+    Fitted,
     above_chance,
     are_separate,
+    expected_shares,
+    given_by_ability,
     linked_components,
     main_component,
     score_correlation,
@@ -29,7 +35,7 @@ from breadth.irt.one_scale import (
 )
 from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
 from breadth.records import Study, open_answers
-from breadth.results.words import joined
+from breadth.results.words import count, joined
 
 #: Labels of a test set from which chance follows: so many different ones, each of so many items.
 FEWEST_LABELS, MOST_LABELS, LEAST_LABELLED = 2, 10, 5
@@ -73,8 +79,10 @@ def calibrate(
     testset
         Calibrate only the items of this test set.
     chance
-        Probability of a right answer by guessing, 0.25 for four options: subjects and items that are not above it are
-        counted. By default it follows from the options or labels that are stored with the items, if there are any.
+        Probability of a right answer by guessing, 0.25 for four options; 0 for answers that cannot be guessed. By
+        default it follows from the options or labels that are stored with the items, if there are any. The curves of
+        the 1PL and the 2PL start there, unless the answers speak against it (:func:`breadth.irt.check_floor`), and
+        subjects and items that are not above it are counted.
 
     Returns
     -------
@@ -97,36 +105,37 @@ def calibrate(
         raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
     if levels < 2:
         raise InputError(f"--levels is {levels}; choose at least 2")
-    if chance is not None and not 0 < chance < 1:
-        raise InputError(f"--chance is {chance:g}; it lies between 0 and 1, for example 0.25 for four options")
+    if chance is not None and not 0 <= chance < 1:
+        raise InputError(
+            f"--chance is {chance:g}; it lies between 0 and 1, for example 0.25 for four options, or 0 for no guessing"
+        )
     if not isinstance(priors, Priors):
         priors = Priors() if priors == "default" else Priors.none() if priors == "none" else _read_priors(priors)
     study = open_answers(responses)
-    study = (study if testset is None else study.select(testset=testset)).distinct()
+    study = study if testset is None else study.select(testset=testset)
+    recorded, study = int(study.answered.sum()), study.distinct()
     answers = Answers.of(study.matrix)
     fixed = None if anchor is None else _anchors(anchor, study)
-    # Fit the items that have enough answers, then measure all subjects on them.
-    fitted, scarce = answers, answers.item_counts < min_responses
-    if scarce.any():
-        unseen = np.broadcast_to(scarce, answers.right.shape) if answers.seen is None else scarce | (answers.seen == 0)
-        fitted = Answers.of(np.where(unseen, np.nan, answers.right.astype(np.float64)))
+    guess = _chance(study, chance)
     try:
-        if copies != "keep":
-            fitted = _without_copies(fitted, MODELS[model], priors, fixed, copies)
-        estimates = MODELS[model].fit(fitted, priors, fixed)
+        fitted, checked, estimates = _fit(answers, MODELS[model], priors, fixed, copies, min_responses, guess)
     except InputError as error:
         raise InputError(f"{study.name}: {error}") from error
-    abilities = score(answers, estimates.items, mean=estimates.ability_mean, sd=estimates.ability_sd)
-    fit = fit_statistics(answers, estimates.items, abilities.ability)
+    population = estimates.ability_mean, estimates.ability_sd
+    abilities = score(answers, estimates.items, "eap", *population)
+    expected = expected_shares(answers, estimates.items, *population)
+    fit = fit_statistics(answers, estimates.items, abilities.ability, expected)
     # Do the answers measure one ability, and more than guessing? Then the tables of items, subjects and fit.
     own_slopes = MODELS[model].slope == "item"
     items = items_frame(study.item_names, answers, estimates, fit, own_slopes, levels, fixed is not None)
     judged = items.filter(pl.col("p_correct").is_between(0, 1, closed="none") & (pl.col("n") >= min_responses))
-    rho = score_correlation(answers, abilities.ability)
+    rho = score_correlation(answers, abilities.ability, expected)
     # Where items share a slope, ability follows the score whatever the answers measure.
-    main = None if own_slopes else main_component(answers, fit.point_biserial)
-    guess = _chance(study, chance)
-    above = None if np.isnan(guess).all() else above_chance(answers, guess)
+    main = None
+    if not own_slopes:
+        curves = Fitted(estimates.items, abilities.ability, expected)
+        main = main_component(answers, fit.point_biserial, curves)
+    above = above_chance(answers, guess) if np.isfinite(guess).any() else None
     anchored = None if fixed is None else ~np.isnan(fixed.difficulty)
     blocks = linked_components(fitted, ~np.isinf(estimates.difficulty), anchored)
     separate = are_separate(blocks)
@@ -147,22 +156,20 @@ def calibrate(
         "subjects": n_subjects,
         "items": int((answers.item_counts > 0).sum()),
         "responses": int(answers.item_counts.sum()),
+        "repeated": recorded - int(answers.item_counts.sum()),
         "ability_mean": estimates.ability_mean,
         "ability_sd": estimates.ability_sd,
-        "chance": None if above is None else float(np.nanmean(guess)),
-        "subjects_at_chance": None if above is None else int((~above.subjects).sum()),
-        "items_at_chance": None if above is None else int((~above.items).sum()),
+        **_guessing(guess, above, checked),
         "blocks": len(blocks) if separate else None,
         "block_sizes": joined([str(block) for block in blocks], 5) if separate else None,
     }
     doubt = scale_warning(summary)
-    rules = items.with_columns(pl.lit(min_responses).alias("least"), pl.lit(doubt is None).alias("trusted"))
-    items = flagged(rules, ITEM_RULES).select(ITEM_COLUMNS)
-    if study.runs or "label" in study.items.columns:
-        label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
-        items = items.hstack(study.items.select("testset", label.alias("label")))
+    within = _within_testsets(study, answers, expected)
+    items = _flagged_items(items, study, within, min_responses, trusted=doubt is None)
     subjects = subjects_frame(study.subject_names, answers, abilities, fit, None if above is None else above.subjects)
-    warnings = [*([] if doubt is None else [doubt]), *_warnings(study, estimates, items, [] if separate else blocks)]
+    given = given_by_ability(answers, estimates.difficulty, abilities.ability)
+    warnings = [] if doubt is None else [doubt]
+    warnings += _warnings(study, estimates, items, [] if separate else blocks, 0.0 if separate else given)
     unknown = {name: pl.Float64 for name, value in summary.items() if value is None}
     frame = pl.DataFrame(summary, schema_overrides=unknown | {"block_sizes": pl.String})
     return Calibration(items, subjects, frame, tuple(warnings), study, seed, doubt)
@@ -214,9 +221,11 @@ def _chance(study: Study, given: float | None) -> Floats:
     """Chance of a right guess for every item: as given, else one over its options or over the labels of its test set.
 
     Labels count where a test set has 2 to 10 of them with 5 items or more each: with others, answers are free text.
-    NaN where it is not known.
+    NaN where it is not known, or where nobody guesses (0 is given).
     """
     items = study.items
+    if given == 0:
+        return np.full(items.height, np.nan)
     if given is not None:
         return np.full(items.height, given)
     options = pl.lit(None, dtype=pl.Float64)
@@ -233,8 +242,85 @@ def _chance(study: Study, given: float | None) -> Floats:
     return numbers(chances, "chance")
 
 
-def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, copies: Copies) -> Answers:
-    first = model.fit(answers, priors, fixed, errors=False)
+def _guessing(chance: Floats, above: Above | None, checked: FloorCheck | None) -> dict[str, float | int | None]:
+    """What the row of a fit says about guessing; None where chance is not known, or no floor was asked for."""
+    known = None if above is None else float(np.nanmean(chance))
+    return {
+        "chance": known,
+        "subjects_at_chance": None if above is None else int((~above.subjects).sum()),
+        "items_at_chance": None if above is None else int((~above.items).sum()),
+        "floor": known if checked is not None and checked.suits else None,
+        "below_chance": None if checked is None else checked.below,
+        "floor_gain": None if checked is None or np.isnan(checked.gain) else checked.gain,
+    }
+
+
+def _flagged_items(
+    items: pl.DataFrame, study: Study, within: Floats, min_responses: int, *, trusted: bool
+) -> pl.DataFrame:
+    """The table of items with flags and notes, and with test set and label where a study has them."""
+    rules = items.with_columns(
+        pl.lit(min_responses).alias("least"),
+        pl.lit(trusted).alias("trusted"),
+        pl.Series("within", within, nan_to_null=True),
+    )
+    table = flagged(rules.with_columns(DOUBT.alias("label_doubt")), ITEM_RULES).select(ITEM_COLUMNS)
+    if study.runs or "label" in study.items.columns:
+        label = pl.col("label").cast(pl.String) if "label" in study.items.columns else pl.lit(None, dtype=pl.String)
+        table = table.hstack(study.items.select("testset", label.alias("label")))
+    return table
+
+
+def _within_testsets(study: Study, answers: Answers, expected: Floats) -> Floats:
+    """Correlation of every item with the rest of its own test set [J]."""
+    correlation = np.full(answers.n_items, np.nan)
+    if len(study.testsets) < 2:
+        # Then the rest of the test set is all the rest.
+        return correlation
+    every = np.ones(answers.n_subjects, dtype=np.bool_)
+    for index in range(len(study.testsets)):
+        own = np.asarray(study.set_index == index)
+        correlation[own] = point_biserial(answers.part(every, own), expected[own])
+    return correlation
+
+
+def _fit(
+    answers: Answers,
+    model: Model,
+    priors: Priors,
+    fixed: Anchors | None,
+    copies: Copies,
+    min_responses: int,
+    chance: Floats,
+) -> tuple[Answers, FloorCheck | None, Estimates]:
+    """Fit the items that have enough answers: the answers that were used, whether they take a floor, the estimates."""
+    scarce = answers.item_counts < min_responses
+    if scarce.any():
+        unseen = np.broadcast_to(scarce, answers.right.shape) if answers.seen is None else scarce | (answers.seen == 0)
+        answers = Answers.of(np.where(unseen, np.nan, answers.right.astype(np.float64)))
+    checked = _check_floor(answers, model, priors, chance)
+    floor = np.nan_to_num(chance) if checked is not None and checked.suits else None
+    if copies != "keep":
+        answers = _without_copies(answers, model, priors, fixed, copies, floor)
+    return answers, checked, model.fit(answers, priors, fixed, floor=floor)
+
+
+def _check_floor(answers: Answers, model: Model, priors: Priors, chance: Floats) -> FloorCheck | None:
+    """Whether curves should start at a known chance; None where the question does not arise.
+
+    It does not for a model that estimates the chance of guessing, for shares, which have no likelihood with a floor,
+    and where chance is not known.
+    """
+    known = np.isfinite(chance) & (answers.item_counts > 0)
+    if model.guessing or answers.fractional or not known.any():
+        return None
+    return check_floor(answers, model, priors, chance)
+
+
+def _without_copies(
+    answers: Answers, model: Model, priors: Priors, fixed: Anchors | None, copies: Copies, floor: Floats | None
+) -> Answers:
+    first = model.fit(answers, priors, fixed, errors=False, floor=floor)
     ability = score(answers, first.items, mean=first.ability_mean, sd=first.ability_sd).ability
     patterns = distinct_patterns(answers, first.items, ability)
     if copies == "weigh":
@@ -244,7 +330,9 @@ def _without_copies(answers: Answers, model: Model, priors: Priors, fixed: Ancho
     return answers.with_weights(keep)
 
 
-def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame, blocks: Sequence[Component]) -> list[str]:
+def _warnings(
+    study: Study, estimates: Estimates, items: pl.DataFrame, blocks: Sequence[Component], given: float
+) -> list[str]:
     warnings = list(study.warnings)
     runs = study.subjects["run"].n_unique() if "run" in study.subjects.columns else study.subjects.height
     if runs != study.subjects.height:
@@ -256,6 +344,12 @@ def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame, blocks: S
         warnings.append(
             f"the fit did not converge in {estimates.iterations} iterations: treat its numbers with caution"
         )
+    if abs(given) > BY_ABILITY:
+        warnings.append(
+            f"abler subjects were given {'harder' if given > 0 else 'easier'} items (correlation {given:.2f} of "
+            "ability with the mean difficulty of the items given): no harm if items were chosen by the answers in this "
+            "table, but if they were chosen by other knowledge of the subjects, difficulties and abilities are biased"
+        )
     if (stray := stray_warning(blocks)) is not None:
         warnings.append(stray)
     steep = items.filter(pl.col("discrimination").abs() > STEEPEST)
@@ -264,10 +358,10 @@ def _warnings(study: Study, estimates: Estimates, items: pl.DataFrame, blocks: S
             f"{steep.height} item{'s' if steep.height > 1 else ''} with a discrimination beyond {STEEPEST:g}, where "
             f"quadrature is no longer exact ({listed(steep['item'], 5)}): read it as steep, not as a number"
         )
-    wrong = items.filter(flag=ItemFlag.WRONG_KEY.value)
-    if wrong.height:
+    wrong = doubted_items(items)
+    if wrong:
         warnings.append(
-            f"{wrong.height} item{'s' if wrong.height > 1 else ''} may have a wrong label (flag {ItemFlag.WRONG_KEY}): "
-            f"{listed(wrong['item'], 5)}"
+            f"{count(len(wrong), 'item')} may have a wrong label (flag {ItemFlag.WRONG_KEY}), the most doubtful first: "
+            f"{listed(wrong, 5)}"
         )
     return warnings

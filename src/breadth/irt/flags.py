@@ -30,7 +30,7 @@ FEW_SUBJECTS = 100
 
 NOT_ONE_ABILITY = (
     "the answers do not measure one ability here: {why}. {it} may show a preference for one answer, guessing, or "
-    "several abilities{few}. No label is doubted. Do not use these difficulties and levels; {remedy}"
+    "several abilities{few}. No label is doubted for that alone. Do not use these difficulties and levels; {remedy}"
 )
 REMEDY = "calibrate one test set or one kind of item at a time, or leave out subjects at chance level{}"
 BY_SLOPES = "{:.0%} of the items run clearly against the scale, and the rank correlation of ability with score is {}"
@@ -143,16 +143,33 @@ AGAINST = (
     .otherwise(pl.col("point_biserial") < -BEYOND_CHANCE / pl.col("n").sqrt())
 )
 
-#: The same as a p-value of every item that can be judged, and over all of them as a false discovery rate.
-AGAINST_P = pl.when(pl.col("p_correct").is_between(0, 1, "none") & (pl.col("n") >= pl.col("least"))).then(
-    pl.when("own_slopes")
-    .then(pl.col("discrimination") / pl.col("discrimination_se"))
-    .otherwise(pl.col("point_biserial") * pl.col("n").sqrt())
+#: How far an item runs against the scale, in standard errors; negative with the scale. By the slope or, where the slope
+#: is below 0, by the correlation if that says so more clearly: the slope of an item that runs against all others is
+#: held back by its prior and has a large error.
+AGAINST_Z = pl.max_horizontal(
+    pl.when("own_slopes").then(-pl.col("discrimination") / pl.col("discrimination_se")),
+    pl.when(~pl.col("own_slopes") | (pl.col("discrimination") < 0)).then(
+        -pl.col("point_biserial") * pl.col("n").sqrt()
+    ),
 )
-AGAINST_Q = AGAINST_P.map_batches(
-    lambda z: pl.Series(benjamini_hochberg(special.ndtr(z.fill_null(float("nan")).to_numpy())), nan_to_null=True),
-    return_dtype=pl.Float64,
+
+#: Of every item that can be judged. An item that goes with its own test set is not among them: a whole set that runs
+#: against the scale is a shift, and not a set of wrong labels.
+JUDGED = pl.col("p_correct").is_between(0, 1, "none") & (pl.col("n") >= pl.col("least"))
+WITHIN_TOO = ~(pl.col("within") >= 0).fill_null(False)
+
+#: The same as a false discovery rate over all items that can be judged.
+AGAINST_Q = (
+    pl.when(JUDGED)
+    .then(AGAINST_Z)
+    .map_batches(
+        lambda z: pl.Series(benjamini_hochberg(special.ndtr(-z.fill_null(float("nan")).to_numpy())), nan_to_null=True),
+        return_dtype=pl.Float64,
+    )
 )
+
+#: Doubt about a label: how far the item runs against the scale, null where it does not clearly.
+DOUBT = pl.when(JUDGED & WITHIN_TOO & (AGAINST_Z > BEYOND_CHANCE)).then(AGAINST_Z)
 
 #: Not clearly with the scale: a slope that is not clearly above 0, or a correlation below 0.
 NOT_CLEAR = (
@@ -161,8 +178,16 @@ NOT_CLEAR = (
     .otherwise(pl.col("point_biserial") < 0)
 )
 
-#: Rules for items, on a frame that also has the ``least`` number of answers, whether items have ``own_slopes``, whether
-#: a difficulty is ``unknown``, and whether the scale is ``trusted``: others do not make a key doubtful.
+#: What an item that runs against the scale may be, apart from one that does not separate subjects.
+MAY_BE_WRONG = (
+    pl.when("trusted")
+    .then(pl.lit("its label may be wrong"))
+    .otherwise(pl.lit("its label may be wrong, or it measures something else"))
+)
+
+#: Rules for items, on a frame that also has the ``least`` number of answers, the correlation with the rest of the own
+#: test set (``within``), whether items have ``own_slopes``, whether a difficulty is ``unknown``, the ``label_doubt``,
+#: and whether the scale is ``trusted``: others do not make a key doubtful.
 ITEM_RULES = [
     Rule(ItemFlag.NO_ANSWERS, pl.col("n") == 0, "no answers"),
     Rule(
@@ -174,18 +199,33 @@ ITEM_RULES = [
     Rule(ItemFlag.ALL_WRONG, pl.col("p_correct") == 0, "every answer is wrong: the difficulty comes from the prior"),
     Rule(
         ItemFlag.WRONG_KEY,
-        (AGAINST_Q < FINDING) & pl.col("trusted"),
-        "able subjects get it wrong more often: the label may be wrong",
+        (AGAINST_Q < FINDING) & pl.col("label_doubt").is_not_null() & pl.col("trusted"),
+        pl.format(
+            "able subjects get it wrong more often (item-rest correlation {}): the label may be wrong, and the item "
+            "does not separate able from less able subjects",
+            pl.col("point_biserial").round(2),
+        ),
     ),
     Rule(
         ItemFlag.NO_DISCRIMINATION,
         NOT_CLEAR,
-        pl.when(~pl.col("own_slopes"))
+        pl.when(~pl.col("own_slopes") & pl.col("label_doubt").is_not_null())
+        .then(
+            pl.format(
+                "right answers go against the score (item-rest correlation {}): the item does not separate able from "
+                "less able subjects, and {}",
+                pl.col("point_biserial").round(2),
+                MAY_BE_WRONG,
+            )
+        )
+        .when(~pl.col("own_slopes"))
         .then(
             pl.format(
                 "right answers do not go with the score (item-rest correlation {})", pl.col("point_biserial").round(2)
             )
         )
+        .when(pl.col("label_doubt").is_not_null())
+        .then(pl.format("the slope is below 0, so the item has no difficulty, and {}", MAY_BE_WRONG))
         .when(AGAINST)
         .then(pl.lit("the slope is below 0, so the item has no difficulty"))
         .otherwise(pl.lit("the slope is not clearly above 0, so the item has no difficulty")),
@@ -214,6 +254,31 @@ SUBJECT_RULES = [
     Rule(SubjectFlag.AT_CHANCE, ~pl.col("above_chance"), "not clearly above chance: the ability says little"),
     Rule(SubjectFlag.MISFIT, MISFIT, "answers do not follow the order of difficulty: check how it was evaluated"),
 ]
+
+
+def doubted_items(items: pl.DataFrame) -> list[str]:
+    """Items whose label may be wrong, the most doubtful first: the one list that every text and page takes."""
+    return _by_doubt(items, ItemFlag.WRONG_KEY)
+
+
+def suspect_items(items: pl.DataFrame) -> list[str]:
+    """Items that do not separate subjects and run clearly against the scale, though not clearly enough for a flag.
+
+    None where they are more than a few of all: that is another scale, and not so many wrong labels.
+    """
+    if "label_doubt" not in items.columns:
+        return []
+    suspects = _by_doubt(items.filter(pl.col("label_doubt").is_not_null()), ItemFlag.NO_DISCRIMINATION)
+    return suspects if len(suspects) <= MOST_AGAINST * items.height else []
+
+
+def _by_doubt(items: pl.DataFrame, flag: ItemFlag) -> list[str]:
+    if "flag" not in items.columns:
+        return []
+    chosen = items.filter(pl.col("flag") == flag.value)
+    if "label_doubt" in items.columns:
+        chosen = chosen.sort("label_doubt", descending=True, nulls_last=True, maintain_order=True)
+    return chosen["item"].to_list()
 
 
 def placed(items: pl.DataFrame) -> pl.Expr:

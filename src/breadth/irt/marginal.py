@@ -14,9 +14,13 @@ from breadth.irt.covariance import covariance
 from breadth.irt.expectation import expect
 from breadth.irt.maximisation import elsewhere, improve
 from breadth.irt.models import MODELS, Model
+from breadth.irt.one_scale import BY_ABILITY, given_by_ability
 from breadth.irt.parameters import LARGEST_SLOPE, Anchors, Common, Estimates, Parameters, Priors, curves
 
-MOST_ITERATIONS = 1000
+#: EM steps that a fit may take: one for this many answers, within these limits. A handful of answers to a model with
+#: many parameters has ridges and no peak. Nothing is gained by walking along them for a minute.
+ANSWERS_PER_ITERATION = 10
+FEWEST_ITERATIONS, MOST_ITERATIONS = 100, 1000
 
 #: Where the search for asymptotes starts: five choices, and a slip in twenty.
 START_GUESSING = 0.2
@@ -34,6 +38,15 @@ FEW_ITEMS = 100
 #: Times that items with asymptotes look for a better maximum elsewhere, and EM steps to reach it.
 SEARCHES = 4
 SEARCH_ITERATIONS = 200
+
+#: Where answers are missing, a fit has two starts. Whether they lead to different maxima is tried on some of the
+#: subjects: at least so many, and so many that an item has about that number of answers. Where these are most of the
+#: subjects, nothing is saved by it.
+REHEARSAL_SUBJECTS, REHEARSAL_ANSWERS, REHEARSAL_SHARE = 500, 30, 0.6
+REHEARSAL_ITERATIONS = 50
+
+#: Log-likelihoods that are this close belong to one maximum: in a rehearsal, and in the end.
+ALIKE, TIE = 0.5, 0.01
 
 #: Multiplications up to which the whole information matrix is computed: a fraction of a second.
 EXACT_WORK = 5e9
@@ -68,6 +81,12 @@ class Problem:
     start: Floats
     kept: Bools
     difficulty: Floats
+
+    @property
+    def most_iterations(self) -> int:
+        """How many EM steps are worth taking."""
+        answers = float(self.answers.weights @ self.answers.subject_counts)
+        return int(np.clip(answers / ANSWERS_PER_ITERATION, FEWEST_ITERATIONS, MOST_ITERATIONS))
 
     def unpack(self, point: Floats) -> tuple[Parameters, Ability, Common]:
         """Items and ability at a point, and what the items have in common as a standardised ability sees them."""
@@ -171,8 +190,10 @@ class Problem:
         return np.array([np.clip(mean, -LARGEST_SLOPE, LARGEST_SLOPE), np.clip(sd, low, high)])
 
 
-def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors | None = None) -> Problem:
-    """Set up a calibration, or say why it cannot be done."""
+def make_problem(
+    model: Model, answers: Answers, priors: Priors, fixed: Anchors | None = None, floor: Floats | None = None
+) -> Problem:
+    """Set up a calibration, or say why it cannot be done. ``floor`` [J] is a known chance of guessing, NaN for none."""
     # Leave out items and subjects without answers and, without a prior, items that all or none got right.
     anchors = None if fixed is None else fixed.checked(answers.n_items)
     share = answers.item_sums / np.maximum(answers.item_counts, 1)
@@ -185,6 +206,12 @@ def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors 
         difficulty[no_maximum] = np.where(share[no_maximum] == 1, -np.inf, np.inf)
     answers = answers.part((answers.subject_counts > 0) & (answers.weights > 0), kept)
     n = answers.n_items
+    least = np.zeros(n)
+    if floor is not None:
+        if model.guessing:
+            raise InputError(f"{model.title} estimates the chance of guessing, so it takes no floor.")
+        least = np.nan_to_num(np.asarray(floor, dtype=np.float64)[kept])
+        model = replace(model, floor=bool((least > 0).any()))
     if answers.n_subjects < 2:
         raise InputError(f"A calibration needs answers of at least 2 subjects; there is {answers.n_subjects}.")
     if n < 2:
@@ -197,7 +224,7 @@ def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors 
     # What is known of the items, and what is free.
     free = np.tile([[model.slope == "item"], [True], [model.guessing], [model.ceiling]], n)
     slope = np.full(n, np.nan if isinstance(model.slope, str) else float(model.slope))
-    guessing = np.full(n, START_GUESSING if model.guessing else 0.0)
+    guessing = np.full(n, START_GUESSING) if model.guessing else least
     slip = np.full(n, START_SLIP if model.ceiling else 0.0)
     known = Parameters(slope, np.full(n, np.nan), guessing, slip)
     if anchors is not None:
@@ -214,14 +241,20 @@ def make_problem(model: Model, answers: Answers, priors: Priors, fixed: Anchors 
     # The curve of the average subject is steeper than the average curve.
     intercept = np.log(share / (1 - share)) * np.sqrt(1 + 0.35 * slope**2)
     items = known._replace(slope=slope, intercept=np.where(free[1], intercept, known.intercept))
-    scale = np.zeros(2 if anchored else int(one_free_slope))
     hierarchical = model.slope == "item" and priors.slope_ratio is not None
-    if hierarchical:
-        scale = np.append(scale, [slope.mean(), np.log(slope.std() + 0.3)])
-    start = np.append(items.pack(free), scale)
-    return Problem(
+    start = np.empty(0)
+    problem = Problem(
         *(model, answers, priors, known, free, anchored, one_free_slope, hierarchical, start, kept, difficulty)
     )
+    return replace(problem, start=_start_at(problem, items))
+
+
+def _start_at(problem: Problem, items: Parameters) -> Floats:
+    """The point to begin with these items: a standard ability, and what slopes have in common."""
+    scale = np.zeros(2 if problem.anchored else int(problem.one_free_slope))
+    if problem.hierarchical:
+        scale = np.append(scale, [items.slope.mean(), np.log(items.slope.std() + 0.3)])
+    return np.append(items.pack(problem.free), scale)
 
 
 def _first_slopes(answers: Answers) -> Floats:
@@ -258,9 +291,9 @@ def _fix(
     free_items = np.isnan(difficulty)
     if not free_items.any():
         raise InputError("All items are fixed, so there is nothing to calibrate; score the subjects (breadth ability).")
-    if not model.guessing and (fixed_guessing > 0).any():
+    if not model.guessing and not model.floor and (fixed_guessing > 0).any():
         others = listed(name for name, other in MODELS.items() if other.guessing)
-        raise InputError(f"{model.title} has no guessing, but some fixed items have; use {others}.")
+        raise InputError(f"{model.title} has no guessing, but some fixed items have; use {others}, or say the chance.")
     if not model.ceiling and (fixed_ceiling < 1).any():
         others = listed(name for name, other in MODELS.items() if other.ceiling)
         raise InputError(f"{model.title} has no ceiling, but some fixed items have; use {others}.")
@@ -285,19 +318,107 @@ def _fix(
 
 
 def maximise(problem: Problem) -> Solution:
+    """Climb to the highest maximum that is known of.
+
+    With complete answers the first component finds the scale on which subjects differ most, and no other start led
+    higher (20 random ones were tried, also where answers measure several abilities or none). Where answers are missing,
+    it may find instead who was given which items: in an adaptive test able subjects answer hard items only, and the
+    component is then a contrast of hard with easy items, which is a maximum as well, mostly hundreds of units below the
+    best. So the items of a Rasch model are tried too, and the higher log-likelihood wins.
+
+    It does not where items were given by ability. A likelihood ignores why answers are missing, which it may where that
+    depends on the answers that are there. Where it depends on ability itself, the contrast was the higher maximum in
+    one of three simulated tests, and knew nothing of ability (r .04). So the Rasch model decides there alone.
+    """
+    if problem.answers.seen is None or problem.model.slope != "item":
+        return climb(problem, problem.start, problem.most_iterations)
+    most = problem.most_iterations
+    some = _rehearsal(problem)
+    tried = problem if some is None else some
+    rasch = _rasch_start(tried)
+    if rasch.by_ability:
+        return climb(problem, rasch.point if some is None else _rasch_start(problem).point, most)
+    if some is not None:
+        ends = [climb(some, start, REHEARSAL_ITERATIONS) for start in (some.start, rasch.point)]
+        first, second = (log_likelihood(some, end) for end in ends)
+        if abs(first - second) <= ALIKE:
+            return climb(problem, problem.start, most)
+        rasch = _rasch_start(problem)
+    by_component, by_rasch = (climb(problem, start, most) for start in (problem.start, rasch.point))
+    # Where both are the same maximum, rounding does not decide between them.
+    better = log_likelihood(problem, by_rasch) > log_likelihood(problem, by_component) + TIE
+    return by_rasch if better else by_component
+
+
+class RaschStart(NamedTuple):
+    """A point with the items of a Rasch model, and whether subjects were given items by ability."""
+
+    point: Floats
+    by_ability: bool
+
+
+def _rehearsal(problem: Problem) -> Problem | None:
+    """The same problem for enough of the subjects to tell maxima apart; None where that would be most of them."""
+    answers = problem.answers
+    filled = float(answers.item_counts.sum()) / answers.right.size
+    enough = int(max(REHEARSAL_SUBJECTS, REHEARSAL_ANSWERS / filled))
+    if enough > REHEARSAL_SHARE * answers.n_subjects:
+        return None
+    some = np.zeros(answers.n_subjects, dtype=np.bool_)
+    some[np.linspace(0, answers.n_subjects - 1, enough).astype(np.int64)] = True
+    return replace(problem, answers=answers.part(some, np.ones(answers.n_items, dtype=np.bool_)))
+
+
+def _rasch_start(problem: Problem) -> RaschStart:
+    """Where to begin with equal slopes, and with intercepts that suit the abilities of a Rasch model."""
+    known, free, by_ability = problem.known, problem.free, False
+    slope, intercept = np.ones(known.slope.size), problem.unpack(problem.start)[0].intercept
+    if problem.anchored:
+        # The scale is that of the fixed items.
+        slope *= np.sqrt(np.mean(known.slope[~free[1]] ** 2))
+    else:
+        rasch = make_problem(MODELS["1pl"], problem.answers, problem.priors)
+        items = rasch.unpack(climb(rasch, rasch.start, REHEARSAL_ITERATIONS).point)[0]
+        ability = expect(rasch.model, rasch.answers, items, with_weights=True).posterior.mean
+        given = given_by_ability(rasch.answers, -items.intercept / items.slope, ability)
+        by_ability = abs(given) > BY_ABILITY
+        slope *= items.slope[0]
+        # The Rasch model has no asymptotes: they are taken out of what it expects of the average subject.
+        share = 1 / (1 + np.exp(-items.intercept))
+        guessing, slip = known.guessing[rasch.kept], known.slip[rasch.kept]
+        above = np.clip((share - guessing) / (1 - guessing - slip), 0.02, 0.98)
+        bounded = guessing + slip > 0
+        intercept[rasch.kept] = np.where(bounded, np.log(above / (1 - above)), items.intercept)
+    items = known._replace(
+        slope=np.where(free[0], slope, known.slope), intercept=np.where(free[1], intercept, known.intercept)
+    )
+    return RaschStart(_start_at(problem, items), by_ability)
+
+
+def log_likelihood(problem: Problem, solution: Solution) -> float:
+    """Marginal log-likelihood of the answers at a solution."""
+    items, ability, _ = problem.unpack(solution.point)
+    return expect(problem.model, problem.answers, items.for_population(*ability)).log_likelihood
+
+
+def climb(problem: Problem, start: Floats, most: int) -> Solution:
     """Iterate EM steps to a maximum and, where items can have several, look for better ones."""
     # The item that each of the first numbers of a point belongs to, where items can have several maxima.
     own = [np.flatnonzero(problem.free[row]) for row in (1, 0, 2, 3)]
-    groups = np.concatenate(own) if problem.model.bounded else None
-    solution = fixed_point(problem.step, problem.start, MOST_ITERATIONS, groups)
+    several = problem.model.bounded and bool(problem.free[[0, 2, 3]].any())
+    groups = np.concatenate(own) if several else None
+    solution = fixed_point(problem.step, start, most, groups)
     # What is common to all items moves with them, and so may the better of two maxima: each item moves only once.
     may = problem.free[1].copy()
-    for _ in range(SEARCHES if problem.model.bounded and solution.converged else 0):
+    for _ in range(SEARCHES if several and solution.converged else 0):
         point, moved = problem.elsewhere(solution.point, may)
         if not moved.any():
             break
         may &= ~moved
-        again = fixed_point(problem.step, point, SEARCH_ITERATIONS, groups)
+        left = most - solution.iterations
+        if left < 1:
+            break
+        again = fixed_point(problem.step, point, min(SEARCH_ITERATIONS, left), groups)
         iterations = solution.iterations + again.iterations
         if not again.converged:
             return solution._replace(iterations=iterations)

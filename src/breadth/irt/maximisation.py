@@ -161,6 +161,11 @@ def _improve_bounded(
         slope = _nonzero(some.slope)
         gradient[:, 0] += power[moving] / slope
         information[:, 0, 0] += power[moving] / slope**2
+        if not own[0].all():
+            # A slope that is known or common to all items stays where it is, and the intercept moves without it.
+            held = ~own[0]
+            gradient[held, 0] = 0.0
+            information[held, 0, :] = information[held, :, 0] = np.eye(rows)[0]
         for row in range(2, rows):
             # An asymptote at its bound that would go further stays there, and the others move without it.
             least = 1 / (1 + np.exp(LARGEST_LOGIT))

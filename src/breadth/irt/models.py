@@ -19,8 +19,8 @@ sign of the scale is chosen so that most items discriminate positively.
 
 The 3PL (Birnbaum 1968) also has a g per item, with a Beta prior. The likelihood is computed on all quadrature points,
 which is far slower. g is known only where subjects far below an item's difficulty answered it; elsewhere g, a and b
-trade off against each other and the prior decides. Without priors some items run off to g near 0 or 1: prefer
-``Anchors.known_guessing`` with 1 / number of choices, which is a 2PL with a floor. Needs right-or-wrong answers.
+trade off against each other and the prior decides. Without priors some items run off to g near 0 or 1: prefer the 2PL
+with a known ``floor`` of 1 / number of choices. Needs right-or-wrong answers.
 
 The 4PL (Barton and Lord 1981) also has a ceiling u per item, below 1 where even the ablest get the item wrong now and
 then: a careless slip, an ambiguous question, a key that is wrong for some readings. It is known only where subjects far
@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from breadth.irt.answers import Answers
+from breadth.irt.answers import Answers, Floats
 from breadth.irt.parameters import Anchors, Estimates, Priors
 from breadth.threads import one_blas_thread
 
@@ -55,8 +55,9 @@ class Model:
 
     ``slope`` is "item" (every item has its own), "common" (one for all items, estimated) or a number (one, known).
     ``guessing`` and ``ceiling`` say whether every item has a lower and an upper asymptote; without, they are 0 and 1,
-    with one (``bounded``) answers must be right or wrong, because a share has no likelihood. ``description`` completes
-    "items differ in ...". To add a model, put it into ``MODELS`` under its name.
+    with one (``bounded``) answers must be right or wrong, because a share has no likelihood. ``floor`` marks a model
+    without guessing of its own that was given a chance of guessing: the curves start there, and nothing more is
+    estimated. ``description`` completes "items differ in ...". To add a model, put it into ``MODELS`` under its name.
     """
 
     name: str
@@ -65,15 +66,21 @@ class Model:
     slope: Literal["item", "common"] | float = "item"
     guessing: bool = False
     ceiling: bool = False
+    floor: bool = False
     bounded: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Say whether there is an asymptote."""
-        object.__setattr__(self, "bounded", self.guessing or self.ceiling)
+        object.__setattr__(self, "bounded", self.guessing or self.ceiling or self.floor)
 
     @one_blas_thread
     def fit(
-        self, answers: Answers, priors: Priors | None = None, fixed: Anchors | None = None, errors: bool = True
+        self,
+        answers: Answers,
+        priors: Priors | None = None,
+        fixed: Anchors | None = None,
+        errors: bool = True,
+        floor: Floats | None = None,
     ) -> Estimates:
         """How hard is each item, and what else does the model say about it?
 
@@ -92,6 +99,9 @@ class Model:
             Items known from an earlier calibration, which set the scale; or known guessing alone.
         errors
             Whether to compute standard errors.
+        floor
+            Known chance of guessing every item right [J]. The 1PL and the 2PL then have curves that start there, and
+            estimate no more parameters than without. Models that estimate guessing take no floor.
 
         Returns
         -------
@@ -106,7 +116,7 @@ class Model:
         """
         from breadth.irt.marginal import estimates, make_problem, maximise
 
-        problem = make_problem(self, answers, Priors() if priors is None else priors, fixed)
+        problem = make_problem(self, answers, Priors() if priors is None else priors, fixed, floor)
         return estimates(problem, maximise(problem), errors)
 
 

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.diagnostics import DIRECTIONS, ROUNDS
+from breadth.irt.parameters import Parameters
 from breadth.results.words import count
 
 #: Share of the subjects or of the items outside the largest block from which several stray blocks are serious.
@@ -28,6 +29,16 @@ BEYOND_NOISE = 1.5
 
 #: Standard errors that are beyond chance, one-sided 5 %.
 BEYOND_CHANCE = 1.645
+
+#: Answers of a share smaller than this do not count for more: they would be all that a component shows.
+LEAST_FILLED = 0.25
+
+#: Correlation of the ability of subjects with the mean difficulty of the items that they were given, from which items
+#: were given by ability. Where they were not, chance alone hardly ever reaches it.
+BY_ABILITY = 0.3
+
+#: Points of ability over which the share right of a whole population is computed.
+ABILITIES = np.linspace(-4, 4, 41)
 
 
 class Component(NamedTuple):
@@ -101,24 +112,66 @@ def stray_warning(blocks: Sequence[Component]) -> str | None:
     )
 
 
-def score_correlation(answers: Answers, ability: Floats) -> float:
+def expected_shares(answers: Answers, items: Parameters, mean: float = 0.0, sd: float = 1.0) -> Floats:
+    """Share of all subjects that would get every item right, whoever it was given to.
+
+    Where everybody answered everything this is the share that did. Otherwise it is what the curves expect of a
+    N(mean, sd^2) population: in an adaptive test half of the answers to every item are right, because the hard ones
+    were only given to the able.
+    """
+    share = answers.item_sums / np.maximum(answers.item_counts, 1)
+    if answers.seen is None:
+        return share
+    weights = np.exp(-(ABILITIES**2) / 2)
+    with np.errstate(invalid="ignore"):
+        expected: Floats = weights @ items.probability(mean + sd * ABILITIES) / weights.sum()
+    return np.where(np.isfinite(expected), expected, share)
+
+
+def score_correlation(answers: Answers, ability: Floats, expected: Floats | None = None) -> float:
     """Does ability rank the subjects as their scores do? Spearman's rho; NaN where one of them does not vary.
 
-    The score is the mean over a subject's answers of right or wrong less the item's share right, so that subjects that
-    answered different items can be compared; with complete answers it ranks as the number right does. By ranks, because
-    on a test that is too hard or too easy ability and score are tied by a bent curve. Where one ability explains the
+    The score is the mean over a subject's answers of right or wrong less what was ``expected`` of everybody [J]
+    (:func:`expected_shares`; by default the share right among those that answered), so that subjects that answered
+    different items can be compared; with complete answers it ranks as the number right does. By ranks, because on a
+    test that is too hard or too easy ability and score are tied by a bent curve. Where one ability explains the
     answers, rho is usually above 0.9; few subjects or weak slopes lower it by noise. A low value says that the scale
     measures something else than the score counts.
     """
-    share = answers.item_sums / np.maximum(answers.item_counts, 1)
+    if expected is None:
+        expected = answers.item_sums / np.maximum(answers.item_counts, 1)
     counts = np.maximum(answers.subject_counts, 1)
-    score = (answers.subject_sums - answers.sums(share[:, None], seen=True)[:, 0]) / counts
+    score = (answers.subject_sums - answers.sums(expected[:, None], seen=True)[:, 0]) / counts
     known = np.isfinite(ability) & (answers.subject_counts > 0)
     # Rounding must not break ties between equal scores.
     first, second = (pl.Series(values[known].round(12)).rank().to_numpy() for values in (ability, score))
     if first.size < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan")
     return float(np.corrcoef(first, second)[0, 1])
+
+
+def given_by_ability(answers: Answers, difficulty: Floats, ability: Floats) -> float:
+    """Correlation of the ability of subjects with the mean difficulty of the items that they were given.
+
+    0 where everybody was given everything, or where it makes no difference. A test that adapts has .8 or more.
+    """
+    if answers.seen is None:
+        return 0.0
+    known = np.isfinite(difficulty)
+    part = answers.part(np.ones(answers.n_subjects, dtype=np.bool_), known)
+    given = part.sums(difficulty[known][:, None], seen=True)[:, 0] / np.maximum(part.subject_counts, 1)
+    usable = np.isfinite(ability) & (part.subject_counts > 0)
+    if usable.sum() < 3 or np.ptp(ability[usable]) == 0 or np.ptp(given[usable]) == 0:
+        return 0.0
+    return float(np.corrcoef(ability[usable], given[usable])[0, 1])
+
+
+class Fitted(NamedTuple):
+    """Curves of items, abilities of subjects, and the share of all subjects that each item expects to be right."""
+
+    items: Parameters
+    ability: Floats
+    expected: Floats
 
 
 class MainComponent(NamedTuple):
@@ -128,7 +181,7 @@ class MainComponent(NamedTuple):
     against: float
 
 
-def main_component(answers: Answers, order: Floats) -> MainComponent | None:
+def main_component(answers: Answers, order: Floats, fitted: Fitted | None = None) -> MainComponent | None:
     """Do subjects differ most in what the score counts? The first principal component of the answers; None if noise.
 
     Of right or wrong less the item's share right. Where answers measure one ability this component is the ability: it
@@ -136,6 +189,9 @@ def main_component(answers: Answers, order: Floats) -> MainComponent | None:
     one slope for all items follows the score and cannot tell; this asks without a model. Of large matrices every k-th
     subject is taken and every k-th item, in order of shares right and then of ``order`` [J]. By subspace iteration, as
     in :func:`breadth.irt.diagnostics.residual_dimension`; noise is what Marchenko and Pastur (1967) expect.
+
+    Where answers are missing, the first component may only say who was given which items. So what was ``fitted`` fills
+    the gaps: see :func:`_filled`.
     """
     subjects, chosen = (np.zeros(n, dtype=np.bool_) for n in (answers.n_subjects, answers.n_items))
     subjects[:: -(-answers.n_subjects // MOST_SUBJECTS)] = True
@@ -146,25 +202,48 @@ def main_component(answers: Answers, order: Floats) -> MainComponent | None:
     if not chosen.any():
         return None
     part = answers.part(subjects, chosen)
-    p = (part.item_sums / np.maximum(part.item_counts, 1))[:, None]
-    basis = np.random.default_rng(0).normal(size=(p.size, min(DIRECTIONS, p.size)))
+    expected = None
+    if fitted is not None:
+        expected = fitted.expected[chosen]
+        fitted = Fitted(Parameters(*(array[chosen] for array in fitted.items)), fitted.ability[subjects], expected)
+    table = _filled(part, fitted)
+    table -= table.mean(axis=0)
+    n, j = float((part.subject_counts > 0).sum()), part.n_items
+    variance = np.maximum((table**2).sum(axis=0), 1e-12)
+    basis = np.random.default_rng(0).normal(size=(j, min(DIRECTIONS, j)))
     values, vectors, scores, loadings = np.zeros(1), np.eye(1), basis, basis[:, 0]
     for _ in range(ROUNDS):
         basis = np.linalg.qr(basis)[0]
-        scores = part.sums(basis) - part.sums(p * basis, seen=True)
+        scores = table @ basis
         values, vectors = np.linalg.eigh(scores.T @ scores)
         loadings = basis @ vectors[:, -1]
-        basis = part.sums(scores, axis=0) - p * part.sums(scores, axis=0, seen=True)
-    variance = np.maximum((p * (1 - p))[:, 0] * part.item_counts, 1e-12)
-    n, j = float((part.subject_counts > 0).sum()), p.size
+        basis = table.T @ scores
     noise = min(1.0, 1 / n + 1 / j + 2 / float(np.sqrt(n * j)))
-    rho = score_correlation(part, scores @ vectors[:, -1] / np.maximum(part.subject_counts, 1))
+    rho = score_correlation(part, scores @ vectors[:, -1], expected)
     if values[-1] / variance.sum() <= BEYOND_NOISE * noise or np.isnan(rho):
         return None
     # Its sign is arbitrary: it points where the score does.
     correlations = loadings * np.sqrt(values[-1] / variance) * (1 if rho > 0 else -1)
     against = correlations < -BEYOND_CHANCE / np.sqrt(np.maximum(part.item_counts, 1))
     return MainComponent(abs(rho), float(against.mean()))
+
+
+def _filled(answers: Answers, fitted: Fitted | None) -> Floats:
+    """Answers [N, J] without gaps.
+
+    A missing answer is what the curves expect of the subject. An answer that is there is that and its residual, which
+    also stands for those that are missing: it counts as often as there are cells for every answer, at most four times.
+    """
+    right: Floats = answers.right.astype(np.float64)
+    if answers.seen is None:
+        return right
+    chance: Floats = np.broadcast_to(answers.item_sums / np.maximum(answers.item_counts, 1), right.shape)
+    if fitted is not None:
+        # An item or a subject that could not be placed is expected to do as the others did.
+        by_curve = fitted.items.probability(np.where(np.isfinite(fitted.ability), fitted.ability, np.nan))
+        chance = np.where(np.isfinite(by_curve), by_curve, chance)
+    seen = answers.seen.astype(np.float64)
+    return np.asarray(chance + seen * (right - chance) / max(float(seen.mean()), LEAST_FILLED))
 
 
 class Above(NamedTuple):

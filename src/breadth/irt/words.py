@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import polars as pl
 from rich.table import Table
 from rich.text import Text
 
 from breadth.irt.diagnostics import Dimension, Patterns
-from breadth.irt.flags import LEAST_RELIABILITY, LINK, ItemFlag, not_one_ability, placed, scale_warning
+from breadth.irt.flags import (
+    LEAST_RELIABILITY,
+    LINK,
+    ItemFlag,
+    doubted_items,
+    not_one_ability,
+    placed,
+    scale_warning,
+    suspect_items,
+)
 from breadth.irt.models import MODELS
 from breadth.results import Answer, Verdict, about
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, share_text, signed_text
@@ -99,11 +110,19 @@ def _doubted(items: pl.DataFrame) -> str:
     """Items whose label is doubted, and items that all or none got right."""
     if "flag" not in items.columns:
         return ""
-    flagged = {flag: items.filter(pl.col("flag") == flag)["item"].to_list() for flag in ItemFlag}
-    wrong, parts = flagged[ItemFlag.WRONG_KEY], []
+    wrong, suspects, parts = doubted_items(items), suspect_items(items), []
     if wrong:
         parts.append(f"{count(len(wrong), 'item')} may have a wrong label: {joined(wrong, 5)}.")
-    extreme = {"right": len(flagged[ItemFlag.ALL_RIGHT]), "wrong": len(flagged[ItemFlag.ALL_WRONG])}
+    elif suspects:
+        # On a scale that is not trusted no label is flagged, but whoever checks labels begins with these.
+        parts.append(
+            f"{count(len(suspects), 'item')} {'runs' if len(suspects) == 1 else 'run'} against the score, so "
+            f"{'its label' if len(suspects) == 1 else 'their labels'} may be wrong; check first: {joined(suspects, 5)}."
+        )
+    extreme = {
+        "right": items.filter(pl.col("flag") == ItemFlag.ALL_RIGHT).height,
+        "wrong": items.filter(pl.col("flag") == ItemFlag.ALL_WRONG).height,
+    }
     said = [f"{n} {'was' if n == 1 else 'were'} answered {word} by all" for word, n in extreme.items() if n]
     if said:
         parts.append(f"Of {items.height:,} items, {joined(said)}: they do not tell these subjects apart.")
@@ -124,24 +143,7 @@ def calibration_details(
     row = fit.row(0, named=True) if fit.height else {}
     doubt, parts = scale_warning(row), []
     if row:
-        model, own_slopes = row["model"], False
-        if model in MODELS:
-            model, own_slopes = MODELS[model].title, MODELS[model].slope == "item"
-        by_label = label_finding(items, own_slopes)
-        causes = [] if by_label is None else [by_label]
-        if row.get("chance") is not None:
-            causes.append(
-                f"Chance is {row['chance']:.0%}: {row['subjects_at_chance']:,.0f} of {row['subjects']:,} subjects and "
-                f"{row['items_at_chance']:,.0f} of {row['items']:,} items are not clearly above it (one-sided 5%)."
-            )
-        rho = row.get("score_correlation")
-        beside = "" if rho is None else f", and their rank correlation with the score is {rho:.2f}"
-        fitted = (
-            f"{model} on {row['subjects']:,} subjects x {row['items']:,} items ({row['responses']:,} answers): "
-            f"{'converged' if row['converged'] else 'did NOT converge'} after {row['iterations']} iterations, "
-            f"log-likelihood {row['log_likelihood']:,.1f}, BIC {row['bic']:,.1f}; abilities are measured with "
-            f"reliability {row['reliability']:.2f}{beside}."
-        )
+        fitted, causes = _fitted_words(row), _cause_words(items, row)
         parts += [fitted, *causes] if doubt is None else [*causes, fitted]
     difficulty = items.filter(placed(items))["difficulty"]
     if difficulty.len() and row and {"n", "p_correct"} <= {*items.columns}:
@@ -160,13 +162,7 @@ def calibration_details(
             else f"{right:.0%} of the answers are right."
         )
     if "flag" in items.columns:
-        raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
-        counts = {text: sum(raised.get(flag.value, 0) for flag in flags) for text, flags in BROKEN.items()}
-        broken = ", ".join(f"{number} {text}" for text, number in counts.items() if number)
-        if broken or doubt is None:
-            parts.append(f"Of {items.height:,} items, {broken} (column flag)." if broken else "No item looks broken.")
-        if unplaced := items["difficulty"].null_count():
-            parts.append(f"{count(unplaced, 'item')} {'has' if unplaced == 1 else 'have'} no difficulty and no level.")
+        parts += _broken_words(items, doubt is None)
     if copies is not None:
         text = f"The {subjects.height:,} subjects have {copies.distinct:,} distinct answer patterns"
         parts.append(
@@ -194,6 +190,69 @@ def calibration_details(
             f"{dimension.ratio:.1f} times what noise would show: {meaning}"
         )
     return " ".join(parts)
+
+
+def _fitted_words(row: Mapping[str, Any]) -> str:
+    """What was fitted to what, and how it went."""
+    model = MODELS[row["model"]].title if row["model"] in MODELS else row["model"]
+    if row.get("floor") is not None:
+        model += f" with the chance of guessing fixed at {row['floor']:.0%}"
+    answers = f"{row['responses']:,} answers"
+    if row.get("repeated"):
+        answers += f"; {row['repeated']:,} more repeat those before training"
+    rho = row.get("score_correlation")
+    beside = "" if rho is None else f", and their rank correlation with the score is {rho:.2f}"
+    return (
+        f"{model} on {row['subjects']:,} subjects x {row['items']:,} items ({answers}): "
+        f"{'converged' if row['converged'] else 'did NOT converge'} after {row['iterations']} iterations, "
+        f"log-likelihood {row['log_likelihood']:,.1f}, BIC {row['bic']:,.1f}; abilities are measured with "
+        f"reliability {row['reliability']:.2f}{beside}."
+    )
+
+
+def _cause_words(items: pl.DataFrame, row: Mapping[str, Any]) -> list[str]:
+    """What may explain how the answers are: the label, and guessing."""
+    own_slopes = row["model"] in MODELS and MODELS[row["model"]].slope == "item"
+    by_label = label_finding(items, own_slopes)
+    causes = [] if by_label is None else [by_label]
+    if row.get("chance") is not None:
+        causes.append(
+            f"Chance is {row['chance']:.0%}: {row['subjects_at_chance']:,.0f} of {row['subjects']:,} subjects and "
+            f"{row['items_at_chance']:,.0f} of {row['items']:,} items are not clearly above it (one-sided 5%)"
+            f"{_floor_refused(row)}."
+        )
+    return causes
+
+
+def _broken_words(items: pl.DataFrame, trusted: bool) -> list[str]:
+    """How many items have which flag, and how many have no difficulty."""
+    raised = dict(items["flag"].drop_nulls().value_counts().iter_rows())
+    suspects, said, parts = len(suspect_items(items)), [], []
+    for text, flags in BROKEN.items():
+        number = sum(raised.get(flag.value, 0) for flag in flags)
+        if not number:
+            continue
+        also = ""
+        if suspects and ItemFlag.NO_DISCRIMINATION in flags:
+            also = f" ({suspects} of them run against the score: the label may be wrong as well)"
+        said.append(f"{number} {text}{also}")
+    if said:
+        parts.append(f"Of {items.height:,} items, {', '.join(said)} (column flag).")
+    elif trusted:
+        parts.append("No item looks broken.")
+    if unplaced := items["difficulty"].null_count():
+        parts.append(f"{count(unplaced, 'item')} {'has' if unplaced == 1 else 'have'} no difficulty and no level.")
+    return parts
+
+
+def _floor_refused(row: Mapping[str, Any]) -> str:
+    """Why curves do not start at the known chance, and what that means for difficulties; nothing where they do."""
+    if row.get("floor") is not None or row.get("below_chance") is None:
+        return ""
+    why = f"{row['below_chance']:.0%} of the items are clearly below it"
+    if row.get("floor_gain") is not None:
+        why = f"curves without guessing fit better (log-likelihood {-row['floor_gain']:,.0f} higher)"
+    return f"; {why}, so guessing is not allowed for"
 
 
 def label_finding(items: pl.DataFrame, own_slopes: bool) -> str | None:
@@ -231,7 +290,9 @@ def label_finding(items: pl.DataFrame, own_slopes: bool) -> str | None:
 def items_table(items: pl.DataFrame, width: int = WIDTH) -> Table:
     """The easiest and hardest items and, between them, some with a note."""
     known = items.drop_nulls("difficulty").sort("difficulty")
-    noted = items.filter(pl.col("note").is_not_null()).sort("outfit", descending=True, nulls_last=True).head(10)
+    # The most doubtful labels first, then what is noisiest.
+    order = [pl.col(name) for name in ("label_doubt", "outfit") if name in items.columns]
+    noted = items.filter(pl.col("note").is_not_null()).sort(order, descending=True, nulls_last=True).head(10)
     shown, title = items, "Items"
     if items.height > MOST_ROWS:
         shown = pl.concat([known.head(5), noted, known.tail(5)]).unique("item", maintain_order=True)

@@ -161,12 +161,17 @@ class ReportData:
             self.reasons["calibration"] = str(error)
         return None
 
+    @property
+    def scale_trusted(self) -> bool:
+        """Whether there are difficulties that a reader may use: a page does not offer those that it warns of."""
+        return self.calibration is not None and self.calibration.scale_warning is None
+
     @cached_property
     def levels(self) -> pl.Series:
-        """Level of every item: as stored with it, else by estimated difficulty; null where it has none."""
+        """Level of every item: as stored with it, else by estimated difficulty; null where it has none to be used."""
         if self.levels_stored:
             return self.study.items["level"].cast(pl.Int64, strict=False)
-        if self.calibration is None:
+        if self.calibration is None or not self.scale_trusted:
             return pl.Series("level", [None] * self.study.items.height, dtype=pl.Int64)
         known = self.calibration.items.select("item", "level")
         names = pl.DataFrame({"item": self.study.item_names})

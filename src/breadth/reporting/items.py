@@ -20,6 +20,9 @@ from breadth.results.words import count
 #: What a calibration knows about an item, as the report shows it.
 CALIBRATED = ("n", "p_correct", "difficulty", "difficulty_se", "flag", "note")
 
+#: What of this says how hard an item is on the scale.
+SCALED = ("difficulty", "difficulty_se")
+
 #: Most items that a page carries; beyond that a random sample, with every doubted item in it.
 MOST_ITEMS = 20_000
 
@@ -57,8 +60,8 @@ class Items(Section):
         """One row per item; ``right_<model>`` is the share of the model's runs that end with a right answer.
 
         ``doubt`` says why a label is doubted and ``doubt_flag`` is its code (:class:`Doubt`); both are null otherwise.
-        Either abler subjects get the item wrong more often, by the calibration *and* within the item's own test set (a
-        whole set that runs against the scale is a shift, not a set of wrong labels); or almost every run ends confident
+        Either abler subjects get the item wrong more often (what the calibration flags, so that both count the same);
+        or almost every run ends confident
         of another answer, the more so the better it does on the rest of the set (an item that is merely hard gets
         closer). All items if they are few; else every doubted one and a random sample of the others, in order.
         """
@@ -78,8 +81,10 @@ class Items(Section):
         if calibration is not None:
             names = pl.DataFrame({"item": study.item_names})
             known = names.join(calibration.items, on="item", how="left", maintain_order="left", suffix="_known")
-            frame = frame.with_columns(known.select(CALIBRATED))
-            against = (pl.col("flag") == ItemFlag.WRONG_KEY) & pl.Series(item_rest(study, study.correct) < 0)
+            # Difficulties that should not be used are neither shown nor offered to filter and sort by.
+            columns = [name for name in CALIBRATED if data.scale_trusted or name not in SCALED]
+            frame = frame.with_columns(known.select(columns))
+            against = pl.col("flag") == ItemFlag.WRONG_KEY
         if data.levels.is_not_null().any():
             frame = frame.with_columns(data.levels.alias("level"))
         # Means over the last checkpoints of runs.
@@ -114,7 +119,7 @@ class Items(Section):
 
     def write(self, data: ReportData) -> Content:  # noqa: D102
         items, total = data.table("items"), data.study.items.height
-        doubted = items.filter(pl.col("doubt").is_not_null())
+        doubted = labels_to_check(data)
         wrong = items.filter(pl.col("right") == 0).height
         scope = "" if items.height == total else f" (of the {items.height:,} in the table)"
         where = "at the end of every run" if data.has_runs else "by every subject"
@@ -122,6 +127,12 @@ class Items(Section):
             f"Of {count(total, 'item')}, {wrong:,}{scope} {'is' if wrong == 1 else 'are'} answered wrong {where}, and "
             f"{count(doubted.height, 'label')} should be checked."
         )
+        reasons = [doubted.filter(doubt_flag=code.value).height for code in Doubt]
+        if all(reasons):
+            finding += (
+                f" Of these labels, {reasons[0]:,} are doubted because {DOUBT_WORDS[Doubt.AGAINST_ABILITY]}, and "
+                f"{reasons[1]:,} because {DOUBT_WORDS[Doubt.CONFIDENTLY_WRONG]}."
+            )
         if doubted.height:
             sets = doubted["testset"].value_counts().sort(["count", "testset"], descending=[True, False])
             finding += f" Most doubted labels are in {sets['testset'][0]} ({sets['count'][0]:,})."
@@ -130,11 +141,33 @@ class Items(Section):
             "All other numbers in this report use all items.",
         )
         columns = [name for name in ("item", "testset", "label", "right", "doubt") if name in items.columns]
+        details = () if items.height == total else sampled
+        if data.calibration is not None and not data.scale_trusted:
+            unplaced = (
+                "Items have no difficulty here and can be sorted by the share of right answers instead: "
+                f"{data.calibration.scale_warning}."
+            )
+            details = (*details, unplaced)
         return Content(
             finding,
-            details=() if items.height == total else sampled,
+            details=details,
             shown={"Labels to check": doubted.select(columns).head(50)},
         )
+
+
+def labels_to_check(data: ReportData) -> pl.DataFrame:
+    """Items with a doubted label, the most doubtful first, as the page lists and counts them."""
+    items = data.table("items")
+    if "doubt" not in items.columns:
+        return items.clear()
+    doubted = items.filter(pl.col("doubt").is_not_null())
+    if data.calibration is None or "label_doubt" not in data.calibration.items.columns:
+        return doubted
+    strength = data.calibration.items.select("item", pl.col("label_doubt").alias("__strength"))
+    ranked = doubted.join(strength, on="item", how="left", maintain_order="left")
+    by_ability = pl.col("doubt_flag") == Doubt.AGAINST_ABILITY.value
+    order = [by_ability, pl.when(by_ability).then(pl.col("__strength"))]
+    return ranked.sort(order, descending=True, nulls_last=True, maintain_order=True).drop("__strength")
 
 
 def item_rest(study: Study, values: npt.NDArray[Any]) -> Floats:

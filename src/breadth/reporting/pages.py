@@ -12,6 +12,7 @@ import polars as pl
 from breadth.records import markdown_table, plain_markdown
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.embedded import item_texts, single_answers, table_columns
+from breadth.reporting.items import labels_to_check
 from breadth.reporting.methods import STATISTICS
 from breadth.results.figures import CONFIGS, THEMES, vega_library
 
@@ -59,12 +60,12 @@ def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str 
 
     The page ``main.html`` is its body, without data and scripts.
     """
-    items, facts = data.table("items"), data.facts
+    facts = data.facts
     sizes = {
         "model": len(facts["models"]), "run": facts["runs"], "checkpoint": facts["checkpoints"],
     } if data.has_runs else {"subject": facts["checkpoints"]}  # fmt: skip
     sizes |= {"test set": len(data.testsets), "item": facts["items"], "answer": facts["responses"]}
-    doubted = items.filter(pl.col("doubt").is_not_null()) if "doubt" in items.columns else items
+    doubted = labels_to_check(data)
     context = {
         "data": data,
         "sizes": {word: size for word, size in sizes.items() if size},
