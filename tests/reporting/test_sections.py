@@ -60,7 +60,8 @@ def test_the_verdict_counts_gains_and_correlations(data):
     gains = data.table("gains").filter(~pl.col("in_domain"))
     first, second, *_ = content(data, "overview").lines
     up = gains.filter((pl.col("q") < 0.05) & (pl.col("gain") > 0)).height
-    assert f"{up} of {gains.height} gains on shifted test sets (model x test set) are above 0" in first
+    verb = "is" if up == 1 else "are"
+    assert f"{up} of {gains.height} gains on shifted test sets (model x test set) {verb} above 0" in first
     assert second.endswith(f"Does one test set speak for another? {data.carry_over.verdict.answer.value}.")
 
 
