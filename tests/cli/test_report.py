@@ -47,7 +47,7 @@ def test_another_score(breadth, simulated_study, tmp_path):
     pairs = json.loads((tmp_path / "pairs.json").read_text())
     assert [row["r"] for row in report["tables"]["pairs"]] == [row["r"] for row in pairs]
     shown = breadth("correlate", simulated_study.folder, "--score", "auc", "--control", "bias")
-    assert "after controlling for plain and bias" in " ".join(shown.stdout.split())
+    assert "controlling for plain and bias" in " ".join(shown.stdout.split())
     wrong = breadth("correlate", simulated_study.folder, "--score", "area", ok=False)
     assert wrong.returncode == 2
     assert "choose accuracy, auc, dprime, balanced, logscore" in wrong.stderr

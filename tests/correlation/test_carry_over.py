@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.correlation import carry_over, pool
+from breadth.correlation import carry_over
 from breadth.correlation.carry_over import COLUMNS, _contradictions
 from breadth.datasets import simulate_scores, simulate_study
 from breadth.inference import benjamini_hochberg
@@ -22,26 +22,6 @@ def two(tmp_path_factory, change_record):
     for name in study.runs[4:]:
         change_record(StudyStore(study.folder).run(name).folder / "run.json", train_set="chat")
     return open_study(study.folder)
-
-
-def test_pooling_equal_correlations_gives_their_value():
-    z, se = np.arctanh(0.4), 0.2
-    low, high = np.tanh(z - 1.96 * se), np.tanh(z + 1.96 * se)
-    frame = pl.DataFrame({"a": ["x"] * 3, "b": ["y"] * 3, "r": [0.4] * 3, "ci_low": [low] * 3, "ci_high": [high] * 3})
-    mean = pool(frame, ["a", "b"]).row(0, named=True)
-    assert mean["k"] == 3
-    assert mean["r"] == pytest.approx(0.4)
-    # k - 1 = 2 degrees of freedom: half the width is 4.303 standard errors of the mean.
-    assert np.arctanh(mean["ci_high"]) - z == pytest.approx(4.303 * se / np.sqrt(3), rel=1e-3)
-
-
-def test_pooling_skips_what_is_not_known():
-    frame = pl.DataFrame(
-        {"a": ["x", "x", "z"], "r": [0.2, None, None], "ci_low": [-0.2, None, None], "ci_high": [0.5, None, None]}
-    )
-    means = pool(frame, ["a"])
-    assert means["k"].to_list() == [1, 0]
-    assert means["r"].to_list() == [pytest.approx(0.2), None]
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -4,7 +4,7 @@ The numeric core (arrays in, arrays out, for all groups at once), the result cla
 what a report shows of a study (``carry_over``). Imports ``records`` and ``results``.
 """
 
-from breadth.correlation.carry_over import CarryOver, carry_over, pool
+from breadth.correlation.carry_over import CarryOver, carry_over
 from breadth.correlation.changes import Changes, change_of_run, change_over_units
 from breadth.correlation.correlate import Method, correlate, perfect_score
 from breadth.correlation.figure import correlations_figure, heatmap
@@ -66,7 +66,6 @@ __all__ = [
     "pairs_table",
     "partial_correlations",
     "perfect_score",
-    "pool",
     "residual_series",
     "rows_needed",
     "similarity_figure",

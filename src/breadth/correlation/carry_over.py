@@ -12,8 +12,6 @@ import polars as pl
 from breadth.correlation.correlate import RUN_COLUMNS, correlate
 from breadth.correlation.figure import by_strength, correlations_figure
 from breadth.correlation.group_figures import agreement_figure, similarity_figure, windows_figure
-from breadth.correlation.groups import summarise
-from breadth.correlation.intervals import to_z
 from breadth.correlation.noise import deciding
 from breadth.correlation.panel import Ints, orient
 from breadth.correlation.result import (
@@ -27,7 +25,6 @@ from breadth.correlation.result import (
 )
 from breadth.correlation.units import MODEL_COLUMNS, pool_units
 from breadth.errors import InputError
-from breadth.inference import NORMAL
 from breadth.records import Score, Study, Trajectories, name_rows
 from breadth.results import Answer, Figure, Verdict
 from breadth.results.words import FINDING, SCORE_WORDS, count, joined
@@ -244,18 +241,34 @@ def _mean(result: Correlation, of_group: Ints) -> pl.DataFrame:
 
 
 def _window_means(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Means over a model's runs in every window."""
+    """Means over a model's runs in every window, corrected for noise as a whole."""
     frames = []
     for part, own in zip(parts, groups, strict=True):
-        windows = deciding(part.windows)
+        assert part._parts is not None, "windows were asked for"
+        labels, windows = part._parts.labels, deciding(part.windows)
+        pairs = windows.height // labels.height
+        models = labels.with_columns(model=pl.lit("all rows"), train_set=pl.lit(None, dtype=pl.String))
         if part.by:
             named = part._labels.hstack(own.select(pl.exclude("run", *part.by)))
-            windows = windows.join(named, on=list(part.by), nulls_equal=True, maintain_order="left")
-        else:
-            windows = windows.with_columns(model=pl.lit("all rows"), train_set=pl.lit(None, dtype=pl.String))
-        mean = pool(windows, ["train_set", "model", "window", "a", "b"], ("from", "to"))
-        frames.append(mean.insert_column(1, pl.lit(joined(part.trajectories.controls)).alias("control")))
-    return with_q(pl.concat(frames))
+            models = labels.join(named, on=list(part.by), nulls_equal=True, maintain_order="left")
+        keys = models.select("train_set", "model").with_columns(labels["window"]).with_row_index("row")
+        for (train_set, model, window), rows in keys.group_by("train_set", "model", "window", maintain_order=True):
+            chosen = rows["row"].to_numpy().astype(np.intp)
+            first = windows.slice(int(chosen[0]) * pairs, pairs)
+            mean = first.with_columns(k=pl.lit(1)).select(MEAN)
+            if len(chosen) > 1:
+                alone = select_groups(part._parts.partial, chosen)
+                pooled = pool_units(alone, np.arange(len(chosen), dtype=np.intp), predict=False)
+                mean = means_frame(pooled, part.trajectories.testsets).rename({"r_mean": "r"}).select(MEAN)
+            about = (
+                pl.lit(train_set, dtype=pl.String).alias("train_set"),
+                pl.lit(joined(part.trajectories.controls)).alias("control"),
+                pl.lit(model, dtype=pl.String).alias("model"),
+                pl.lit(window, dtype=pl.Int64).alias("window"),
+            )
+            ends = first.select("from", "to")
+            frames.append(mean.select(*about, "a", "b").hstack(ends).hstack(mean.drop("a", "b")))
+    return with_q(pl.concat(frames, how="vertical_relaxed"))
 
 
 def _checkpoints(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> dict[str, pl.DataFrame]:
@@ -290,25 +303,3 @@ def _contradictions(correlations: pl.DataFrame) -> str:
     if not names:
         return ""
     return f"Models' means are findings of opposite signs on {count(split.height, 'pair')} ({joined(names, 3)})."
-
-
-def pool(frame: pl.DataFrame, by: Sequence[str], keep: Sequence[str] = ()) -> pl.DataFrame:
-    """Random-effects mean of correlations (``r``, ``ci_low``, ``ci_high``, ``p``) per ``by``, variances from intervals.
-
-    Takes an interval to be z plus or minus 1.96 standard errors. It is wider than that (t quantiles), so the mean's
-    interval is, if anything, too wide. ``keep`` are columns of which every mean keeps the first value.
-    """
-    columns = ("r", "ci_low", "ci_high")
-    lists = frame.group_by(by, maintain_order=True).agg(*columns, *(pl.col(name).first() for name in keep))
-    width = max(lists["r"].list.len())
-    r, low, high = (
-        np.array([values + [None] * (width - len(values)) for values in lists[name].to_list()], dtype=np.float64)
-        for name in columns
-    )
-    half = (to_z(high) - to_z(low)) / 2
-    means = summarise(np.where(np.isnan(half), np.nan, to_z(r)), (half / NORMAL) ** 2, predict=False)
-    numbers = zip((*columns, "p"), (means.r_mean, means.ci_low, means.ci_high, means.p), strict=True)
-    return lists.select(*by, *keep).with_columns(
-        pl.Series("k", means.k),
-        *(pl.Series(name, np.where(np.isfinite(values), values, np.nan), nan_to_null=True) for name, values in numbers),
-    )

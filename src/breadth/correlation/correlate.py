@@ -21,6 +21,7 @@ from breadth.correlation.result import (
     OUTPUT_COLUMNS,
     Correlation,
     CorrelationByTrainSet,
+    WindowParts,
     pairs_frame,
     select_groups,
     stacked,
@@ -266,8 +267,9 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
     windows = pairs.clear()
     pairs = carry_properties(pairs, groups, trajectories.by)
     changes = pl.DataFrame(schema=CHANGE_SCHEMA)
+    parts = None
     if options.windows is not None:
-        windows, changes = _window_pairs(trajectories, settings, options, units)
+        windows, changes, parts = _window_pairs(trajectories, settings, options, units)
     if trajectories.by and labels.height == trajectories.frame.height:
         warnings.append(
             f"every group of {listed(trajectories.by)} has a single row, so nothing can be correlated within it; "
@@ -284,7 +286,9 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
         warnings.append(
             f"{labels.height} groups: similarity compares every two groups and is omitted above {MOST_COMPARED}"
         )
-    return Correlation(pairs, windows, trajectories, settings, tuple(warnings), partial, labels, units, changes=changes)
+    return Correlation(
+        pairs, windows, trajectories, settings, tuple(warnings), partial, labels, units, changes=changes, _parts=parts
+    )
 
 
 def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalMethod:
@@ -312,7 +316,7 @@ def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalM
 
 def _window_pairs(
     trajectories: Trajectories, settings: Settings, options: Options, units: Units
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> tuple[pl.DataFrame, pl.DataFrame, WindowParts]:
     """Pairs of consecutive parts of every group on their own, and what changes from the first part to the last.
 
     ``from`` and ``to`` are the ends of a part.
@@ -339,7 +343,8 @@ def _window_pairs(
     place = pl.col(str(trajectories.order))
     ends = frame.group_by(keys, maintain_order=True).agg(place.first().alias("from"), place.last().alias("to"))
     pairs = pairs.join(ends, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    return pairs.select(*keys, "from", "to", pl.exclude(*keys, "from", "to")), changes
+    windows_frame = pairs.select(*keys, "from", "to", pl.exclude(*keys, "from", "to"))
+    return windows_frame, changes, WindowParts(partial, names)
 
 
 class _Counts(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -78,6 +79,13 @@ CHANGE_SCHEMA = {
 MOST_COMPARED = 256
 
 
+class WindowParts(NamedTuple):
+    """Arrays behind ``windows``: a row per group and part, named by the columns of the group and ``window``."""
+
+    partial: Partial
+    labels: pl.DataFrame
+
+
 @dataclass(frozen=True)
 class Correlation(Result):
     """Result of :func:`correlate`.
@@ -101,6 +109,7 @@ class Correlation(Result):
     moderation: Moderation | None = field(default=None, kw_only=True)
     kinds: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     changes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CHANGE_SCHEMA), kw_only=True)
+    _parts: WindowParts | None = field(default=None, kw_only=True)
 
     @property
     def by(self) -> tuple[str, ...]:
