@@ -104,7 +104,8 @@ def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> Carry
     measure = SCORE_WORDS[score] if isinstance(source, Study) else "scores"
     figures = [correlations_figure(tables["correlations"], testsets, given=given, measure=measure)]
     if tables["heterogeneity"].height and tables["heterogeneity"]["k"].max() > 1:
-        figures.append(agreement_figure(tables["heterogeneity"], tables["correlations"], models, given=given))
+        noun = next(iter(parts.values())).units.noun
+        figures.append(agreement_figure(tables["heterogeneity"], tables["correlations"], models, given=given, new=noun))
     by = next(iter(parts.values())).by
     names = pl.concat(groups).sort("model", "run", maintain_order=True)["run"].drop_nulls().to_list()
     if len(by) == 1 and compared and tables["similarity"]["similarity"].is_not_null().any():

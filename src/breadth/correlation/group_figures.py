@@ -26,14 +26,16 @@ MEAN_TIPS = (
 
 
 def agreement_figure(
-    heterogeneity: pl.DataFrame, correlations: pl.DataFrame, models: Sequence[str], *, given: str
+    heterogeneity: pl.DataFrame, correlations: pl.DataFrame, models: Sequence[str], *, given: str, new: str = "run"
 ) -> Figure:
-    """Correlations per pair of test sets and model (or run, where there is one model), and where a new run is expected.
+    """Correlations per pair of test sets and model (or run, where there is one model), and where a new one is expected.
 
-    Uses the tables ``heterogeneity`` and ``correlations`` of a study; ``models`` are in the order of their colours. For
-    several models or runs only.
+    Uses the tables ``heterogeneity`` and ``correlations`` of a study; ``models`` are in the order of their colours and
+    ``new`` says of what the mean is taken. For several models or runs only.
     """
-    kind = "partial" if "partial" in correlations["kind"] else "raw"
+    # The same correlations as in the heatmap and in ``heterogeneity``: those that decide.
+    known = set(correlations.filter(pl.col("r").is_not_null())["kind"])
+    kind = next((name for name in ("corrected", "partial") if name in known), "raw")
     unit = "model" if len(models) > 1 else "run"
     lanes = list(models) if unit == "model" else correlations["run"].drop_nulls().unique().sort().to_list()
     pairs = heterogeneity.select("a", "b").unique(maintain_order=True)
@@ -56,9 +58,9 @@ def agreement_figure(
     }
     y = nominal("pair", order, labelLimit=190)
     prediction_tips = tooltip(
-        ("pair", "pair"), ("r_mean", "mean", ".2f"), ("predict_low", "a new run, from", ".2f"),
+        ("pair", "pair"), ("r_mean", "mean", ".2f"), ("predict_low", f"a new {new}, from", ".2f"),
         ("predict_high", "to", ".2f"), ("i2", "I2", ".0%"), ("sign_agreement", "same sign", ".0%"),
-        ("p_differ", "p (runs differ)", ".2g"),
+        ("p_differ", f"p ({new}s differ)", ".2g"),
     )  # fmt: skip
     prediction = {
         "data": {"name": "heterogeneity"},
@@ -103,11 +105,11 @@ def agreement_figure(
     clear = "where intervals on both sides of 0 exclude it" if roomy else "that has strong dots on both sides of 0"
     caption = (
         f"{dots}{'; line: its 95% interval' if roomy else ''}; faded: not a finding (false discovery rate above 5%). "
-        "Grey bar: where a new run's correlation is expected (95% prediction interval). "
+        f"Grey bar: where a new {new}'s correlation is expected (95% prediction interval). "
         f"{unit.capitalize()}s disagree on a pair {clear}; faded dots on both sides of it do not show that."
     )
     if more := pairs.height - chosen.height:
-        caption += f" Shown: the {chosen.height} pairs on which runs differ most; {more} more are in the table."
+        caption += f" Shown: the {chosen.height} pairs on which {new}s differ most; {more} more are in the table."
     return Figure("agreement", f"Do {unit}s agree, {given}?", caption, spec, "heterogeneity", controls, DRILL)
 
 
