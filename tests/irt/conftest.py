@@ -95,6 +95,28 @@ def adapted() -> Callable[..., tuple[NDArray[np.int8], NDArray[np.float64]]]:
 
 
 @pytest.fixture(scope="session")
+def adaptive_test() -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """Answers of 400 subjects to 15 of 60 items, each chosen by the answers before it; and the abilities."""
+    generator = np.random.default_rng(3)
+    ability, difficulty = generator.standard_normal(400), generator.standard_normal(60)
+    slope = 1.8 * np.exp(0.3 * generator.standard_normal(60))
+    points = np.linspace(-4, 4, 41)
+
+    def chance(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(1 / (1 + np.exp(-slope * (theta[:, None] - difficulty))))
+
+    right = generator.random((400, 60)) < chance(ability)
+    density, curves = np.tile(np.exp(-(points**2) / 2), (400, 1)), chance(points)
+    seen, every = np.zeros((400, 60), dtype=np.bool_), np.arange(400)
+    for _ in range(15):
+        p = chance(density @ points / density.sum(axis=1))
+        chosen = np.where(seen, -1, slope**2 * p * (1 - p)).argmax(axis=1)
+        seen[every, chosen] = True
+        density *= np.where(right[every, chosen, None], curves[:, chosen].T, 1 - curves[:, chosen].T)
+    return np.where(seen, right, -1).astype(np.int8), ability
+
+
+@pytest.fixture(scope="session")
 def truth(simulate: Callable[..., Any]) -> Any:
     return simulate()
 

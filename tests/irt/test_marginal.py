@@ -246,6 +246,25 @@ def test_a_test_that_adapts_ends_at_the_best_of_several_starts(
     assert np.corrcoef(score(Answers.of(matrix), items).ability, ability)[0, 1] > 0.9
 
 
+@pytest.mark.parametrize("model", ["1pl", "2pl"])
+def test_a_test_that_follows_the_answers_is_not_taken_for_items_that_are_alike(
+    adaptive_test: tuple[Any, Any], model: str
+) -> None:
+    """Half of the answers to every item are right: from shares alone, EM stays where no item differs from another."""
+    matrix, ability = adaptive_test
+    problem = make_problem(MODELS[model], Answers.of(matrix), Priors())
+    found = maximise(problem)
+    assert found.converged
+    start, generator = problem.start.copy(), np.random.default_rng(1)
+    n = int(problem.kept.sum())
+    start[:n] += generator.normal(0, 0.3, n)
+    reached = log_likelihood(problem, found)
+    assert reached > log_likelihood(problem, climb(problem, start, 300)) - 0.5
+    fitted = MODELS[model].fit(Answers.of(matrix), errors=False)
+    assert np.nanmin(fitted.discrimination) > 0.3
+    assert np.corrcoef(score(Answers.of(matrix), fitted.items).ability, ability)[0, 1] > 0.93
+
+
 def test_answers_missing_at_random_keep_the_scale_on_which_subjects_differ_most() -> None:
     """A preference for one of two answers: a scale that follows the score would be a far lower maximum."""
     generator = np.random.default_rng(4)

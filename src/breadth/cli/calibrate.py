@@ -31,7 +31,7 @@ def calibrate_command(
     profiles: Annotated[str | None, typer.Option(metavar="A,B,..", help="Subjects whose profiles it shows.")] = None,
     testset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the items of this test set.")] = None,
     chance: Annotated[
-        float | None, typer.Option(metavar="P", help="Probability of guessing right, 0.25 for four options.")
+        float | None, typer.Option(metavar="P", help="Chance of guessing right: 0.25 for four options, 0 for none.")
     ] = None,
     seed: Seed = None,
     out: Out = None,

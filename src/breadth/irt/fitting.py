@@ -20,7 +20,7 @@ from breadth.irt.flags import AGAINST, DOUBT, ITEM_RULES, ItemFlag, doubted_item
 from breadth.irt.floor import FloorCheck, check_floor
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
 from breadth.irt.one_scale import (
-    BY_ABILITY,
+    CLEARLY_BY_ABILITY,
     Above,
     Component,
     Fitted,
@@ -344,7 +344,7 @@ def _warnings(
         warnings.append(
             f"the fit did not converge in {estimates.iterations} iterations: treat its numbers with caution"
         )
-    if abs(given) > BY_ABILITY:
+    if abs(given) > CLEARLY_BY_ABILITY:
         warnings.append(
             f"abler subjects were given {'harder' if given > 0 else 'easier'} items (correlation {given:.2f} of "
             "ability with the mean difficulty of the items given): no harm if items were chosen by the answers in this "
@@ -360,8 +360,8 @@ def _warnings(
         )
     wrong = doubted_items(items)
     if wrong:
+        first = ", the most doubtful first" if len(wrong) > 1 else ""
         warnings.append(
-            f"{count(len(wrong), 'item')} may have a wrong label (flag {ItemFlag.WRONG_KEY}), the most doubtful first: "
-            f"{listed(wrong, 5)}"
+            f"{count(len(wrong), 'item')} may have a wrong label (flag {ItemFlag.WRONG_KEY}){first}: {listed(wrong, 5)}"
         )
     return warnings

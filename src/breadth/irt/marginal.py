@@ -29,6 +29,11 @@ START_SLIP = 0.05
 #: Subjects and items from which the slopes are guessed that the search starts with.
 START_SUBJECTS, START_ITEMS = 1000, 500
 
+#: Start where answers are missing: answers that the ridge of an item is worth, most steps and share of the residual
+#: that is left, and the range of variances of ability.
+ADDITIVE_RIDGE, ADDITIVE_STEPS, ADDITIVE_TOLERANCE = 1.0, 100, 1e-8
+ADDITIVE_SPREAD = (0.1, 9.0)
+
 #: Logs of the least and the largest spread of slopes.
 LOG_SPREADS = (-7.0, 3.7)
 
@@ -42,7 +47,7 @@ SEARCH_ITERATIONS = 200
 #: Where answers are missing, a fit has two starts. Whether they lead to different maxima is tried on some of the
 #: subjects: at least so many, and so many that an item has about that number of answers. Where these are most of the
 #: subjects, nothing is saved by it.
-REHEARSAL_SUBJECTS, REHEARSAL_ANSWERS, REHEARSAL_SHARE = 500, 30, 0.6
+REHEARSAL_SUBJECTS, REHEARSAL_ANSWERS, REHEARSAL_SHARE = 250, 30, 0.6
 REHEARSAL_ITERATIONS = 50
 
 #: Log-likelihoods that are this close belong to one maximum: in a rehearsal, and in the end.
@@ -240,6 +245,11 @@ def make_problem(
     slope = np.where(np.isnan(known.slope), first, known.slope)
     # The curve of the average subject is steeper than the average curve.
     intercept = np.log(share / (1 - share)) * np.sqrt(1 + 0.35 * slope**2)
+    if one_free_slope and (answers.item_counts < answers.n_subjects).any():
+        spread, intercept = _additive_fit(answers)
+        above = np.clip((1 / (1 + np.exp(-intercept)) - known.guessing) / (1 - known.guessing), 0.02, 0.98)
+        intercept = np.where(known.guessing > 0, np.log(above / (1 - above)), intercept)
+        slope = np.full(n, spread)
     items = known._replace(slope=slope, intercept=np.where(free[1], intercept, known.intercept))
     hierarchical = model.slope == "item" and priors.slope_ratio is not None
     start = np.empty(0)
@@ -255,6 +265,45 @@ def _start_at(problem: Problem, items: Parameters) -> Floats:
     if problem.hierarchical:
         scale = np.append(scale, [items.slope.mean(), np.log(items.slope.std() + 0.3)])
     return np.append(items.pack(problem.free), scale)
+
+
+def _additive_fit(answers: Answers) -> tuple[float, Floats]:
+    """Spread of ability and log-odds of every item [J] for the average subject, where answers are missing.
+
+    Shares right say nothing about an item that was only given to subjects for whom it is about right, as all items of a
+    test are that adapts to the answers: from shares alone EM takes all items to be alike, and stays there. So the
+    answers themselves are explained, as a + b, by what the subject can and how easy the item is, by least squares over
+    the answers that are there (conjugate gradients, for items; a right answer counts as 2 and a wrong one as -2, the
+    logistic curve's tangent at its middle).
+    """
+    counts, items = np.maximum(answers.subject_counts, 1), answers.item_counts
+    total = 4 * answers.subject_sums - 2 * answers.subject_counts
+
+    def over_subjects(values: Floats) -> Floats:
+        return answers.sums(values[:, None], axis=0, seen=True)[:, 0]
+
+    def over_items(values: Floats) -> Floats:
+        return answers.sums(values[:, None], seen=True)[:, 0]
+
+    # The normal equations of the items, with those of the subjects solved for; one answer's worth of ridge.
+    known = items + ADDITIVE_RIDGE
+    right = 4 * answers.item_sums - 2 * items - over_subjects(total / counts)
+    easy = np.zeros(items.size)
+    residual, direction = right.copy(), right / known
+    size = float(residual @ direction)
+    for _ in range(ADDITIVE_STEPS):
+        if size <= ADDITIVE_TOLERANCE * float(right @ (right / known)):
+            break
+        image = known * direction - over_subjects(over_items(direction) / counts)
+        step = size / float(direction @ image)
+        easy, residual = easy + step * direction, residual - step * image
+        scaled = residual / known
+        before, size = size, float(residual @ scaled)
+        direction = scaled + size / before * direction
+    able = (total - over_items(easy)) / counts
+    # An answer has a variance of at most 4 on this scale, which is not spread of ability.
+    spread = float(np.sqrt(np.clip(able.var() - 4 / counts.mean(), *ADDITIVE_SPREAD)))
+    return spread, easy + float(able.mean())
 
 
 def _first_slopes(answers: Answers) -> Floats:

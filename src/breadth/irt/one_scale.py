@@ -34,8 +34,8 @@ BEYOND_CHANCE = 1.645
 LEAST_FILLED = 0.25
 
 #: Correlation of the ability of subjects with the mean difficulty of the items that they were given, from which items
-#: were given by ability. Where they were not, chance alone hardly ever reaches it.
-BY_ABILITY = 0.3
+#: were given by ability: chance alone hardly ever reaches the first. A warning takes the second.
+BY_ABILITY, CLEARLY_BY_ABILITY = 0.3, 0.5
 
 #: Points of ability over which the share right of a whole population is computed.
 ABILITIES = np.linspace(-4, 4, 41)
