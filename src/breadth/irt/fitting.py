@@ -238,8 +238,8 @@ def _chance(study: Study, given: float | None) -> Floats:
         usable = number.is_between(FEWEST_LABELS, MOST_LABELS) & (fewest >= LEAST_LABELLED)
         usable &= pl.col("label").is_not_null().all().over("testset")
         labels = pl.when(usable).then(number.cast(pl.Float64))
-    chances = items.select((1 / pl.coalesce(pl.when(options > 1).then(options), labels)).alias("chance"))
-    return numbers(chances, "chance")
+    # with_columns, because a select of constants alone is not as long as the frame.
+    return numbers(items.with_columns(chance=1 / pl.coalesce(pl.when(options > 1).then(options), labels)), "chance")
 
 
 def _guessing(chance: Floats, above: Above | None, checked: FloorCheck | None) -> dict[str, float | int | None]:
