@@ -421,7 +421,7 @@ def _usual_counts(trajectories: Trajectories, warnings: list[str]) -> dict[str, 
 
 
 def _varies_less(trajectories: Trajectories, name: str, items: int) -> bool:
-    """Whether a score varies less within groups than the accuracy on so many items, drawn anew for every row, would."""
+    """Whether a score varies less within groups than the accuracy on so many items, new in every row, would."""
     share = pl.col(name) / perfect_score(trajectories, name)
     observed, expected = share.var().alias("observed"), (share * (1 - share)).mean().alias("expected")
     groups = [trajectories.frame]
