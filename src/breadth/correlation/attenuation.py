@@ -139,18 +139,27 @@ def correct(
     size = np.sqrt(known_total)
     both = size[:, :, None] * size[:, None, :]
     if at_most:
-        # Also where most may be noise, at the size that was observed: between it and a divided one lies the truth.
-        shown = (clean[:, :, None] & clean[:, None, :]) & ~(usable[:, :, None] & usable[:, None, :])
+        # The correlation less what noise in the control adds, at the size that was observed: between it and the
+        # divided one lies the truth.
         z = to_z(np.clip(signal / both, -1, 1))
         error = 1 / np.sqrt(np.maximum(n_eff - 3 - spent, 1.0))
         half = special.stdtrit(df, (1 + LEVEL) / 2) * error
+        p = 2 * special.stdtr(df, -np.abs(z) / error)
+        # It is shown also where most of a residual may be noise.
+        shown = (clean[:, :, None] & clean[:, None, :]) & ~(usable[:, :, None] & usable[:, None, :])
         least = np.clip(reliability, LEAST_RELIABILITY, 1)
-        ends = divide_interval(
-            np.tanh(z - half), np.tanh(z + half), np.sqrt(least[:, :, None] * least[:, None, :]), shown
+        size = np.sqrt(least[:, :, None] * least[:, None, :])
+        ends = divide_interval(np.tanh(z - half), np.tanh(z + half), size, shown)
+        r, low, high, divided_p = result
+        # The nearer end to 0 reaches to the observed one: dividing it made intervals from 1.00 to 1.00.
+        low = np.where(low > 0, np.minimum(low, np.tanh(z - half)), low)
+        high = np.where(high < 0, np.maximum(high, np.tanh(z + half)), high)
+        result = (
+            np.where(shown, np.tanh(z), r),
+            np.where(shown, ends[0], low),
+            np.where(shown, ends[1], high),
+            np.where(shown, p, np.maximum(divided_p, p)),
         )
-        instead = (np.tanh(z), *ends, 2 * special.stdtr(df, -np.abs(z) / error))
-        chosen = [np.where(shown, other, value) for other, value in zip(instead, result, strict=True)]
-        result = (chosen[0], chosen[1], chosen[2], chosen[3])
     return Corrected(*result, reliability, own_noise / known_total, fewer * leaked / both, control_reliability)
 
 
