@@ -24,7 +24,7 @@ from breadth.advice.short_form import Trial, fit_ridge, random_split, strong_spl
 from breadth.advice.together import best_first, make_folds, routed
 from breadth.comparison import EXACT, exact_p
 from breadth.irt import cut_levels
-from breadth.records.families import family_of_name, names_family
+from breadth.sources.model_families import family_of_name, names_family
 
 DATA = Path(os.environ.get("BREADTH_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 CHOOSE = ("arc_challenge", "bigcodebench", "med_qa", "rte", "musr")

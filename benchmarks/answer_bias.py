@@ -20,8 +20,8 @@ from scipy import special
 import breadth
 from breadth.datasets import simulate_study
 from breadth.inference import wilson_interval
-from breadth.records import Study, area_interval, score_intervals
-from breadth.records.sensitivity import scored
+from breadth.records.sensitivity import area_interval, score_intervals, scored
+from breadth.records.study import Study
 from breadth.reporting.accuracy import crossed_mean
 
 Floats = npt.NDArray[np.float64]

@@ -158,7 +158,7 @@ def starts(objective: Objective, items: Parameters, number: int) -> list[Floats]
 
 def read(path: Path) -> NDArray[Any]:
     """The answers of an NPZ matrix or a CSV table; neither 1 nor 0 where there is none."""
-    from breadth.records import open_study
+    from breadth.sources.answers import open_study
 
     return np.asarray(open_study(path).matrix)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from breadth.errors import InputError
-from breadth.records import RunRecord, StudyStore
+from breadth.records.store import RunRecord, StudyStore
 from breadth.reporting import live, view
 
 

@@ -320,7 +320,7 @@ def scheduling(folder: Path) -> None:
     from breadth.execute.cluster.schedule import Schedule
     from breadth.execute.cluster.shipping import ShippedData
     from breadth.execute.directory import open_directory
-    from breadth.records import StudyStore
+    from breadth.records.store import StudyStore
     from breadth.study import expand, read_study_file
 
     path = folder / "empty.yaml"

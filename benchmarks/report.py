@@ -100,7 +100,7 @@ def main() -> None:
         measure(options.one)
         return
     from breadth.datasets import simulate_study
-    from breadth.records import is_study
+    from breadth.records.store import is_study
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.into or Path(temporary) / "study"

@@ -27,7 +27,7 @@ from scipy import special
 import breadth
 from breadth.fluctuation import mean_squares, spread_of_runs, typical_run
 from breadth.inference import LEVEL
-from breadth.records import Trajectories
+from breadth.sources.score_tables import ScoreTable
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,7 +103,7 @@ def learning_curve(kind: str, steps: int, generator: np.random.Generator) -> Flo
     return np.zeros(steps)
 
 
-def simulate_study(generator: np.random.Generator, setting: Setting) -> Trajectories:
+def simulate_study(generator: np.random.Generator, setting: Setting) -> ScoreTable:
     """Scores of every run with the split halves of their answers.
 
     An item is answered correctly if the ability of the checkpoint, its own easiness (most of the variance) and chance
@@ -141,7 +141,7 @@ def simulate_study(generator: np.random.Generator, setting: Setting) -> Trajecto
             halves.append(differences)
     frame = pl.concat(frames)
     names = tuple(f"set-{index}" for index in range(sets))
-    return Trajectories(
+    return ScoreTable(
         frame.drop("model"),
         "simulated",
         ("run",),

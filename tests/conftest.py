@@ -111,7 +111,7 @@ def write_study():
     import numpy as np
     import polars as pl
 
-    from breadth.records import RunRecord, StudyStore
+    from breadth.records.store import RunRecord, StudyStore
 
     def write(folder, runs, testsets=("home", "away", "abroad"), items=60, steps=12, levels=0, rise=None):
         store = StudyStore(folder)
@@ -160,7 +160,7 @@ def write_study():
 @pytest.fixture(scope="session")
 def change_record():
     """Change values of a ``run.json`` as breadth would write it, checksum included."""
-    from breadth.records import sealed
+    from breadth.records.files import sealed
 
     def change(path, **changes):
         values = json.loads(path.read_bytes())

@@ -15,8 +15,8 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "breadth"
 #: From top to bottom; a package imports only from those below it.
 PACKAGES = [
     *("cli", "reporting", "integrations", "execute", "study", "advice", "comparison", "level_transfer", "difficulty"),
-    *("irt", "fluctuation", "correlation", "importers", "endpoints", "lm", "datasets", "results", "records"),
-    *("inference", "threads", "errors"),
+    *("irt", "fluctuation", "correlation", "endpoints", "lm", "datasets", "sources", "results", "records"),
+    *("inference", "threads", "boundary", "errors"),
 ]
 
 #: Packages whose modules others import one by one: those that need torch or load slowly, and the toolkit ``results``.

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from breadth.advice import advise_together as advise_together
     from breadth.comparison import Comparison as Comparison
     from breadth.comparison import Ranking as Ranking
-    from breadth.comparison import compare as compare
     from breadth.comparison import rank as rank
+    from breadth.comparison.compare import compare as compare
     from breadth.correlation import Correlation as Correlation
-    from breadth.correlation import correlate as correlate
+    from breadth.correlation.correlate import correlate as correlate
     from breadth.difficulty import DifficultySampler as DifficultySampler
     from breadth.difficulty import Profile as Profile
     from breadth.difficulty import Sample as Sample
@@ -39,25 +39,26 @@ if TYPE_CHECKING:
     from breadth.execute import evaluate as evaluate
     from breadth.execute import run as run
     from breadth.fluctuation import Stability as Stability
-    from breadth.fluctuation import stability as stability
-    from breadth.importers import Import as Import
-    from breadth.importers import export as export
-    from breadth.importers import import_logs as import_logs
-    from breadth.importers import read_logs as read_logs
-    from breadth.importers import read_trajectories as read_trajectories
+    from breadth.fluctuation.stability import stability as stability
     from breadth.irt import Calibration as Calibration
     from breadth.irt import Priors as Priors
     from breadth.irt import ability as ability
     from breadth.irt import calibrate as calibrate
     from breadth.irt import levels as levels
     from breadth.level_transfer import Transfer as Transfer
-    from breadth.level_transfer import transfer as transfer
+    from breadth.level_transfer.transfer import transfer as transfer
     from breadth.records import Study as Study
-    from breadth.records import open_study as open
     from breadth.reporting import Scores as Scores
     from breadth.reporting import report as report
     from breadth.reporting import scores as scores
     from breadth.reporting import view as view
+    from breadth.sources import Import as Import
+    from breadth.sources import ScoreTable as ScoreTable
+    from breadth.sources import export as export
+    from breadth.sources import import_logs as import_logs
+    from breadth.sources import open_source as open
+    from breadth.sources import read_logs as read_logs
+    from breadth.sources import read_trajectories as read_trajectories
 
 __version__ = "0.1.0"
 
@@ -73,7 +74,7 @@ _HOMES = {
     "breadth.errors": ("InputError",),
     "breadth.execute": ("Recorder", "evaluate", "run"),
     "breadth.fluctuation": ("Stability", "stability"),
-    "breadth.importers": ("Import", "export", "import_logs", "read_logs", "read_trajectories"),
+    "breadth.sources": ("Import", "ScoreTable", "export", "import_logs", "read_logs", "read_trajectories"),
     "breadth.irt": ("Calibration", "Priors", "ability", "calibrate", "levels"),
     "breadth.level_transfer": ("Transfer", "transfer"),
     "breadth.records": ("Study",),
@@ -88,7 +89,7 @@ def __getattr__(name: str) -> Any:
     if name == "datasets":
         return import_module("breadth.datasets")
     if name == "open":
-        return import_module("breadth.records").open_study
+        return import_module("breadth.sources").open_source
     if name in _HOME_OF:
         return getattr(_imported(_HOME_OF[name]), name)
     raise AttributeError(f"module 'breadth' has no attribute {name!r}")

@@ -9,6 +9,9 @@ from collections.abc import Iterable
 # Control characters but tabs and line breaks, and those that change the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+# Bytes of a file's name that are not UTF-8, as Python keeps them in text.
+_UNDECODABLE = re.compile(r"[\udc80-\udcff]")
+
 
 class InputError(ValueError):
     """A mistake in a table, a file or an option.
@@ -16,6 +19,10 @@ class InputError(ValueError):
     The message says what is wrong, where, and what to do. The command line prints it as one line
     and exits with code 2; any other exception is a bug and keeps its traceback.
     """
+
+    def __init__(self, message: str = "") -> None:
+        """A message that can be printed, whatever the names of files in it."""
+        super().__init__(escape_bytes(message))
 
 
 class NothingFoundError(InputError):
@@ -42,7 +49,12 @@ def printable(text: str) -> str:
     >>> printable("red \\x1b[31m\\n")
     'red ?[31m\\n'
     """
-    return _CONTROL.sub("?", text)
+    return _CONTROL.sub("?", escape_bytes(text))
+
+
+def escape_bytes(text: str) -> str:
+    """Text that can be printed and stored: bytes that are not UTF-8, from the name of a file, are written as \\xff."""
+    return _UNDECODABLE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:

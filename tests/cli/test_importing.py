@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from ..importers.conftest import write_checkpoints, write_lm_eval
+from ..sources.conftest import write_checkpoints, write_lm_eval
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def test_another_score(breadth, simulated_study, tmp_path):
 def test_not_a_study(breadth, tmp_path):
     out = breadth("report", tmp_path, ok=False)
     assert out.returncode == 2
-    assert "nothing to report on" in out.stderr
+    assert "nothing to read" in out.stderr
 
 
 def test_view_answers_until_it_is_stopped(simulated_study):

@@ -11,7 +11,8 @@ import sys
 import polars as pl
 import pytest
 
-from breadth.records import StudyStore, open_study
+from breadth.records.store import StudyStore
+from breadth.sources.answers import open_study
 
 STUDY = """\
 name: s

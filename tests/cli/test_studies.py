@@ -6,7 +6,7 @@ import sys
 import polars as pl
 import pytest
 
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 
 
 @pytest.fixture(scope="module")

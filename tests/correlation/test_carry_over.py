@@ -9,8 +9,10 @@ from breadth.correlation import carry_over
 from breadth.correlation.carry_over import COLUMNS, _contradictions
 from breadth.datasets import simulate_scores, simulate_study
 from breadth.inference import benjamini_hochberg
-from breadth.records import StudyStore, open_study, settle_trajectories
+from breadth.records.store import StudyStore
 from breadth.results import as_chart
+from breadth.sources.answers import open_study
+from breadth.sources import load_scores
 
 NAMES = ("plain", "chat", "science", "negation", "numbers")
 
@@ -134,12 +136,12 @@ def test_contradictions_of_models_are_findings():
 
 def test_a_table_of_scores():
     scores = simulate_scores(runs=3, steps=24)
-    source = settle_trajectories(scores, "in_domain", by="run", order="step")
+    source = load_scores(scores, "in_domain", by="run", order="step")
     carried = carry_over(source)
     assert carried.verdict == breadth.correlate(scores, control="in_domain", by="run", order="step").verdict()
     assert [figure.key for figure in carried.figures] == ["correlations", "agreement", "similarity", "windows"]
     assert carried.figures[1].title == "Do runs agree, after controlling for in_domain?"
-    alone = carry_over(settle_trajectories(scores.filter(run="run-00").drop("in_domain"), None, order="step"))
+    alone = carry_over(load_scores(scores.filter(run="run-00").drop("in_domain"), None, order="step"))
     assert alone.verdict.reason.startswith("without a control")
     assert [figure.key for figure in alone.figures] == ["correlations", "windows"], "nobody to agree with"
     assert "name it with --control" in alone.reasons[0]
@@ -167,7 +169,7 @@ def test_answers_without_runs(tmp_path):
 
 
 def test_many_runs_are_not_compared_with_each_other():
-    carried = carry_over(settle_trajectories(simulate_scores(runs=41, steps=12), "in_domain", by="run", order="step"))
+    carried = carry_over(load_scores(simulate_scores(runs=41, steps=12), "in_domain", by="run", order="step"))
     assert "similarity" not in carried.tables
     assert "how alike every two of 41 runs are" in " ".join(carried.reasons)
     first, second = carried.figures
@@ -179,7 +181,7 @@ def test_many_runs_are_not_compared_with_each_other():
 
 def test_losses_are_turned_as_the_command_does():
     scores = simulate_scores(runs=2).rename({"science": "science_loss"})
-    carried = carry_over(settle_trajectories(scores, "in_domain", by="run", order="step"))
+    carried = carry_over(load_scores(scores, "in_domain", by="run", order="step"))
     assert carried.tables["pairs"].equals(breadth.correlate(scores, control="in_domain", by="run", order="step").pairs)
 
 
@@ -220,7 +222,7 @@ def test_checkpoints_come_with_their_residuals_and_control(two):
 
 def test_checkpoints_of_a_table_of_scores_are_named_as_its_groups(monkeypatch):
     scores = simulate_scores(runs=3, steps=12)
-    read = settle_trajectories(scores, by="run", order="step", control="in_domain")
+    read = load_scores(scores, by="run", order="step", control="in_domain")
     result = carry_over(read)
     runs = set(result.tables["correlations"]["run"].drop_nulls())
     assert set(result.tables["residuals"]["run"]) == runs

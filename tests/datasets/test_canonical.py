@@ -6,7 +6,7 @@ import pytest
 from breadth.datasets import load, load_own
 from breadth.datasets.canonical import label_text, lined_up, map_labels, read_options, right_letter
 from breadth.errors import InputError
-from breadth.records import Table
+from breadth.sources.tables import Table
 
 
 def write(folder, pairs, name="mnli.parquet"):

@@ -10,7 +10,8 @@ from breadth.datasets import REGISTRY, SETS, Choice, Entry, Generate, Pattern, d
 from breadth.datasets.canonical import canonical, identify
 from breadth.datasets.registry import BOXED, NUMBER, cache_directory, is_cached
 from breadth.errors import InputError
-from breadth.records import SHIFTS, Table
+from breadth.records.schemas import SHIFTS
+from breadth.sources.tables import Table
 
 # From the published description: Hub id, configuration, test split, items, what the raw labels 0 and 1 mean.
 PUBLISHED = {

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from breadth.datasets import simulate_study
-from breadth.records import StudyStore, open_study
+from breadth.records.store import StudyStore
+from breadth.sources.answers import open_study
 
 
 def test_a_study_like_a_real_one(simulated_study):

@@ -1,7 +1,8 @@
 import pytest
 
 from breadth.datasets.registry import REGISTRY
-from breadth.datasets.sizes import USUAL_SIZES, usual_items
+from breadth.datasets.sizes import usual_items
+from breadth.sources import USUAL_ITEMS
 
 
 @pytest.mark.parametrize(
@@ -31,5 +32,5 @@ def test_sets_of_the_registry_have_the_size_that_breadth_evaluates():
 
 def test_a_generated_set_has_as_many_items_as_its_user_asks_for():
     for name, entry in REGISTRY.items():
-        if entry.kind == "generated" and name not in USUAL_SIZES:
+        if entry.kind == "generated" and name not in USUAL_ITEMS:
             assert usual_items(name) is None, name

@@ -9,8 +9,9 @@ import breadth
 from breadth.datasets import simulate_answers
 from breadth.difficulty import Profile, differences_table, profile_table
 from breadth.errors import InputError
-from breadth.records import Study, open_study
+from breadth.records.study import Study
 from breadth.results import Answer
+from breadth.sources.answers import open_study
 
 
 def as_study(matrix, subjects, items):

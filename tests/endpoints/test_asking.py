@@ -7,7 +7,7 @@ import pytest
 from breadth.endpoints import Answer, Budget, BudgetSpentError, Client, Endpoint, Journal, Tokens, ask_all
 from breadth.endpoints.protocol import Continued, Written
 from breadth.errors import InputError
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 
 from ..serving import Server, fault, prompt_of, text_reply, writes
 

@@ -133,6 +133,8 @@ def test_dates_to_wait_for():
     assert 95 < retry_after(format_datetime(later, usegmt=True)) < 101
     assert retry_after("-3") == retry_after("Thu, 01 Jan 1970 00:00:00 GMT") == 0.0
     assert retry_after("nan") is retry_after("x" * 1000) is retry_after(None) is None
+    year, zone = "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "Mon, 01 Jan 2020 00:00:00 +9999999999999999"
+    assert retry_after(year) is retry_after(zone) is None
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422, 501])

@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from breadth.records import StudyStore, open_study
+from breadth.records.store import StudyStore
+from breadth.sources.answers import open_study
 
 from .conftest import LORA, parts
 

@@ -7,7 +7,7 @@ from breadth.datasets import Loaded, Pattern
 from breadth.errors import InputError
 from breadth.execute.data import held_out, split_levels
 from breadth.level_transfer.answers import item_levels
-from breadth.records import RunRecord, StudyStore
+from breadth.records.store import RunRecord, StudyStore
 from breadth.study import Train
 
 PATTERN = (

@@ -19,7 +19,7 @@ from breadth.execute import (
     plan_study,
     run,
 )
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.study import read_study_file
 
 from .conftest import LORA, parts

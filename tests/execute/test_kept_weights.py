@@ -14,7 +14,7 @@ from breadth.execute import kept_weights, run
 from breadth.execute.kept_weights import KeptWeights, Rank, rank_checkpoint
 from breadth.lm import load_model, read_weights_record
 from breadth.lm.models import RECORD
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.study import expand, read_study_file
 
 from .conftest import FULL, LORA, START, parts

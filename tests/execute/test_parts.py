@@ -7,9 +7,9 @@ from breadth.correlation import correlate
 from breadth.errors import InputError
 from breadth.execute import run
 from breadth.execute.parts import split_into_parts
-from breadth.records import open_study
 from breadth.reporting import scores
 from breadth.reporting.progress import Progress
+from breadth.sources.answers import open_study
 from breadth.study import expand, read_study_file
 
 from .cluster.in_process import run_in_process

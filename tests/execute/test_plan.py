@@ -5,7 +5,7 @@ import pytest
 from breadth.errors import InputError
 from breadth.execute import plan_study
 from breadth.execute.plan import shard_of
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.study import expand, read_study_file
 
 from .conftest import LORA, START

@@ -6,7 +6,8 @@ from safetensors.torch import load, save
 
 from breadth.execute import plan_study
 from breadth.execute.run_files import States, remaining_work
-from breadth.records import LocalStore, StudyStore, checksum
+from breadth.records.files import LocalStore, checksum
+from breadth.records.store import StudyStore
 from breadth.study import read_study_file
 
 TENSORS = {"step": torch.tensor(3), "weight/a.b": torch.arange(6.0, dtype=torch.bfloat16).reshape(2, 3)}

@@ -16,7 +16,9 @@ from breadth.errors import InputError
 from breadth.execute import Events, run
 from breadth.execute.session import Checkpointer
 from breadth.lm.tiny import write_tiny_model
-from breadth.records import LocalStore, RunStore, open_study
+from breadth.records.files import LocalStore
+from breadth.records.store import RunStore
+from breadth.sources.answers import open_study
 from breadth.study import expand, read_study_file, start_key
 
 from .conftest import LORA, START, parts

@@ -7,7 +7,7 @@ import pytest
 from breadth.errors import InputError
 from breadth.execute import StudyData
 from breadth.execute.directory import begin_run, open_directory
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.study import expand, read_study_file
 
 from .conftest import LORA, parts, refused

@@ -6,10 +6,11 @@ import pytest
 from breadth.correlation import correlate
 from breadth.errors import InputError
 from breadth.execute import plan_study, run
-from breadth.records import StudyStore, open_study
+from breadth.records.store import StudyStore
 from breadth.reporting import scores
 from breadth.reporting.progress import Progress
 from breadth.reporting.sections import written_report
+from breadth.sources.answers import open_study
 from breadth.study import expand, read_study_file
 
 from .cluster.in_process import run_in_process

@@ -100,10 +100,10 @@ def change_zip(content, chance):
     """Rewrite an archive with a bomb, a name that points out of it, or a changed member."""
     kind = chance.choice(["bomb", "traversal", "member", "missing", "twice"])
     target = io.BytesIO()
-    from breadth.importers.archives import Archive
+    from breadth.sources.zip_archives import Archive
 
     with Archive(io.BytesIO(content), "") as source, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as changed:
-        names = [name for name in source.places if not name.endswith("/")]
+        names = [name for name in source.members if not name.endswith("/")]
         chosen = chance.choice(names)
         for name in names:
             data = source.read(name)
@@ -196,9 +196,9 @@ def files(folder=CORPUS):
 def readers(kind, path, copy):
     """What is tried on a changed file, whose copy is ``copy``."""
     import breadth
-    from breadth.importers import read_trajectories
     from breadth.reporting.progress import Progress
     from breadth.reporting.sources import read_source
+    from breadth.sources.checkpoint_scores.importing import read_trajectories
     from breadth.study import read_study_file, show_study
 
     if kind == "log":
@@ -234,7 +234,7 @@ def copied(kind, path, target):
 
 def reseal(path, content):
     """Give changed files the name or the checksum that makes them sound again: damage alone is noticed anyway."""
-    from breadth.records import checksum, sealed
+    from breadth.records.files import checksum, sealed
 
     if path.suffix == ".json" and content.lstrip()[:1] == b"{":
         try:

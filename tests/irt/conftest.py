@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import breadth
 from breadth.irt import Calibration
-from breadth.records import Study
+from breadth.records.study import Study
 
 
 @pytest.fixture(scope="session")

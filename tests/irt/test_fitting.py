@@ -9,7 +9,8 @@ import breadth
 from breadth.errors import InputError
 from breadth.irt import ItemFlag, Priors, SubjectFlag
 from breadth.irt.calibration import ITEM_COLUMNS, SUBJECT_COLUMNS
-from breadth.records import RunRecord, StudyStore, open_study
+from breadth.records.store import RunRecord, StudyStore
+from breadth.sources.answers import open_study
 
 
 def test_columns_are_fixed(result):

@@ -9,7 +9,8 @@ import pytest
 import breadth
 from breadth.errors import InputError
 from breadth.level_transfer import trained_groups
-from breadth.records import StudyStore, open_study
+from breadth.records.store import StudyStore
+from breadth.sources.answers import open_study
 
 COLUMNS = [
     "test_level", "n_items", "n_seeds", "accuracy", "baseline", "gain", "se", "ci_low", "ci_high", "p", "q", "flag",

@@ -9,8 +9,9 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
-from breadth.records import LocalStore, StudyStore, open_study, sealed, unsealed
-from breadth.records.files import SEAL
+from breadth.records.files import SEAL, LocalStore, sealed, unsealed
+from breadth.records.store import StudyStore
+from breadth.sources.answers import open_study
 
 
 @pytest.fixture

@@ -5,17 +5,17 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import (
+from breadth.records.imported import (
     LOGS,
     Imported,
     foreign_files,
     imported_responses,
     imported_study,
     is_imported,
-    open_study,
     read_imported,
     write_imported,
 )
+from breadth.sources.answers import open_study
 
 
 def log(subject, testset="t", **described):

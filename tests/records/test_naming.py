@@ -4,7 +4,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.records import distinguish_names, name_rows
+from breadth.records.naming import distinguish_names, name_rows
 
 
 def test_names_that_differ_stay_as_they_are():

@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import conform
+from breadth.records.schemas import conform
 
 
 def test_columns_are_cast_and_others_kept():

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from breadth.errors import InputError
-from breadth.records import Study, item_values, score_intervals, settle_trajectories
-from breadth.records.sensitivity import bias_columns, placements, scored
+from breadth.records.sensitivity import bias_columns, item_values, placements, score_intervals, scored
+from breadth.records.study import Study
+from breadth.sources import load_scores
 
 
 def make(margin, labels, testset=None, correct=None, **columns):
@@ -259,9 +260,9 @@ def test_a_missing_test_set_does_not_shift_the_bias():
 
 def test_trajectories_of_another_score():
     study = two_sets()
-    table = settle_trajectories(study, None, score="auc")
+    table = load_scores(study, None, score="auc")
     assert table.frame["s"].to_numpy() == pytest.approx(score_intervals(study, "auc", "s").value)
-    with_bias = settle_trajectories(study, "bias", score="auc", square_bias=True)
+    with_bias = load_scores(study, "bias", score="auc", square_bias=True)
     assert with_bias.controls == ("bias", "bias squared")
     assert with_bias.halves.shape[1] == 4
 
@@ -271,13 +272,13 @@ def test_a_test_set_without_the_score_is_left_out_and_named():
     study = make(study.margin, study.items["label"].to_list()[:40] + ["x", "y", "z", "w"] * 10,
                  study.items["testset"].to_list())  # fmt: skip
     with pytest.raises(InputError, match="auc is not defined for test set t: it has 4 answers"):
-        settle_trajectories(study, None, "s,t", score="auc")
+        load_scores(study, None, "s,t", score="auc")
     more = Study(
         "study", study.subjects,
         pl.concat([study.items, study.items.head(40).with_columns(testset=pl.lit("u"))]),
         np.hstack([study.matrix, study.matrix[:, :40]]), np.hstack([study.margin, study.margin[:, :40]]),
     )  # fmt: skip
-    table = settle_trajectories(more, None, score="auc")
+    table = load_scores(more, None, score="auc")
     assert table.testsets == ("s", "u")
     assert "auc is not defined for t, left out" in table.warnings[0]
 
@@ -285,6 +286,6 @@ def test_a_test_set_without_the_score_is_left_out_and_named():
 def test_scores_have_no_other_score():
     table = pl.DataFrame({"m": range(5), "x": range(5), "y": range(5)})
     with pytest.raises(InputError, match="holds scores, and --score auc needs single answers"):
-        settle_trajectories(table, "m", score="auc")
+        load_scores(table, "m", score="auc")
     with pytest.raises(InputError, match="--control bias needs single answers"):
-        settle_trajectories(table, ["m", "bias"])
+        load_scores(table, ["m", "bias"])

@@ -6,7 +6,10 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
-from breadth.records import RunRecord, Study, StudyStore, open_study, settle_trajectories
+from breadth.records.store import RunRecord, StudyStore
+from breadth.records.study import Study
+from breadth.sources.answers import open_study
+from breadth.sources import load_scores
 
 BLANK = {"margin": pl.lit(None), "answer": pl.lit(None)}
 
@@ -46,7 +49,7 @@ def test_a_long_table_of_the_same_answers_is_the_same_study(study):
     table = open_study(long)
     assert (table.subject_names, table.item_names) == (study.subject_names, study.item_names)
     assert (table.matrix == study.matrix).all()
-    by_run = [settle_trajectories(source, "plain", by="run", order="step") for source in (study, long)]
+    by_run = [load_scores(source, "plain", by="run", order="step") for source in (study, long)]
     assert by_run[0].frame.equals(by_run[1].frame)
     np.testing.assert_allclose(by_run[0].halves, by_run[1].halves, atol=1e-12)
 
@@ -63,8 +66,8 @@ def test_trajectories_are_a_table_that_correlate_reads(study):
 
 
 def test_split_halves_follow_the_seed(study):
-    again, other = (settle_trajectories(study, "plain", by="run", order="step", seed=seed).halves for seed in (0, 1))
-    first = settle_trajectories(study, "plain", by="run", order="step").halves
+    again, other = (load_scores(study, "plain", by="run", order="step", seed=seed).halves for seed in (0, 1))
+    first = load_scores(study, "plain", by="run", order="step").halves
     assert (first == again).all()
     assert not (first == other).all()
 

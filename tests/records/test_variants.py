@@ -1,4 +1,5 @@
-from breadth.records import RunRecord, label_runs, label_variants
+from breadth.records.store import RunRecord
+from breadth.records.variants import label_runs, label_variants
 
 
 def record(model, method, start=None, **recipe):

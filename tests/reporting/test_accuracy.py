@@ -8,7 +8,6 @@ from scipy.stats import binomtest
 
 import breadth
 from breadth.datasets import simulate_scores
-from breadth.records import open_any, open_study
 from breadth.reporting import build_report
 from breadth.reporting.accuracy import (
     GAINS,
@@ -27,6 +26,8 @@ from breadth.reporting.accuracy import (
 )
 from breadth.reporting.scoring import bias_words, follow_words
 from breadth.reporting.sources import ScoreKind
+from breadth.sources.answers import open_study
+from breadth.sources import open_source
 
 
 def test_one_run_is_the_mean_of_its_items():
@@ -309,7 +310,7 @@ def test_the_interval_of_one_run_counts_its_fluctuation():
 
 @pytest.fixture(scope="module")
 def scores():
-    return open_any(simulate_scores(runs=5, steps=12), by="run", order="step", control="in_domain")
+    return open_source(simulate_scores(runs=5, steps=12), by="run", order="step", control="in_domain")
 
 
 def test_gains_are_means_over_runs_with_t_intervals(scores):
@@ -330,15 +331,15 @@ def test_gains_are_means_over_runs_with_t_intervals(scores):
 
 def test_percentages_become_shares_and_losses_stay(scores):
     columns = [*scores.controls, *scores.testsets]
-    whole = open_any(simulate_scores(runs=2, steps=5).with_columns(pl.col(columns) * 100), by="run", order="step")
+    whole = open_source(simulate_scores(runs=2, steps=5).with_columns(pl.col(columns) * 100), by="run", order="step")
     long, kinds, _ = long_scores(whole)
     assert set(kinds.values()) == {ScoreKind.PERCENT}
     assert long["score"].max() <= 1
     losses = simulate_scores(runs=2, steps=5).with_columns(pl.col(columns) + 2)
-    kinds = long_scores(open_any(losses, by="run", order="step")).kinds
+    kinds = long_scores(open_source(losses, by="run", order="step")).kinds
     assert set(kinds.values()) == {ScoreKind.PERCENT}  # 2 to 3 may be percent
     larger = losses.with_columns(pl.col(columns) * 100)
-    long, kinds, _ = long_scores(open_any(larger, by="run", order="step", testsets=columns))
+    long, kinds, _ = long_scores(open_source(larger, by="run", order="step", testsets=columns))
     assert set(kinds.values()) == {ScoreKind.OTHER}
     assert long["score"].max() > 100
 
@@ -356,11 +357,11 @@ def with_loss(scale=1.0):
 
 @pytest.mark.parametrize("scale", [1.0, 100.0], ids=["shares", "percentages"])
 def test_a_loss_beside_accuracies_does_not_change_their_scale(scale):
-    tables = score_tables(open_any(with_loss(scale), by="run", order="step", control="loss"))
+    tables = score_tables(open_source(with_loss(scale), by="run", order="step", control="loss"))
     gains = dict(tables["gains"].select("testset", "gain").iter_rows())
     assert gains["science"] == pytest.approx(0.32)
     assert gains["loss"] == pytest.approx(-2.8)
-    kinds = long_scores(open_any(with_loss(scale), by="run", order="step", control="loss")).kinds
+    kinds = long_scores(open_source(with_loss(scale), by="run", order="step", control="loss")).kinds
     assert [name for name, kind in kinds.items() if kind is ScoreKind.OTHER] == ["loss"]
 
 
@@ -389,14 +390,14 @@ def test_a_report_says_a_loss_in_its_own_unit_and_accuracies_in_points():
 )
 def test_what_a_column_holds_is_judged_for_each_by_itself(columns, kinds):
     frame = pl.DataFrame({"run": ["r", "s"], **columns})
-    judged = long_scores(open_any(frame, by="run", order="none", control="none", testsets=list(columns))).kinds
+    judged = long_scores(open_source(frame, by="run", order="none", control="none", testsets=list(columns))).kinds
     assert " ".join(judged.values()) == kinds
 
 
 def test_a_model_column_names_models(scores):
     frame = simulate_scores(runs=4, steps=5)
     frame = frame.with_columns(model=pl.when(pl.col("run") < "run-02").then(pl.lit("a")).otherwise(pl.lit("b")))
-    tables = score_tables(open_any(frame, by=["model", "run"], order="step", control="in_domain"))
+    tables = score_tables(open_source(frame, by=["model", "run"], order="step", control="in_domain"))
     assert tables["runs"]["run"].to_list()[0] == "a / run-00"
     assert set(tables["gains"]["model"]) == {"a", "b"}
     assert tables["gains"]["ci_low"].null_count() == tables["gains"].height  # two runs are too few
@@ -406,7 +407,7 @@ def test_a_model_column_names_models(scores):
 def test_without_an_order_there_are_no_gains():
     generator = np.random.default_rng(0)
     frame = pl.DataFrame({name: generator.random(30) for name in ("arc", "gsm8k", "mmlu")})
-    tables = score_tables(open_any(frame))
+    tables = score_tables(open_source(frame))
     assert tables["gains"].height == 0
     assert "trajectories" not in tables
     assert tables["profile"].select("model", "testset", "when").rows()[0] == ("all rows", "arc", "after")
@@ -416,7 +417,7 @@ def test_missing_cells_and_constant_scores():
     frame = simulate_scores(runs=3, steps=4).with_columns(
         numbers=pl.lit(0.5), science=pl.when(pl.col("step") > 0).then(pl.col("science"))
     )
-    gains = score_tables(open_any(frame, by="run", order="step", control="in_domain"))["gains"]
+    gains = score_tables(open_source(frame, by="run", order="step", control="in_domain"))["gains"]
     constant = gains.row(by_predicate=pl.col("testset") == "numbers", named=True)
     assert (constant["gain"], constant["ci_low"], constant["p"]) == (0, None, None)
     assert gains.filter(pl.col("testset") == "science")["gain"].is_finite().all()
@@ -429,7 +430,7 @@ def test_a_mean_of_accuracies_over_runs_stays_within_0_and_1():
     )  # fmt: skip
     for scale in (1, 100):
         table = frame.with_columns(pl.col("hard", "easy") * scale)
-        profile = score_tables(open_any(table, by="run", order="step", control="none"))["profile"]
+        profile = score_tables(open_source(table, by="run", order="step", control="none"))["profile"]
         low, high = stats.t.interval(0.95, 2, np.mean([0.59, 1, 0.98]), stats.sem([0.59, 1, 0.98]))
         row = profile.row(by_predicate=(pl.col("testset") == "easy") & (pl.col("when") == "after"), named=True)
         assert high > 1
@@ -457,7 +458,7 @@ def late_starters():
 
 
 def test_runs_that_begin_late_are_no_part_of_before_and_after():
-    tables = score_tables(open_any(late_starters(), by="run", order="step", control="none"))
+    tables = score_tables(open_source(late_starters(), by="run", order="step", control="none"))
     gain = tables["gains"].row(by_predicate=pl.col("testset") == "arc", named=True)
     assert gain["runs"] == 3
     assert gain["gain"] == pytest.approx(0.4 * 138 / 144)

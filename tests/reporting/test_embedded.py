@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.records import RunRecord, StudyStore, open_study
+from breadth.records.store import RunRecord, StudyStore
 from breadth.reporting import ReportData
 from breadth.reporting.embedded import (
     CHUNK,
@@ -20,6 +20,7 @@ from breadth.reporting.embedded import (
     table_columns,
 )
 from breadth.reporting.items import Items
+from breadth.sources.answers import open_study
 
 
 def inflated(text, kind):

@@ -3,9 +3,10 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.records import RunRecord, StudyStore, open_study
+from breadth.records.store import RunRecord, StudyStore
 from breadth.reporting import ReportData
 from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, Items, item_rest
+from breadth.sources.answers import open_study
 
 
 def test_item_rest_is_the_plain_correlation(simulated_study):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.reporting import live, view
 from breadth.reporting.progress import Progress
 

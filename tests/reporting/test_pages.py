@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 import vl_convert
 
-from breadth.records import open_study, plain_markdown
 from breadth.reporting import ReportData, build_report
 from breadth.reporting.pages import (
     ASSETS,
@@ -19,6 +18,8 @@ from breadth.reporting.pages import (
     script_json,
 )
 from breadth.results.figures import CONFIGS, THEMES, themed
+from breadth.results.table_writing import plain_markdown
+from breadth.sources.answers import open_study
 
 EVIL = "</script><script>alert(1)</script>"
 

@@ -10,7 +10,7 @@ import pytest
 
 import breadth
 from breadth.datasets import simulate_study
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from scipy.stats import false_discovery_control
 
 import breadth
 from breadth.errors import InputError
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.reporting import build_report
 from breadth.reporting.sources import MOST_MODELS
 

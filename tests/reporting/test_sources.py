@@ -10,8 +10,9 @@ import breadth
 from breadth.datasets import simulate_answers, simulate_scores
 from breadth.errors import InputError
 from breadth.irt import Calibration
-from breadth.records import Study, Trajectories
-from breadth.reporting import build_report, read_source, understood
+from breadth.records.study import Study
+from breadth.reporting import build_report, read_source, read_as
+from breadth.sources import ScoreTable
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +29,9 @@ def keys(data):
 def test_a_table_of_scores(tmp_path):
     simulate_scores(runs=4).write_csv(tmp_path / "scores.csv")
     data = build_report(tmp_path / "scores.csv")
-    assert isinstance(data.source, Trajectories)
+    assert isinstance(data.source, ScoreTable)
     assert keys(data) == ["overview", "training", "carry_over", "stability", "advice", "methods"]
-    assert "4 runs (run) x 41 steps (step)" in " ".join(understood(data.source))
+    assert "4 runs (run) x 41 steps (step)" in " ".join(read_as(data.source))
     assert data.table("pairs").height == 4 * 15
 
 
@@ -40,7 +41,7 @@ def test_a_table_of_answers(tmp_path, answers):
     assert isinstance(data.source, Study)
     assert data.testsets == ["arc", "boolq"]
     assert keys(data) == ["overview", "ranking", "carry_over", "difficulty", "advice", "items", "methods"]
-    assert understood(data.source)
+    assert read_as(data.source)
 
 
 def test_logs_of_other_tools(tmp_path):
@@ -61,7 +62,7 @@ def test_checkpoints_with_their_scores(tmp_path):
         ]
         (folder / "trainer_state.json").write_text(json.dumps({"global_step": 110, "log_history": history}))
     source = read_source(tmp_path / "runs")
-    assert isinstance(source, Trajectories)
+    assert isinstance(source, ScoreTable)
     assert source.by == ("run",)
     assert set(source.controls) | set(source.testsets) == {"mnli", "hans", "rte"}
 
@@ -71,7 +72,7 @@ def test_a_calibration(tmp_path):
     data = build_report(tmp_path / "items.parquet")
     assert isinstance(data.source, Calibration)
     assert keys(data) == ["difficulty", "methods"]
-    assert understood(data.source) == ("a calibration of 30 items (1PL)",)
+    assert read_as(data.source) == ("a calibration of 30 items (1PL)",)
 
 
 def test_tables_in_files_that_might_be_logs(tmp_path, answers):
@@ -85,7 +86,7 @@ def test_tables_in_files_that_might_be_logs(tmp_path, answers):
 def test_frames_and_arrays(answers):
     assert isinstance(read_source(answers), Study)
     assert isinstance(read_source(simulate_answers(12, 15).matrix), Study)
-    assert isinstance(read_source(simulate_scores(runs=2)), Trajectories)
+    assert isinstance(read_source(simulate_scores(runs=2)), ScoreTable)
 
 
 def test_options_settle_what_columns_stand_for():

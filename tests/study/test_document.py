@@ -1,3 +1,6 @@
+import math
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +58,57 @@ def test_resolved_yaml_reads_back_to_the_same_study(study):
     assert again == study
     assert resolved_yaml(again) == text
     assert differences(resolved_study(study), resolved_study(again)) == []
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "no",
+        "off",
+        "Yes",
+        "y",
+        "0x1f",
+        "0o17",
+        "0b1",
+        "1_000",
+        "1_0.5",
+        "1:30",
+        "2001-01-01",
+        "=",
+        "<<",
+        "+.5e",
+        "1.5.2",
+    ],
+)
+def test_text_of_yaml_1_2(word):
+    """Other versions and libraries take these for numbers, dates, booleans or merged keys."""
+    assert read_document(f"{word}: [{word}]", "s.yaml").value == {word: [word]}
+    assert read_document(f"%YAML 1.1\n---\n- {word}", "s.yaml").value == [word]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("1e-3", 0.001),
+        ("1.", 1.0),
+        (".5", 0.5),
+        ("+5", 5),
+        ("010", 10),
+        ("-.inf", -math.inf),
+        ("~", None),
+        ("TRUE", True),
+    ],
+)
+def test_words_that_are_no_text(word, value):
+    document = read_document(f"{word}: {word}", "s.yaml")
+    assert document.value == {word: value}  # keys are text as written
+    assert type(document.value[word]) is type(value)
+
+
+def test_aliases_are_read_where_they_stand():
+    document = read_document("a: &x {b: 1, b: 2}\nc:\n- *x\n", "s.yaml")
+    assert document.value == {"a": {"b": 1}, "c": [{"b": 1}]}
+    assert [(problem.place, problem.line) for problem in document.problems] == [(("a", "b"), 1), (("c", 0, "b"), 1)]
 
 
 def test_shipped_studies_read_back():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from breadth.datasets import SETS
 from breadth.errors import InputError
-from breadth.records import RunRecord
+from breadth.records.store import RunRecord
 from breadth.study import Evaluate, Recipe, checkpoints, expand, read_study_file, start_key, total_steps
 
 BASE = """\

@@ -1,7 +1,7 @@
 import pytest
 
 from breadth.errors import InputError
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.study import (
     describe_studies,
     expand,

@@ -16,8 +16,8 @@ from scipy import special
 
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import LEVEL, Floats
-from breadth.records import families_in_names, family_codes, family_column, names_family
 from breadth.results.words import count
+from breadth.sources import families_in_names, family_codes, family_column, names_family
 
 Indices = npt.NDArray[np.intp]
 

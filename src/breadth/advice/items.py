@@ -35,10 +35,10 @@ from breadth.advice.short_form import (
 )
 from breadth.errors import InputError, listed
 from breadth.inference import Floats
-from breadth.records import open_answers
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
+from breadth.sources import open_answers
 
 if TYPE_CHECKING:
     import altair as alt

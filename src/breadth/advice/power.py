@@ -36,10 +36,11 @@ from breadth.comparison import (
 )
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
-from breadth.records import Study, Trajectories
+from breadth.records import Study
 from breadth.results import POWER, SEEN, Answer, Result, Verdict, as_chart
 from breadth.results.terminal import WIDTH, make_table
 from breadth.results.words import count
+from breadth.sources import ScoreTable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -261,7 +262,7 @@ def advise_power(
     if not 0 < difference < 1:
         raise InputError(f"--difference is {difference:g}; choose a share between 0 and 1, 0.02 for two points")
     study, keys = open_runs(responses)
-    if isinstance(study, Trajectories):
+    if isinstance(study, ScoreTable):
         if subjects or cluster is not None:
             raise InputError(f"{study.name}: holds scores; naming models and --cluster take answers, item by item")
         return advise_seeds(study, keys, difference=difference, seeds=seeds)

@@ -12,15 +12,14 @@ import numpy.typing as npt
 
 from breadth.advice.families import find_families, limit_to_families
 from breadth.advice.short_form import Indices, Matrix
-from breadth.comparison import final_groups
+from breadth.comparison import final_groups, models_with_common_items
 from breadth.errors import InputError, listed
-from breadth.records import Study, atomic_write, check_target, read_arrays
+from breadth.records import Study, atomic_write
+from breadth.results.table_writing import check_target
+from breadth.sources import read_arrays
 
 #: Reference models that advice needs.
 FEWEST_MODELS = 20
-
-#: Share of items that a reference model must have answered.
-LEAST_ANSWERED = 0.9
 
 #: Arrays of a file that holds a short form.
 ARRAYS = ("R", "models", "items", "testset", "strata", "chosen")
@@ -64,8 +63,7 @@ def reference_models(study: Study, cluster: str | None = None) -> References:
     if len(nobody):
         some = listed([study.item_names[j] for j in nobody], 3)
         raise InputError(f"{study.name}: {len(nobody)} items were answered by nobody ({some}); remove them")
-    count = answered.sum(axis=1)
-    keep = count >= LEAST_ANSWERED * np.median(count)
+    keep = models_with_common_items(answered)
     columns = np.flatnonzero(answered[keep].all(axis=0))
     if keep.sum() < FEWEST_MODELS or not len(columns):
         common = f", and {len(columns):,} items were answered by all of them" if keep.sum() >= FEWEST_MODELS else ""
@@ -75,7 +73,8 @@ def reference_models(study: Study, cluster: str | None = None) -> References:
         )
     warnings = list(study.warnings)
     if not keep.all():
-        warnings.append(f"{int((~keep).sum())} models that answered few items are left out")
+        left = listed([group.name for group, kept in zip(groups, keep, strict=True) if not kept], 3)
+        warnings.append(f"{int((~keep).sum())} models that answered few of the others' items are left out: {left}")
     if len(columns) < study.items.height:
         warnings.append(f"{study.items.height - len(columns):,} items that not all models answered are left out")
     names = [group.name for group in groups]

@@ -16,9 +16,10 @@ from scipy import special
 from breadth.advice.figures import seeds_figure
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, Floats
-from breadth.records import Study, Trajectories, open_answers, open_any, read_table
+from breadth.records import Study
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+from breadth.sources import ScoreTable, open_answers, open_source, read_table
 
 if TYPE_CHECKING:
     import altair as alt
@@ -187,7 +188,7 @@ class _Runs(NamedTuple):
 
 
 def advise_seeds(
-    scores: Trajectories, keys: Sequence[str] = (), *, difference: float = 0.02, seeds: bool = False
+    scores: ScoreTable, keys: Sequence[str] = (), *, difference: float = 0.02, seeds: bool = False
 ) -> SeedAdvice:
     """How many seeds and checkpoints does it take to see a difference, judged by a table of scores?
 
@@ -231,7 +232,7 @@ def advise_seeds(
     )  # fmt: skip
 
 
-def _read_runs(opened: Trajectories, keys: Sequence[str]) -> _Runs:
+def _read_runs(opened: ScoreTable, keys: Sequence[str]) -> _Runs:
     """Runs of every model, and the course of their scores; ``keys`` name models and runs where there is no order."""
     names = [*opened.controls, *opened.testsets]
     frame = opened.frame.drop_nulls(names)
@@ -259,18 +260,18 @@ def _read_runs(opened: Trajectories, keys: Sequence[str]) -> _Runs:
     return _Runs(courses, [MEAN, *names], opened.name, tuple(warnings))
 
 
-def open_runs(source: Any) -> tuple[Study | Trajectories, tuple[str, ...]]:
+def open_runs(source: Any) -> tuple[Study | ScoreTable, tuple[str, ...]]:
     """Answers; else scores, with the columns that name models and runs if the rows are not checkpoints."""
-    opened: Study | Trajectories | None = None
+    opened: Study | ScoreTable | None = None
     with suppress(InputError):
-        opened = open_any(source)
+        opened = open_source(source)
     if isinstance(opened, Study) or (opened is not None and opened.order is not None):
         return opened, ()
     scores = {} if opened is None else {"testsets": [*opened.controls, *opened.testsets]}
     with suppress(InputError):
         columns = read_table(source).frame.columns
         keys = tuple(name for name in columns if name.lower() in (*MODELS, *REPEATS))
-        by_run = open_any(source, by=keys or "none", order="none", control="none", **scores)
-        if isinstance(by_run, Trajectories):
+        by_run = open_source(source, by=keys or "none", order="none", control="none", **scores)
+        if isinstance(by_run, ScoreTable):
             return by_run, keys
     return open_answers(source) if opened is None else opened, ()

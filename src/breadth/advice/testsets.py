@@ -20,10 +20,11 @@ from breadth.advice.short_form import Indices
 from breadth.comparison import final_groups
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import Floats
-from breadth.records import Study, Trajectories, open_any, read_table
+from breadth.records import Study
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
+from breadth.sources import ScoreTable, open_source, read_table
 
 if TYPE_CHECKING:
     import altair as alt
@@ -39,7 +40,7 @@ PERCENT = 100.0
 MOST_NAMED = 10
 
 
-class ScoreTable(NamedTuple):
+class ModelScores(NamedTuple):
     """Scores [models, test sets] in points, NaN where a model was not evaluated; oldest models first if ``dated``.
 
     ``families`` are those of the models; None where they count as independent.
@@ -265,9 +266,9 @@ def advise_testsets(
 
 def read_scores(
     source: Any, date: str | None, testsets: str | Sequence[str] | None, cluster: str | None = None
-) -> ScoreTable:
+) -> ModelScores:
     """Scores of models on test sets, in points, from a table of scores or from answers."""
-    opened = open_any(source, testsets=testsets) if testsets else open_any(source)
+    opened = open_source(source, testsets=testsets) if testsets else open_source(source)
     if isinstance(opened, Study):
         return _from_study(opened, date, testsets, cluster)
     names = list(opened.testsets) + list(opened.controls)
@@ -280,8 +281,8 @@ def read_scores(
         who = next((name for name in NAMES if name in columns), None)
         keys = [name for name in (who, when) if name is not None]
         if keys and opened.order is None:
-            opened = open_any(source, by=keys, order="none", control="none", testsets=names)
-            assert isinstance(opened, Trajectories)
+            opened = open_source(source, by=keys, order="none", control="none", testsets=names)
+            assert isinstance(opened, ScoreTable)
             frame = _with_labels(opened)
             if when is not None:
                 frame = frame.sort(when, maintain_order=True, nulls_last=False)
@@ -293,14 +294,14 @@ def read_scores(
     return _table(frame, models, names, False, opened, cluster)
 
 
-def _with_labels(opened: Trajectories) -> pl.DataFrame:
+def _with_labels(opened: ScoreTable) -> pl.DataFrame:
     """The scores with the other columns of the table beside them."""
     return opened.frame if opened.about is None else opened.frame.hstack(opened.about)
 
 
 def _table(
-    frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, opened: Trajectories, cluster: str | None
-) -> ScoreTable:
+    frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, opened: ScoreTable, cluster: str | None
+) -> ModelScores:
     scores = frame.select(pl.col(names).cast(pl.Float64)).fill_null(float("nan")).to_numpy().copy()
     shares = np.nanmax(scores) <= 1.5
     if len(names) < 2:
@@ -308,7 +309,7 @@ def _table(
             f"{opened.name}: has one test set ({listed(names)}); predicting one from others takes at least two"
         )
     families, warnings = find_families(frame.drop(names), models, cluster, opened.name)
-    return ScoreTable(
+    return ModelScores(
         100 * scores if shares else scores, models, names, dated, opened.name, opened.warnings, families,
         tuple(warnings),
     )  # fmt: skip
@@ -316,7 +317,7 @@ def _table(
 
 def _from_study(
     study: Study, date: str | None, testsets: str | Sequence[str] | None, cluster: str | None
-) -> ScoreTable:
+) -> ModelScores:
     groups = final_groups(study)
     entries = [testsets] if isinstance(testsets, str) else testsets or study.testsets
     chosen = [name.strip() for entry in entries for name in ([entry] if entry in study.testsets else entry.split(","))]
@@ -347,7 +348,7 @@ def _from_study(
         order = about[when].arg_sort().to_list()
         scores, names, about = scores[order], [names[k] for k in order], about[order]
     families, warnings = find_families(about, names, cluster, study.name)
-    return ScoreTable(
+    return ModelScores(
         100 * scores, names, chosen, when is not None, study.name, study.warnings, families, tuple(warnings)
     )
 
@@ -360,7 +361,7 @@ def _at_chance(study: Study, rows: list[int], testset: int) -> bool:
 
 
 def _predictions(
-    table: ScoreTable, complete: Bools, reference: Bools, family: Indices | None
+    table: ModelScores, complete: Bools, reference: Bools, family: Indices | None
 ) -> tuple[pl.DataFrame, list[int]]:
     """Predictions for models that lack test sets, from all sets they have; and the models with any out of range."""
     rows: list[tuple[Any, ...]] = []

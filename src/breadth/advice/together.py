@@ -18,14 +18,15 @@ from rich.table import Table
 from rich.text import Text
 
 from breadth.advice.figures import gains_figure
-from breadth.comparison import final_groups, item_clusters, item_levels, points
+from breadth.comparison import final_groups, item_clusters, item_levels, models_with_common_items, points
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
 from breadth.irt import cut_levels
-from breadth.records import Study, open_answers
+from breadth.records import Study
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import WIDTH, make_table
 from breadth.results.words import count
+from breadth.sources import open_answers
 
 if TYPE_CHECKING:
     import altair as alt
@@ -50,9 +51,6 @@ TOP = (3, 5, 7)
 
 #: Levels of difficulty for routing, where none are stored.
 LEVELS = 5
-
-#: Share of items that a model must have answered to be considered.
-LEAST_ANSWERED = 0.9
 
 #: An honest gain that is worth the cost of several models.
 WORTH = 0.01
@@ -315,13 +313,12 @@ def _models(study: Study) -> tuple[Floats, list[str], Any, Floats | None, list[s
     if study.matrix.dtype != np.int8:
         raise InputError(f"{study.name}: answers are shares; votes take answers that are right or wrong (1 or 0)")
     rows = np.array([group.rows[0] for group in groups], dtype=np.intp)
-    count = study.answered[rows].sum(axis=1)
-    keep = count >= LEAST_ANSWERED * np.median(count)
+    keep = models_with_common_items(study.answered[rows])
     columns = np.flatnonzero(study.answered[rows[keep]].all(axis=0))
     warnings = []
     if not keep.all():
         left = listed([group.name for group, kept in zip(groups, keep, strict=True) if not kept], 3)
-        warnings.append(f"{int((~keep).sum())} models that answered few items are left out: {left}")
+        warnings.append(f"{int((~keep).sum())} models that answered few of the others' items are left out: {left}")
     if keep.sum() < 3 or len(columns) < 20:
         raise InputError(
             f"{study.name}: {int(keep.sum())} models share {len(columns):,} items; combining takes at least 3 models "

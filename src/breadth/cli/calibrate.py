@@ -65,7 +65,7 @@ def calibrate_command(
         write_figure_file,
     )
     from breadth.irt import items_table, levels_table, stability_table
-    from breadth.records import open_answers
+    from breadth.sources import open_answers
 
     check_outputs(out, figure)
     options = given(
@@ -75,7 +75,7 @@ def calibrate_command(
     with console.status(f"calibrating {answers.name}"):
         study = open_answers(answers)
         result = calibrate(study, **options)
-    print_warnings(result.warnings, notes=study.understood)
+    print_warnings(result.warnings, notes=study.reading.lines())
     assigned = result.levels(**given(n=levels))
     tables = [items_table(result.items, console.width), levels_table(assigned, console.width)]
     if stability:

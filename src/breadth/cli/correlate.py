@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from breadth.cli.options import By, Controls, ExcelSafe, FigureFile, Order, Out, ScoreOption, Seed, Testsets, given
+from breadth.cli.options import (
+    AdjustOption,
+    By,
+    Controls,
+    ExcelSafe,
+    FigureFile,
+    LowerIsBetter,
+    Order,
+    Out,
+    ScoreOption,
+    Seed,
+    TablesArgument,
+    Testsets,
+    given,
+    one_or_all,
+)
 from breadth.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,17 +29,14 @@ if TYPE_CHECKING:
 
 
 def correlate_command(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="Scores, or a study.", show_default=False)],
+    tables: TablesArgument,
     control: Controls = None,
     testsets: Testsets = None,
     by: By = None,
     order: Order = None,
     score: ScoreOption = None,
-    lower_is_better: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column to turn around, such as a loss; or none. Default: by its name."),
-    ] = None,
-    adjust: Annotated[str | None, typer.Option(help="How to adjust for the control.")] = None,
+    lower_is_better: LowerIsBetter = None,
+    adjust: AdjustOption = None,
     method: Annotated[str | None, typer.Option(help="Correlate values or ranks.")] = None,
     robust: Annotated[
         bool, typer.Option("--robust", help="Give rows far out less weight (bivariate t distribution).")
@@ -70,10 +81,10 @@ def correlate_command(
 ) -> None:
     """Do results on one test set carry over to another, after controlling for in-domain performance?
 
-    TABLE is CSV, TSV, Parquet, JSON, Markdown or NPZ: wide (a column per test set), long (columns testset, score), or
-    single answers (columns testset, item, correct). Columns are recognised by the names that tools in the field use;
-    what was recognised is printed first, and options correct it. Or the directory of a study: every run is then
-    analysed over its checkpoints, with its own training set as the control.
+    TABLE is one file, or several that are put together: CSV, TSV, Parquet, JSON, Markdown or NPZ; wide (a column per
+    test set), long (columns testset, score), or single answers (columns testset, item, correct). Columns are recognised
+    by the names that tools in the field use; what was recognised is printed first, and options correct it. Or the
+    directory of a study: every run is then analysed over its checkpoints, with its own training set as the control.
 
     Examples:
 
@@ -111,8 +122,8 @@ def correlate_command(
         kinds=None if kinds is None else parse_kinds(kinds), seed=seed,
     )  # fmt: skip
     with count_progress("correlating", "groups") as progress:
-        result = correlate(table, **options, progress=progress)
-    print_warnings(result.warnings, notes=result.trajectories.understood)
+        result = correlate(one_or_all(tables), **options, progress=progress)
+    print_warnings(result.warnings, notes=result.trajectories.reading.lines())
     print_correlation(result)
     if out is not None:
         others = {"heterogeneity": result.heterogeneity, "similarity": result.similarity, "windows": result.windows}
@@ -121,7 +132,7 @@ def correlate_command(
         others["unmeasured"] = result.unmeasured
         write_tables(out, result.pairs, excel_safe, **others)
     if figure is not None:
-        write_figure_file(result, figure, f"breadth correlate: {table.name}")
+        write_figure_file(result, figure, f"breadth correlate: {tables[0].name}")
     exit_if_empty(result)
 
 

@@ -167,7 +167,7 @@ def items_command(
     from breadth import advise_items
     from breadth.advice import errors_table
     from breadth.cli.terminal import check_outputs, console, count_progress, print_written
-    from breadth.records import check_target
+    from breadth.results.table_writing import check_target
 
     check_outputs(out, figure)
     check_target(into, (".npz",))

@@ -39,9 +39,9 @@ def import_command(
         str | None, typer.Option(help="Two logs of one subject that differ: the newest, or all as subjects.")
     ] = None,
     no_texts: Annotated[bool, typer.Option("--no-texts", help="Leave out the texts of items.")] = False,
-    losses: Annotated[bool, typer.Option("--losses", help="Trajectories: losses too, not only scores.")] = False,
+    losses: Annotated[bool, typer.Option("--losses", help="ScoreTable: losses too, not only scores.")] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Trajectories: table to write (parquet, csv, ...).")
+        Path | None, typer.Option(metavar="FILE", help="ScoreTable: table to write (parquet, csv, ...).")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")] = False,
 ) -> None:
@@ -100,12 +100,12 @@ def _subjects(pairs: list[str] | None) -> dict[str, str] | None:
 
 def _import_logs(paths: list[str], *, dry_run: bool, **options: object) -> None:
     from breadth.cli.terminal import console, count_progress, print_line, print_result, print_warnings
-    from breadth.importers import import_logs, left_out_table, scoring_table, scoring_words, subjects_table
+    from breadth.sources import import_logs, left_out_table, scoring_table, scoring_words, subject_means_table
 
     with count_progress("reading logs", "files") as progress:
         result = import_logs(paths, dry_run=dry_run, progress=progress, **options)  # type: ignore[arg-type]
     print_warnings(result.warnings)
-    tables = [subjects_table(result.subjects, console.width), scoring_table(result.testsets, console.width)]
+    tables = [subject_means_table(result.subjects, console.width), scoring_table(result.testsets, console.width)]
     if result.left_out.height:
         tables.append(left_out_table(result.left_out, console.width))
     print_result(result, *tables, "\n".join([*scoring_words(result.testsets), ""]))
@@ -119,7 +119,7 @@ def _import_logs(paths: list[str], *, dry_run: bool, **options: object) -> None:
 
 def _import_trajectories(paths: list[str], out: Path | None, dry_run: bool, **options: object) -> None:
     from breadth.cli.terminal import check_outputs, print_line, print_text, print_warnings, write_tables
-    from breadth.importers import import_trajectories
+    from breadth.sources import import_trajectories
 
     if out is None and not dry_run:
         raise InputError("name a table to write with --out, such as --out scores.parquet (or try --dry-run)")
@@ -152,7 +152,7 @@ def export_command(
     * `breadth export answers --to eee --out shared/`
     """
     from breadth.cli.terminal import print_notes, print_written
-    from breadth.importers import export
+    from breadth.sources import export
 
     result = export(answers, to=to, out=out)  # type: ignore[arg-type]
     print_notes(*result.notes)

@@ -43,6 +43,11 @@ Order = Annotated[
     str | None,
     typer.Option("--order", metavar="COLUMN", help="Order of the rows in a group, which then are dependent; or none."),
 ]
+LowerIsBetter = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="Column to turn around, such as a loss; or none. Default: by its name."),
+]
+AdjustOption = Annotated[str | None, typer.Option("--adjust", help="How to adjust for the control.")]
 Cluster = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column that says which items belong together (a passage, say).")
 ]
@@ -50,12 +55,23 @@ Levels = Annotated[int | None, typer.Option("--levels", metavar="N", help="Numbe
 CalibrationArgument = Annotated[
     Path, typer.Argument(metavar="CALIBRATION", help="Calibrated items.", show_default=False)
 ]
+TablesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="TABLE...", help="Scores, one table or several that belong together, or a study.", show_default=False
+    ),
+]
 AnswersArgument = Annotated[
     Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers, or a study.", show_default=False)
 ]
 
 #: Longer choices are listed in an option's help, not beside its name.
 WIDEST = 24
+
+
+def one_or_all(paths: list[Path]) -> Path | list[Path]:
+    """One path as it is, several as a list."""
+    return paths[0] if len(paths) == 1 else paths
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -10,15 +10,28 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, ExcelSafe, Out, ScoreOption, given
+from breadth.cli.options import (
+    AdjustOption,
+    AnswersArgument,
+    By,
+    Controls,
+    ExcelSafe,
+    LowerIsBetter,
+    Order,
+    Out,
+    ScoreOption,
+    Testsets,
+    given,
+    one_or_all,
+)
 from breadth.errors import InputError
 
 
 def report_command(
-    source: Annotated[
-        Path,
+    sources: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="PATH", help="A study, logs, checkpoints, or a table of scores or answers.", show_default=False
+            metavar="PATH...", help="A study, logs, checkpoints, or tables of scores or answers.", show_default=False
         ),
     ],
     out: Annotated[
@@ -27,19 +40,18 @@ def report_command(
     ] = None,
     format: Annotated[str | None, typer.Option(help="Default: by the ending of --out.")] = None,
     score: ScoreOption = None,
-    control: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="In-domain column of a table of scores.")
-    ] = None,
-    by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that tells runs or models apart.")] = None,
-    order: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column that orders checkpoints.")] = None,
-    testsets: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="Columns that are test sets; wildcards allowed.")
-    ] = None,
+    control: Controls = None,
+    testsets: Testsets = None,
+    by: By = None,
+    order: Order = None,
+    lower_is_better: LowerIsBetter = None,
+    adjust: AdjustOption = None,
 ) -> None:
     """Report on whatever you have, as one HTML file that needs no network, as Markdown, or as JSON.
 
     PATH is the directory of a study or an import, logs of other tools, checkpoints with their scores, a table of
-    scores or answers, a matrix, or a saved calibration. `breadth PATH` does the same.
+    scores or answers, a matrix, or a saved calibration; or several tables, logs or directories of
+    them, patterns such as 'runs/*.csv' allowed. `breadth PATH` does the same.
 
     Examples:
 
@@ -48,13 +60,25 @@ def report_command(
     * `breadth report scores.csv --control mnli --out report.html`
 
     * `breadth report logs/ --format md`
+
+    * `breadth report run-1.csv run-2.csv --control mnli`
     """
     from breadth.cli.terminal import print_line, print_verdict, print_warnings
-    from breadth.reporting import understood, written_report
+    from breadth.reporting import read_as, written_report
 
-    options = given(out=out, format=format, score=score, by=by, order=order, control=control, testsets=testsets)
-    target, data = written_report(source, **options)
-    print_warnings(data.warnings, notes=understood(data.source))
+    options = given(
+        out=out,
+        format=format,
+        score=score,
+        by=by,
+        order=order,
+        control=control,
+        testsets=testsets,
+        lower_is_better=lower_is_better,
+        adjust=adjust,
+    )
+    target, data = written_report(one_or_all(sources), **options)
+    print_warnings(data.warnings, notes=read_as(data.source))
     shown = {content.lines: section.title for section, content in reversed(data.contents.items()) if section.headline}
     for lines, title in reversed(shown.items()):  # a verdict that two sections share is printed once
         print_verdict(lines, title)
@@ -168,7 +192,7 @@ def _train(into: Path) -> None:
     )
     scores_command(study, into / "scores.csv")
     _introduce("Everything on one page:", f"breadth report {study} --score auc --out {into / 'report.html'}")
-    report_command(study, into / "report.html", score="auc")
+    report_command([study], into / "report.html", score="auc")
 
 
 def _simulate(into: Path, seed: int) -> None:
@@ -178,7 +202,8 @@ def _simulate(into: Path, seed: int) -> None:
 
     from breadth.cli.terminal import print_text, print_written
     from breadth.datasets.simulated import TRUTH_FILE, simulate_answers, simulate_scores, simulate_study
-    from breadth.records import atomic_write, write_table
+    from breadth.records import atomic_write
+    from breadth.results.table_writing import write_table
 
     study = into / "study"
     if study.exists():
@@ -192,7 +217,7 @@ def _simulate(into: Path, seed: int) -> None:
         "them.",
         f"breadth report {study} --out {into / 'report.html'}",
     )
-    report_command(study, into / "report.html")
+    report_command([study], into / "report.html")
     answers = simulate_answers(400, 60, seed=seed)
     answers.matrix[:, 7] = 1 - answers.matrix[:, 7]
     names = {"models": [f"model-{i:03d}" for i in range(400)], "items": [f"q{j:02d}" for j in range(60)]}

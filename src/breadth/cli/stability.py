@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from breadth.cli.options import By, ExcelSafe, FigureFile, Order, Out, ScoreOption, Seed, Testsets, given
+from breadth.cli.options import (
+    By,
+    ExcelSafe,
+    FigureFile,
+    Order,
+    Out,
+    ScoreOption,
+    Seed,
+    TablesArgument,
+    Testsets,
+    given,
+    one_or_all,
+)
 
 
 def stability_command(
-    data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Scores of checkpoints, or a study.", show_default=False)
-    ],
+    sources: TablesArgument,
     testsets: Testsets = None,
     by: By = None,
     order: Order = None,
@@ -36,7 +45,7 @@ def stability_command(
 ) -> None:
     """How far do scores move up and down during training, and do models differ in it?
 
-    DATA is a table of scores with a row per checkpoint (or per checkpoint and test set), single answers, or the
+    TABLE is a table of scores with a row per checkpoint (or per checkpoint and test set), single answers, or the
     directory of a study, as for `breadth correlate`. A score fluctuates if it lies off the line between the checkpoints
     before and after it by more than the choice of questions explains.
 
@@ -63,13 +72,13 @@ def stability_command(
     check_outputs(out, figure)
     counts = item_counts if item_counts in (None, "none") else parse_counts(item_counts)
     options = given(testsets=testsets, by=by, order=order, score=score, item_counts=counts, cluster=cluster, seed=seed)
-    result = stability(data, **options)
-    print_warnings(result.warnings, notes=result.understood)
+    result = stability(one_or_all(sources), **options)
+    print_warnings(result.warnings, notes=result.read_as)
     tables = [models_table(result.models, console.width, result.noun)]
     if result.comparisons.height:
         tables.append(comparisons_table(result.comparisons, console.width))
     print_result(result, *tables)
     write_tables(out, result.models, excel_safe, runs=result.runs, comparisons=result.comparisons, scales=result.scales)
     if figure is not None:
-        write_figure_file(result, figure, f"breadth stability: {data.name}")
+        write_figure_file(result, figure, f"breadth stability: {sources[0].name}")
     exit_if_empty(result)

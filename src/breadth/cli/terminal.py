@@ -24,8 +24,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from breadth.errors import printable
-from breadth.records import check_target, write_table
 from breadth.results import FORMATS, write_figure
+from breadth.results.table_writing import check_target, write_table
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 
 if TYPE_CHECKING:

@@ -16,7 +16,14 @@ from breadth.comparison.comparison import (
     pairs_table,
     points,
 )
-from breadth.comparison.groups import Group, final_groups, group_answers, item_levels, named_groups
+from breadth.comparison.groups import (
+    Group,
+    final_groups,
+    group_answers,
+    item_levels,
+    models_with_common_items,
+    named_groups,
+)
 from breadth.comparison.paired import (
     EXACT,
     Difference,
@@ -37,12 +44,13 @@ from breadth.comparison.ranking import (
     ranking_verdict,
     ranks_table,
 )
-from breadth.records import item_clusters
+from breadth.sources import item_clusters
 
 __all__ = [
     "EXACT", "By", "CellFlag", "Comparison", "Difference", "Group", "Ranking", "Spread", "Standing", "Within",
     "add_runs", "cells_table",
     "compare", "comparison_verdict", "differences_figure", "exact_p", "final_groups", "group_answers", "item_clusters",
-    "item_levels", "mean_spread", "named_groups", "paired_difference", "pairs_table", "points", "rank",
+    "item_levels", "mean_spread", "models_with_common_items", "named_groups", "paired_difference",
+    "pairs_table", "points", "rank",
     "rank_intervals", "ranking_figure", "ranking_verdict", "ranks_table", "run_spread", "score_interval",
 ]  # fmt: skip

@@ -29,7 +29,8 @@ from breadth.correlation import summarise
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import Calibration
-from breadth.records import UNNAMED, Study, item_clusters, open_answers
+from breadth.records import Study
+from breadth.sources import UNNAMED, item_clusters, open_answers
 
 #: Subjects that are compared with each other: with more, ranks say more than pairs.
 MOST_COMPARED = 12

@@ -16,6 +16,8 @@ from breadth.irt import Calibration, cut_levels, numbers
 from breadth.records import Study, name_rows
 from breadth.results.words import joined
 
+Bools = npt.NDArray[np.bool_]
+
 #: Columns that tell the conditions of a model's training apart. Runs that differ in none of them are repeats.
 CONDITIONS = ("train_set", "examples", "method", "strategy", "train_level")
 
@@ -25,6 +27,9 @@ FEWEST_OTHERS = 20
 #: Levels of difficulty.
 LEVELS = 5
 
+#: Share of the items that most models answered, below which a model is left out: it would leave few items to all.
+LEAST_ANSWERED = 0.9
+
 #: What a verdict adds where trained models have one run each.
 ONE_RUN_EACH = (
     "With one run each, this holds for these trained models; another run of the same recipe may do better or worse."
@@ -32,6 +37,24 @@ ONE_RUN_EACH = (
 
 #: Different labels up to which always giving the commonest one is a way to answer.
 MOST_LABELS = 10
+
+
+def models_with_common_items(answered: Bools) -> Bools:
+    """Which models to keep so that they have items in common; ``answered`` is models x items.
+
+    Models that answered much less than the usual one are left out. Where the rest still share no item, models that did
+    not answer what most of them answered are left out as well: one odd file must not spoil what all others allow.
+    """
+    count = answered.sum(axis=1)
+    keep: Bools = count >= LEAST_ANSWERED * np.median(count)
+    if answered[keep].all(axis=0).any():
+        return keep
+    usual = answered[keep].mean(axis=0) > 0.5
+    if not usual.any():
+        return keep
+    share = answered[:, usual].mean(axis=1)
+    sharing: Bools = keep & (share >= LEAST_ANSWERED)
+    return sharing
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,19 @@ from breadth.comparison.groups import (
     describe_runs,
     final_groups,
     group_answers,
+    models_with_common_items,
     named_groups,
     noun_of_groups,
 )
 from breadth.comparison.paired import Difference, Indices, paired_difference, run_spread
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, NORMAL, Floats
-from breadth.records import Study, item_clusters, open_answers
+from breadth.records import Study
 from breadth.results import Answer, Figure, Result, Verdict, as_chart
 from breadth.results.figures import Spec, nominal, tooltip
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
+from breadth.sources import item_clusters, open_answers
 from breadth.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -41,9 +43,6 @@ MOST_DRAWN = 400
 
 #: Draws behind the joint intervals: as many as this number of differences allows, within these bounds.
 DRAWN_DIFFERENCES, FEWEST_DRAWS, MOST_DRAWS = 40_000_000, 1000, 20_000
-
-#: A model that answered less than this share of the items that the median model answered is left out of a ranking.
-LEAST_ANSWERED = 0.9
 
 #: Models that a figure of ranks shows: the best ones.
 MOST_SHOWN = 60
@@ -335,7 +334,7 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
     noun = noun_of_groups(study, groups)
     if left_out:
         names = listed([group.name for group in left_out], 3)
-        warnings.append(f"{len(left_out)} models that answered few items are left out: {names}")
+        warnings.append(f"{len(left_out)} models that answered few of the others' items are left out: {names}")
     if len(columns) < study.items.height:
         warnings.append(f"models are ranked by the {len(columns):,} of {study.items.height:,} items that all answered")
     clusters = item_clusters(study, cluster)
@@ -383,7 +382,7 @@ def _complete(study: Study, groups: Sequence[Group]) -> tuple[list[Group], npt.N
     """The models to rank, the items that all of them answered, and the models that answered too few."""
     answered = np.stack([study.answered[list(group.rows)].all(axis=0) for group in groups])
     count = answered.sum(axis=1)
-    keep = count >= LEAST_ANSWERED * np.median(count)
+    keep = models_with_common_items(answered)
     columns = np.flatnonzero(answered[keep].all(axis=0))
     if not len(columns) or keep.sum() < 2:
         fewest = sorted(zip(count, (group.name for group in groups), strict=True))[:3]

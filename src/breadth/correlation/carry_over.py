@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from breadth.correlation.result import (
 )
 from breadth.correlation.units import MODEL_COLUMNS, pool_units
 from breadth.errors import InputError
-from breadth.records import Score, Study, Trajectories, name_rows
+from breadth.records import Score, Study, name_rows
 from breadth.results import Answer, Figure, Verdict
 from breadth.results.words import FINDING, SCORE_WORDS, count, joined
+from breadth.sources import NONE, ScoreTable
 
 #: Checkpoints a run needs to be cut into two, or three, parts that can be analysed on their own.
 TWO_WINDOWS, THREE_WINDOWS = 20, 30
@@ -75,15 +77,18 @@ class CarryOver:
         return str(self.verdict)
 
 
-def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> CarryOver:
+def carry_over(
+    source: Study | ScoreTable, score: Score = "accuracy", chosen: Mapping[str, Any] = MappingProxyType({})
+) -> CarryOver:
     """Correlate test sets over checkpoints (or over models, where there are none), and sum up per model.
 
     One call of ``correlate`` computes everything; means per model are over its groups. The control is the in-domain set
     of every run, that of a table of scores, or else the test sets marked in-domain; without any, correlations are raw
-    and the verdict says so. Windows are computed where runs have 20 checkpoints or more.
+    and the verdict says so. Windows are computed where runs have 20 checkpoints or more. ``chosen`` are options of
+    ``correlate`` that the user gave; they come before what is decided here.
     """
     try:
-        result, reasons = _correlated(source, score)
+        result, reasons = _correlated(source, score, chosen)
     except InputError as error:
         verdict = Verdict(Answer.UNKNOWN, "no correlation between test sets could be computed.", computed=False)
         return CarryOver(verdict, reasons=(str(error).removeprefix(f"{source.name}: "),))
@@ -126,12 +131,12 @@ def carry_over(source: Study | Trajectories, score: Score = "accuracy") -> Carry
     return CarryOver(verdict, tables, tuple(paragraphs), tuple(figures), tuple(reasons))
 
 
-def _correlated(source: Study | Trajectories, score: Score) -> tuple[Correlation, list[str]]:
+def _correlated(source: Study | ScoreTable, score: Score, chosen: Mapping[str, Any]) -> tuple[Correlation, list[str]]:
     """What ``correlate`` gives for a study or a table of scores, and what it could not do."""
     options: dict[str, Any] = {}
     reasons = []
-    if isinstance(source, Trajectories):
-        table: Study | Trajectories = source if source.turned else orient(source, None)
+    if isinstance(source, ScoreTable):
+        table: Study | ScoreTable = source if source.turned else orient(source, source.lower_is_better)
         most = int(source.frame.group_by(source.by).len()["len"].max() or 0) if source.by else source.frame.height  # type: ignore[arg-type]
         ordered, controlled = source.order is not None, bool(source.controls)
     else:
@@ -144,6 +149,8 @@ def _correlated(source: Study | Trajectories, score: Score) -> tuple[Correlation
             marked = [name for name, shift in source.shifts.items() if shift == "in-domain"]
             controlled, options["control"] = bool(marked), marked or None
             options |= {"by": "run", "order": "step"} if ordered else {}
+    if chosen.get("control") not in (None, (), NONE) and isinstance(source, Study):
+        controlled = True
     if not controlled:
         options["adjust"] = "none"
         reasons.append("the in-domain score is not known, so nothing is controlled for; name it with --control")
@@ -151,10 +158,10 @@ def _correlated(source: Study | Trajectories, score: Score) -> tuple[Correlation
         options["windows"] = 3 if most >= THREE_WINDOWS else 2
     elif ordered:
         reasons.append(f"windows over training need runs with at least {TWO_WINDOWS} checkpoints")
-    return correlate(table, **options), reasons
+    return correlate(table, **{**options, **chosen}), reasons
 
 
-def _groups(part: Correlation, source: Study | Trajectories) -> pl.DataFrame:
+def _groups(part: Correlation, source: Study | ScoreTable) -> pl.DataFrame:
     """Run, model and training set of every group; one row of nulls where there are no groups."""
     schema = {"run": pl.String, "model": pl.String, "train_set": pl.String}
     if not part.by:

@@ -31,19 +31,16 @@ from breadth.correlation.units import MODEL_COLUMNS, Units, describe_groups, fin
 from breadth.datasets.sizes import usual_items
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import benjamini_hochberg
-from breadth.records import (
-    BIAS,
-    Score,
-    Study,
-    Trajectories,
+from breadth.records import BIAS, Score, Study, is_study
+from breadth.results.words import count as counted
+from breadth.sources import (
+    ScoreTable,
     families_in_names,
     family_codes,
     family_column,
-    is_study,
+    load_scores,
     open_study,
-    settle_trajectories,
 )
-from breadth.results.words import count as counted
 
 Method = Literal["pearson", "spearman"]
 Names = str | Sequence[str] | None
@@ -60,6 +57,10 @@ FEWEST_CLUSTERS = 4
 
 #: Columns of a study's subjects by which its runs are correlated over their checkpoints.
 RUN_COLUMNS = frozenset({"run", "step", "train_set"})
+
+
+#: Most test sets that are correlated: with 500 there are 124,750 pairs, which take seconds and some 200 MB.
+MOST_TESTSETS = 500
 
 
 class Options(NamedTuple):
@@ -113,7 +114,7 @@ def correlate(
     table
         Path or frame; wide (a column per test set), long (``testset``, ``score``) or answers (``testset``,
         ``item``, ``correct``), with these names or those of other tools; or a study or its directory, where ``by`` is
-        ``run`` and ``order`` is ``step`` by default. :class:`Trajectories` bring their own columns. Which columns of a
+        ``run`` and ``order`` is ``step`` by default. :class:`ScoreTable` bring their own columns. Which columns of a
         table play which part is recognised unless it is given, and said in ``trajectories.understood``.
     control
         In-domain performance: one or several columns, or ``none``. In a study, by default the in-domain set of every
@@ -212,14 +213,19 @@ def correlate(
         result = _correlate_study(table, control, testsets, by or "run", order or "step", options)
         return _with_properties(result, moderators, kinds, table.shifts, options)
     shifts = table.shifts if isinstance(table, Study) else {}
-    guess = not isinstance(table, Trajectories)
+    guess = not isinstance(table, ScoreTable)
     if guess:
-        table = settle_trajectories(
+        table = load_scores(
             table, () if control is None and adjust == "none" else control, testsets, by, order,
             also=lower_is_better, score=score, square_bias=adjust == "linear", seed=seed,
         )  # fmt: skip
+    if lower_is_better is None:
+        lower_is_better = table.lower_is_better
     if lower_is_better is not None or (guess and table.halves is None):
         table = orient(table, lower_is_better)
+    if isinstance(options.item_counts, Mapping):
+        counts = {table.testset_named(name): number for name, number in options.item_counts.items()}
+        options = options._replace(item_counts=counts)
     return _with_properties(_analyse(table, options), moderators, kinds, shifts, options)
 
 
@@ -242,7 +248,28 @@ def _with_properties(
     return replace(result, moderation=moderation)
 
 
-def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
+def _check_testsets(trajectories: ScoreTable) -> None:
+    """Refuse tables that have no pair of test sets, or more pairs than anybody could read."""
+    names = trajectories.testsets
+    if len(names) < 2:
+        columns = [*trajectories.frame.columns]
+        if trajectories.about is not None:
+            columns += trajectories.about.columns
+        raise InputError(
+            f"{trajectories.name}: test sets to correlate: {listed(names) or 'none'}; a correlation needs at least 2 "
+            f"columns of scores besides the control. Columns: {listed(columns, 40)}"
+        )
+    if len(names) > MOST_TESTSETS:
+        pairs = len(names) * (len(names) - 1) // 2
+        raise InputError(
+            f"{trajectories.name}: {len(names):,} test sets make {pairs:,} pairs; at most {MOST_TESTSETS:,} test sets "
+            "are correlated at once. Choose some with --testsets. If the columns are single items, their answers must "
+            "be 0 or 1"
+        )
+
+
+def _analyse(trajectories: ScoreTable, options: Options) -> Correlation:
+    _check_testsets(trajectories)
     ci = _checked_interval(trajectories, options)
     warnings = list(trajectories.warnings)
     counts = _item_counts(trajectories, options, warnings)
@@ -291,7 +318,7 @@ def _analyse(trajectories: Trajectories, options: Options) -> Correlation:
     )
 
 
-def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalMethod:
+def _checked_interval(trajectories: ScoreTable, options: Options) -> IntervalMethod:
     """The kind of interval, after checking that the table has what the options need."""
     order, ci = trajectories.order, options.ci
     if clash := [name for name in (*trajectories.by, order) if name in OUTPUT_COLUMNS]:
@@ -315,7 +342,7 @@ def _checked_interval(trajectories: Trajectories, options: Options) -> IntervalM
 
 
 def _window_pairs(
-    trajectories: Trajectories, settings: Settings, options: Options, units: Units
+    trajectories: ScoreTable, settings: Settings, options: Options, units: Units
 ) -> tuple[pl.DataFrame, pl.DataFrame, WindowParts]:
     """Pairs of consecutive parts of every group on their own, and what changes from the first part to the last.
 
@@ -354,7 +381,7 @@ class _Counts(NamedTuple):
     perfect: Floats
 
 
-def _item_counts(trajectories: Trajectories, options: Options, warnings: list[str]) -> _Counts | None:
+def _item_counts(trajectories: ScoreTable, options: Options, warnings: list[str]) -> _Counts | None:
     """Items and perfect score of every column, given or looked up; None where noise is not to come from them."""
     given = options.item_counts
     if given == "none":
@@ -393,7 +420,7 @@ def _item_counts(trajectories: Trajectories, options: Options, warnings: list[st
     return _Counts(items, np.array([perfect_score(trajectories, name) for name in columns]))
 
 
-def _usual_counts(trajectories: Trajectories, warnings: list[str]) -> dict[str, int]:
+def _usual_counts(trajectories: ScoreTable, warnings: list[str]) -> dict[str, int]:
     """Items of the columns that have the name of a well-known test set and hold its accuracy."""
     counts = {}
     for name in (*trajectories.testsets, *trajectories.controls):
@@ -420,7 +447,7 @@ def _usual_counts(trajectories: Trajectories, warnings: list[str]) -> dict[str, 
     return counts
 
 
-def _varies_less(trajectories: Trajectories, name: str, items: int) -> bool:
+def _varies_less(trajectories: ScoreTable, name: str, items: int) -> bool:
     """Whether a score varies less within groups than the accuracy on so many items, new in every row, would."""
     share = pl.col(name) / perfect_score(trajectories, name)
     observed, expected = share.var().alias("observed"), (share * (1 - share)).mean().alias("expected")
@@ -431,7 +458,7 @@ def _varies_less(trajectories: Trajectories, name: str, items: int) -> bool:
     return bool(values.height) and values["observed"].sum() < values["expected"].sum() / items
 
 
-def _ends(trajectories: Trajectories, name: str) -> tuple[float, float]:
+def _ends(trajectories: ScoreTable, name: str) -> tuple[float, float]:
     """Lowest and highest value of a column as it was given."""
     values = trajectories.frame[name]
     if name in trajectories.turned:
@@ -440,12 +467,12 @@ def _ends(trajectories: Trajectories, name: str) -> tuple[float, float]:
     return float(low or 0), float(high or 0)  # type: ignore[arg-type]
 
 
-def perfect_score(trajectories: Trajectories, name: str) -> float:
+def perfect_score(trajectories: ScoreTable, name: str) -> float:
     """What a column would be at best: 1, or 100 for percentages."""
     return 100.0 if _ends(trajectories, name)[1] > 1 else 1.0
 
 
-def _row_clusters(trajectories: Trajectories, cluster: str | None, warnings: list[str]) -> Ints | None:
+def _row_clusters(trajectories: ScoreTable, cluster: str | None, warnings: list[str]) -> Ints | None:
     """The cluster [n] of every row of a table whose rows are models; None where they count as independent."""
     about = trajectories.about
     if trajectories.by or about is None or cluster == "none":
@@ -523,7 +550,7 @@ def _correlate_study(
     parts: dict[str, Correlation] = {}
     failures: dict[str, InputError] = {}
     if given:
-        scores = settle_trajectories(
+        scores = load_scores(
             trained, control or (), testsets, by, order,
             score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
         )  # fmt: skip
@@ -569,8 +596,8 @@ def _correlate_study(
 
 def _with_own_control(
     study: Study, train_set: str, testsets: Names, by: Names, order: str, options: Options, others: Sequence[str]
-) -> Trajectories:
-    """Trajectories of the runs of one training set; its in-domain sets are the control and not among the test sets.
+) -> ScoreTable:
+    """ScoreTable of the runs of one training set; its in-domain sets are the control and not among the test sets.
 
     ``others`` are controls besides it.
     """
@@ -591,7 +618,7 @@ def _with_own_control(
             if not matches:
                 raise unknown_column(pattern, evaluated, study.name, "test set")
             chosen += [name for name in matches if name not in own]
-    return settle_trajectories(
+    return load_scores(
         study, [*own, *others], chosen, by, order,
         score=options.score, square_bias=options.adjust == "linear", seed=options.seed,
     )  # fmt: skip

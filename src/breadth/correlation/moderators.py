@@ -35,8 +35,8 @@ from breadth.correlation.units import MODEL_COLUMNS, NONE, Units, find_units, kn
 from breadth.datasets.registry import REGISTRY
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import LEVEL, benjamini_hochberg
-from breadth.records import parse_score, plain, size_of_model, size_text
 from breadth.results.words import count
+from breadth.sources import parse_score, plain, size_of_model, size_text
 
 if TYPE_CHECKING:
     from breadth.correlation.result import Correlation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,21 +12,14 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import listed, unknown_column
-from breadth.records import Trajectories
+from breadth.sources import ScoreTable, is_lower_better, names_in
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.intp]
 
 
-#: Words in the name of a score that is better the lower it is, anywhere and at the end of the name.
-LOWER_IS_BETTER = frozenset(
-    ("loss", "losses", "bpb", "bpc", "perplexity", "ppl", "nll", "xent", "wer", "cer", "mse", "rmse", "mae", "brier")
-)
-LOWER_AT_THE_END = (("error",), ("errors",), ("err",), ("error", "rate"), ("bits", "per", "byte"), ("cross", "entropy"))
-
-
-def orient(trajectories: Trajectories, lower_is_better: str | Sequence[str] | None) -> Trajectories:
+def orient(trajectories: ScoreTable, lower_is_better: str | Sequence[str] | None) -> ScoreTable:
     """Change the sign of losses and errors, so that up is better in every column.
 
     ``lower_is_better`` are names or wildcards, or ``none``; None guesses from the words in a column's name. What was
@@ -37,16 +29,17 @@ def orient(trajectories: Trajectories, lower_is_better: str | Sequence[str] | No
     turned: list[str] = []
     if lower_is_better is None:
         for name in columns:
-            words = tuple(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-            if LOWER_IS_BETTER.intersection(words) or any(words[-len(end) :] == end for end in LOWER_AT_THE_END):
+            # Where all columns are losses, the table shows them without the word.
+            if is_lower_better(trajectories.original_names.get(name, name)):
                 turned.append(name)
     else:
-        given = [lower_is_better] if isinstance(lower_is_better, str) else lower_is_better
-        for pattern in (part for entry in given for part in ([entry] if entry in columns else entry.split(","))):
-            matches = [pattern] if pattern in columns else fnmatch.filter(columns, pattern.strip())
-            if not matches and pattern.strip() != "none":
-                raise unknown_column(pattern.strip(), columns, trajectories.name, "lower is better")
-            turned += matches
+        # Columns may be called as the table shows them, or as they were called in the source.
+        names = {name: trajectories.testset_named(name) for name in (*trajectories.original_names.values(), *columns)}
+        for pattern in names_in(lower_is_better, [*names]):
+            matches = [pattern] if pattern in names else fnmatch.filter(names, pattern)
+            if not matches:
+                raise unknown_column(pattern, columns, trajectories.name, "lower is better")
+            turned += [names[name] for name in matches]
     turned = list(dict.fromkeys(turned))
     if not turned:
         return trajectories
@@ -94,7 +87,7 @@ class Prepared(NamedTuple):
     rows: Bools
 
 
-def make_panel(trajectories: Trajectories, groups: pl.DataFrame | None = None) -> tuple[Panel, pl.DataFrame]:
+def make_panel(trajectories: ScoreTable, groups: pl.DataFrame | None = None) -> tuple[Panel, pl.DataFrame]:
     """Lay trajectories out by group; return the panel and the frame of its groups (one row each).
 
     Rows of a group are consecutive. ``groups`` may name another group for every row (a frame of the trajectories'

@@ -41,9 +41,9 @@ from breadth.correlation.unmeasured import unmeasured_pairs
 from breadth.correlation.verdict import correlation_verdict
 from breadth.correlation.words import correlation_details
 from breadth.inference import benjamini_hochberg
-from breadth.records import Trajectories
 from breadth.results import Result
 from breadth.results.words import joined
+from breadth.sources import ScoreTable
 
 #: Columns of every frame of pairs, after those that name the group.
 PAIR_COLUMNS = ("a", "b", "n", "n_eff", "r_raw", "r", "ci_low", "ci_high", "p", "q", "flag", "note")
@@ -100,7 +100,7 @@ class Correlation(Result):
 
     pairs: pl.DataFrame
     windows: pl.DataFrame
-    trajectories: Trajectories
+    trajectories: ScoreTable
     settings: Settings
     warnings: tuple[str, ...]
     _partial: Partial
@@ -393,7 +393,7 @@ def stacked(frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(named, how="diagonal_relaxed")
 
 
-def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: Trajectories, settings: Settings) -> pl.DataFrame:
+def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: ScoreTable, settings: Settings) -> pl.DataFrame:
     """One row per group and pair."""
     groups, pairs = partial.r.shape
     correction = partial.correction

@@ -21,7 +21,8 @@ from breadth.correlation.panel import Bools, Floats, Ints
 from breadth.correlation.partial import HAS_INTERVAL, Correction, Partial
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL
-from breadth.records import Trajectories, name_rows
+from breadth.records import name_rows
+from breadth.sources import ScoreTable
 
 #: Columns that name the model of a run.
 MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
@@ -72,7 +73,7 @@ class Pooled(NamedTuple):
     noise_b: Floats
 
 
-def describe_groups(trajectories: Trajectories) -> pl.DataFrame:
+def describe_groups(trajectories: ScoreTable) -> pl.DataFrame:
     """One row per group: its ``by`` columns, and what else the table says of it that is the same in all its rows."""
     by, about = list(trajectories.by), trajectories.about
     keys = trajectories.frame.select(by)
@@ -85,7 +86,7 @@ def describe_groups(trajectories: Trajectories) -> pl.DataFrame:
     return first.select(*by, *constant)
 
 
-def find_units(trajectories: Trajectories, groups: pl.DataFrame, cluster: str | None = None) -> Units:
+def find_units(trajectories: ScoreTable, groups: pl.DataFrame, cluster: str | None = None) -> Units:
     """Which groups belong together: by the column ``cluster``, else by the model of a run where that is known.
 
     ``groups`` is what :func:`describe_groups` gives. ``none`` makes every group a unit of its own. A column that
@@ -122,7 +123,7 @@ def noun_of_groups(by: Sequence[str]) -> str:
     return names[0] if len(names) == 1 and names[0] in GROUP_NOUNS else "group"
 
 
-def _refuse_cluster(trajectories: Trajectories, groups: pl.DataFrame, column: str) -> None:
+def _refuse_cluster(trajectories: ScoreTable, groups: pl.DataFrame, column: str) -> None:
     about = trajectories.about
     if about is not None and column in about.columns:
         raise InputError(

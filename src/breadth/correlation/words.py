@@ -15,13 +15,7 @@ from breadth.correlation.moderator_words import moderator_words
 from breadth.correlation.noise import deciding
 from breadth.correlation.unmeasured import unmeasured_words
 from breadth.correlation.verdict import count_findings, group_count, group_noun, why_not_computed
-from breadth.results.terminal import (
-    MOST_ROWS,
-    WIDTH,
-    interval_text,
-    make_table,
-    probability_text,
-)
+from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, probability_text
 from breadth.results.words import FINDING, count, joined
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import polars as pl
 
 from breadth.datasets.tasks import Task
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records import Table
+from breadth.sources import Table
 
 #: Names of options.
 LETTERS = string.ascii_uppercase

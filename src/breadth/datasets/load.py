@@ -30,7 +30,8 @@ from breadth.datasets.registry import LOCAL_COPY, cache_directory, find, find_fi
 from breadth.datasets.suite import generate
 from breadth.datasets.tasks import DEFAULT_KIND, KINDS, Task
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import Table, check_shift, read_table, shift_hint
+from breadth.records import check_shift, shift_hint
+from breadth.sources import Table, read_table
 
 Split = Literal["test", "train", "all"]
 #: Size of a generated set by default.

@@ -20,7 +20,7 @@ from breadth.datasets.extraction import BOXED, extract
 from breadth.datasets.kinds import NLI_PATTERN, Choice, Generate
 from breadth.datasets.suite import MAX_ITEMS, SETS
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
-from breadth.records import Table
+from breadth.sources import Table
 
 ENTAILMENT, NOT_ENTAILMENT = "entailment", "not_entailment"
 

@@ -19,8 +19,8 @@ from breadth.difficulty.sampling import item_column, with_difficulty
 from breadth.errors import unknown_column
 from breadth.inference import Floats, benjamini_hochberg
 from breadth.irt import Calibration, numbers
-from breadth.records import read_table
 from breadth.results.terminal import WIDTH, interval_text, make_table, probability_text, signed_text
+from breadth.sources import read_table
 
 QUESTIONS = ("question", "problem", "prompt", "text", "premise", "input")
 ANSWERS = ("answer", "solution", "target", "output")

@@ -19,17 +19,11 @@ from scipy import special
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy_by_level_figure, evenly, numbers
-from breadth.records import Study, Table, open_study
+from breadth.records import Study
 from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, as_chart, as_many, times_more
-from breadth.results.terminal import (
-    WIDTH,
-    interval_text,
-    make_table,
-    probability_text,
-    share_text,
-    signed_text,
-)
+from breadth.results.terminal import WIDTH, interval_text, make_table, probability_text, share_text, signed_text
 from breadth.results.words import FINDING, count, interval, joined, points
+from breadth.sources import Table, open_study
 
 if TYPE_CHECKING:
     import altair as alt

@@ -20,9 +20,9 @@ from breadth.difficulty.strategies import STRATEGIES, Order, Selection, Strategy
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import Floats
 from breadth.irt import DEFAULT_LEVELS, Calibration, cut_levels, numbers
-from breadth.records import Table, read_table
 from breadth.results import Result
 from breadth.results.terminal import WIDTH, make_table, signed_text
+from breadth.sources import Table, read_table
 
 Indices = npt.NDArray[np.intp]
 

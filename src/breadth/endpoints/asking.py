@@ -70,6 +70,7 @@ class _Asking:
                     question = self.waiting.popleft()
                 except IndexError:  # another thread took the last one
                     return
+                # No lock here: this takes seconds, and is what the threads do at the same time.
                 answer = self.client.ask(question)
                 with self._lock:
                     if self._open:
@@ -78,6 +79,7 @@ class _Asking:
             return
         except BaseException as error:
             with self._lock:
+                # Another error says more than that the budget is spent.
                 if self.error is None or isinstance(self.error, BudgetSpentError):
                     self.error = error
             self.stop.set()
@@ -97,7 +99,7 @@ class Journal:
         self.values: dict[str, Value] = {}
         self.tokens = Tokens()
         self.damaged = 0
-        for line in (run.store.read(self._key) or b"").split(b"\n"):
+        for line in self._lines():
             self._read(line)
 
     @contextmanager
@@ -120,10 +122,14 @@ class Journal:
 
     def forget(self, keys: Container[str]) -> None:
         """Remove the answers to some questions, and damaged lines, from the file."""
-        lines = (self.run.store.read(self._key) or b"").split(b"\n")
+        lines = self._lines()
         self.values.clear()
         self.tokens = Tokens()
-        left = [line for line in lines if (answer := _parsed(line)) is not None and answer[0] not in keys]
+        left = []
+        for line in lines:
+            answer = _parse_line(line)
+            if answer is not None and answer[0] not in keys:
+                left.append(line)
         self.run.store.write(self._key, b"".join(line + b"\n" for line in left))
         for line in left:
             self._read(line)
@@ -132,21 +138,30 @@ class Journal:
         """Delete the file: the answers are in the part now."""
         self.run.store.delete(self._key)
 
+    def _lines(self) -> list[bytes]:
+        return (self.run.store.read(self._key) or b"").split(b"\n")
+
     def _read(self, line: bytes) -> None:
-        answer = _parsed(line)
+        if not line:  # after the last line break, or where a torn line was ended
+            return
+        answer = _parse_line(line)
         if answer is None:
-            self.damaged += bool(line)
+            self.damaged += 1
             return
         key, value, *tokens = answer
         self._count(key, value, Tokens(*tokens))
 
     def _count(self, key: str, value: Value, tokens: Tokens) -> None:
-        if key not in self.values:
-            self.values[key] = value
-            self.tokens = Tokens(self.tokens.read + tokens.read, self.tokens.written + tokens.written)
+        # An answer that is there twice counts once, and so do its tokens.
+        if key in self.values:
+            return
+        self.values[key] = value
+        self.tokens = Tokens(self.tokens.read + tokens.read, self.tokens.written + tokens.written)
 
 
-def _parsed(line: bytes) -> list[Any] | None:
+def _parse_line(line: bytes) -> list[Any] | None:
     """The key of a question, its value and tokens; None if the line is torn or was changed."""
     seal, _, body = line.partition(b" ")
-    return list(json.loads(body)) if seal == checksum(body).encode() else None
+    if seal != checksum(body).encode():
+        return None
+    return list(json.loads(body))

@@ -3,6 +3,10 @@
 Requests go over HTTP with retries, and errors are one message. The key is read from the environment when a client is
 made, and is kept nowhere else. What a server sends is data: at most ``MOST_BYTES`` of it are read, redirects are not
 followed, and its words reach a message only without control characters, cut short and without the key.
+
+Tries are counted here and not by ``urllib3.Retry``. That one decides before the body of a reply is read, but bodies are
+cut, malformed, or hold an error under a good status. It sleeps where Ctrl-C must be able to end a wait. And what a
+server asks of one thread must hold for all: benchmarks/LOG.md, "Libraries that were tried in place of own code".
 """
 
 from __future__ import annotations
@@ -127,10 +131,11 @@ def key_env_problem(name: str) -> str | None:
     >>> key_env_problem("MY_KEY") is None, key_env_problem("sk-4f9a") is None
     (True, False)
     """
-    digits, lower = any(letter.isdigit() for letter in name), any(letter.islower() for letter in name)
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and not (
-        len(name) >= 16 and digits and (lower or "_" not in name)
-    ):
+    # Keys are long and have digits among small letters (hf_abc...123) or no underscores (AKIAIOSFODNN7EXAMPLE).
+    has_digits = any(letter.isdigit() for letter in name)
+    has_small_letters = any(letter.islower() for letter in name)
+    looks_like_key = len(name) >= 16 and has_digits and (has_small_letters or "_" not in name)
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and not looks_like_key:
         return None
     return (
         "is not the name of an environment variable; never write a key into a study file: put it into a variable "
@@ -154,7 +159,10 @@ class RefusedError(InputError):
     question: Question | None = None
 
     def __init__(self, where: str, reason: str, status: int = 0, remedy: str = "") -> None:
-        super().__init__(f"{where}: {reason}" + (f"; {remedy}" if remedy else ""))
+        message = f"{where}: {reason}"
+        if remedy:
+            message += f"; {remedy}"
+        super().__init__(message)
         self.reason, self.status = reason, status
 
 
@@ -204,7 +212,7 @@ class Client:
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "breadth"}
         if self._key:
             self._headers["Authorization"] = f"Bearer {self._key}"
-        self._pool, self._target = _pool(endpoint)
+        self._pool, self._target = _open_pool(endpoint)
 
     @property
     def where(self) -> str:
@@ -215,25 +223,36 @@ class Client:
         """Ask until there is an answer; ``InputError`` if there is none after so many requests."""
         content = json.dumps({"model": self.endpoint.model, **question.fields()}).encode()
         for attempt in range(1, attempts + 1):
+            # Another thread may have been told to wait.
             self._wait(self._held_until - time.monotonic())
             self.budget.take()
             try:
-                reply = self._request("POST", question.path, content)
-                if said := self._said(error_words(reply)):
-                    raise MalformedError(f"{said} (status 200)")
-                value = question.read(reply)
-                return Answer(question, self._redacted(value) if isinstance(value, str) else value, tokens_of(reply))
+                return self._ask_once(question, content)
             except NoLogprobsError as error:
                 refused = RefusedError(self.where, str(error))
                 refused.question = question
                 raise refused from error
             except (_PassingError, MalformedError) as error:
                 if attempt == attempts:
-                    status = error.status if isinstance(error, _PassingError) else -1
+                    # No reply; a malformed one is none either.
+                    status = -1
+                    if isinstance(error, _PassingError) and error.status:
+                        status = error.status
                     reason = f"{error}; gave up after {attempts} requests"
-                    raise RefusedError(self.where, reason, status or -1, RESUMES) from error
-                self._hold(error, attempt)
+                    raise RefusedError(self.where, reason, status, RESUMES) from error
+                self._wait_before_retry(error, attempt)
         raise AssertionError("no attempt was made")
+
+    def _ask_once(self, question: Question, content: bytes) -> Answer:
+        reply = self._request("POST", question.path, content)
+        # Routers in front of several providers pass on an error of theirs with status 200; it may pass.
+        said = self._quote(error_words(reply))
+        if said:
+            raise MalformedError(f"{said} (status 200)")
+        value = question.read(reply)
+        if isinstance(value, str):
+            value = self._redact(value)
+        return Answer(question, value, tokens_of(reply))
 
     def models(self) -> list[str] | None:
         """Names of the server's models; None if it does not list them. It must be there, though."""
@@ -243,33 +262,36 @@ class Client:
             except (MalformedError, RefusedError):
                 return None
             except _PassingError as error:
+                # A server with an error of its own is there; whether it answers, the first question shows.
                 if error.status:
                     return None
                 if attempt == FIRST_ATTEMPTS:
                     raise InputError(f"{self.where}: {error}; check the address, and whether it is running") from error
-                self._hold(error, attempt)
+                self._wait_before_retry(error, attempt)
         return None
 
     def _request(self, method: str, path: str, content: bytes | None) -> dict[str, Any]:
         """Send a request; the reply if it is a JSON object and the status a good one."""
         import urllib3
 
+        # urllib3 limits the time between two pieces of a reply, not of the whole: a server may trickle for ever.
         deadline, response = time.monotonic() + self.endpoint.timeout, None
         try:
             response = self._pool.urlopen(
                 method, self._target + path, body=content, headers=self._headers, retries=False, redirect=False,
                 assert_same_host=False, preload_content=False,
             )  # fmt: skip
-            body = self._body(response, deadline)
+            body = self._read_body(response, deadline)
         except urllib3.exceptions.NewConnectionError as error:
             raise _PassingError("no server answers there") from error
         except urllib3.exceptions.TimeoutError as error:
             raise _PassingError(f"no answer within {self.endpoint.timeout:g} seconds") from error
         except urllib3.exceptions.SSLError as error:
-            raise RefusedError(self.where, f"no secure connection ({self._said(str(error))})", -1) from error
+            raise RefusedError(self.where, f"no secure connection ({self._quote(str(error))})", -1) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise _PassingError("the connection was cut") from error
         except BaseException:
+            # A reply that was not read to its end leaves a connection that cannot be used again.
             if response is not None:
                 response.close()
             raise
@@ -278,16 +300,21 @@ class Client:
         except (ValueError, RecursionError):
             reply = None
         if response.status != 200:
-            said = self._said(server_message(reply) or body.decode("utf-8", "replace"))
-            raise self._fault(response.status, said, response.headers)
+            said = self._quote(server_message(reply) or body.decode("utf-8", "replace"))
+            raise self._status_error(response.status, said, response.headers)
         if not isinstance(reply, dict):
-            raise MalformedError(f"the reply is not a JSON object: {self._said(body[:400].decode('utf-8', 'replace'))}")
+            beginning = body[:400].decode("utf-8", "replace")
+            raise MalformedError(f"the reply is not a JSON object: {self._quote(beginning)}")
         return reply
 
-    def _body(self, response: BaseHTTPResponse, deadline: float) -> bytes:
+    def _read_body(self, response: BaseHTTPResponse, deadline: float) -> bytes:
         """The body of a reply, in pieces as they arrive: neither too much of it nor for too long."""
         parts, size = [], 0
-        while part := response.read1(2**16, decode_content=False):
+        while True:
+            # Not decoded: a few compressed bytes could fill the memory. We ask for plain text anyway.
+            part = response.read1(2**16, decode_content=False)
+            if not part:
+                break
             parts.append(part)
             size += len(part)
             if size > MOST_BYTES:
@@ -297,31 +324,36 @@ class Client:
         response.release_conn()
         return b"".join(parts)
 
-    def _fault(self, status: int, said: str, headers: Any) -> Exception:
+    def _status_error(self, status: int, said: str, headers: Any) -> Exception:
         """The error of a status."""
-        words = f"{said} (status {status})" if said else f"status {status}"
+        words = f"status {status}"
+        if said:
+            words = f"{said} ({words})"
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("Retry-After"))
+            # A quota that comes back tomorrow: better to end with a message than to sit there silently.
             if wait is not None and wait > MOST_PATIENCE:
                 return RefusedError(self.where, f"asks to wait {wait / 60:,.0f} minutes: {words}", status, RESUMES)
             return _PassingError(words, status, wait)
         if status in (401, 403):
-            key = f"the key in {self.endpoint.key_env}" if self.endpoint.key_env else "a request without a key"
-            remedy = "check the key" if self.endpoint.key_env else "name its variable with key_env"
+            if self.endpoint.key_env:
+                key, remedy = f"the key in {self.endpoint.key_env}", "check the key"
+            else:
+                key, remedy = "a request without a key", "name its variable with key_env"
             return RefusedError(self.where, f"the server refuses {key}: {words}; {remedy}", status)
         if 300 <= status < 400:
-            target = self._said(str(headers.get("Location", "")))
-            reason = f"redirects to {target or 'another address'}, which is not followed; give the address that answers"
+            # Followed, a redirect would take the key to a server that the user has not named.
+            target = self._quote(str(headers.get("Location", ""))) or "another address"
+            reason = f"redirects to {target}, which is not followed; give the address that answers"
             return RefusedError(self.where, reason, status)
         return RefusedError(self.where, words, status)
 
-    def _hold(self, error: Exception, attempt: int) -> None:
+    def _wait_before_retry(self, error: Exception, attempt: int) -> None:
         """Wait before the next try; what a server asks for holds for all threads."""
         self.retries += 1
         wait = min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * uniform(0.5, 1.0)
-        asked = error.wait if isinstance(error, _PassingError) else None
-        if asked is not None:
-            self._held_until = max(self._held_until, time.monotonic() + asked)
+        if isinstance(error, _PassingError) and error.wait is not None:
+            self._held_until = max(self._held_until, time.monotonic() + error.wait)
             wait *= 0.1  # so that the threads do not all come back at once
         self._wait(max(self._held_until - time.monotonic(), 0.0) + wait)
 
@@ -329,13 +361,17 @@ class Client:
         if seconds > 0 and self.stop.wait(seconds):
             raise StoppedError
 
-    def _said(self, text: str) -> str:
-        """Words of a server in a message."""
-        text = " ".join(self._redacted(printable(text)).split())
-        return text if len(text) <= 300 else f"{text[:300]} ..."
+    def _quote(self, text: str) -> str:
+        """Words of a server as a message may hold them: printable, in one line, without the key, cut short."""
+        text = " ".join(self._redact(printable(text)).split())
+        if len(text) > 300:
+            return f"{text[:300]} ..."
+        return text
 
-    def _redacted(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if len(self._key) >= SECRET else text
+    def _redact(self, text: str) -> str:
+        if len(self._key) < SECRET:
+            return text
+        return text.replace(self._key, "[key]")
 
 
 def retry_after(value: str | None) -> float | None:
@@ -343,6 +379,8 @@ def retry_after(value: str | None) -> float | None:
 
     >>> retry_after("2.5"), retry_after("soon"), retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     (2.5, None, 0.0)
+
+    ``urllib3.Retry`` has the like, which refuses seconds with a fraction and those that are negative.
     """
     if value is None:
         return None
@@ -351,13 +389,16 @@ def retry_after(value: str | None) -> float | None:
     except ValueError:
         try:
             when = parsedate_to_datetime(value)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):  # the last: a year or a time zone of twenty digits
             return None
+        # A date without a zone is in UTC.
         seconds = (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return None if math.isnan(seconds) else max(seconds, 0.0)
+    if math.isnan(seconds):
+        return None
+    return max(seconds, 0.0)
 
 
-def _pool(endpoint: Endpoint) -> tuple[HTTPConnectionPool, str]:
+def _open_pool(endpoint: Endpoint) -> tuple[HTTPConnectionPool, str]:
     """Connections that are kept open, and what requests are called there.
 
     If the environment names a proxy, they go through it; requests without encryption then have their whole address.
@@ -373,7 +414,9 @@ def _pool(endpoint: Endpoint) -> tuple[HTTPConnectionPool, str]:
     proxy = urllib.request.getproxies().get(parts.scheme)
     if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
         manager: urllib3.PoolManager = urllib3.ProxyManager(proxy, maxsize=endpoint.concurrency, timeout=timeout)
-        target = endpoint.url if parts.scheme == "http" else parts.path
+        target = parts.path
+        if parts.scheme == "http":
+            target = endpoint.url
     else:
         manager, target = urllib3.PoolManager(maxsize=endpoint.concurrency, timeout=timeout), parts.path
     return manager.connection_from_url(endpoint.url), target

@@ -51,8 +51,10 @@ def forms_of(task: Task, api: Api) -> list[Form]:
     if isinstance(task, Generate):
         forms: tuple[Form, ...] = _WRITING
     elif isinstance(task, Pattern | Choice):
-        one_token = isinstance(task, Pattern) or task.continuation == "label"
-        forms = (Form("completions", How.ECHO), *(_LISTING if one_token else ()))
+        forms = (Form("completions", How.ECHO),)
+        # Whole options have several tokens, of which a list of first tokens says nothing.
+        if isinstance(task, Pattern) or task.continuation == "label":
+            forms += _LISTING
     else:
         raise InputError(
             f"kind {task.kind!r} cannot be asked of a model behind an endpoint, only of one on this machine"
@@ -86,6 +88,7 @@ class AskedTestSet:
         task.check_items(items)
         pairs = list(zip(prompt_texts(task, items, before), answer_texts(task, items), strict=True))
         questions: list[Question]
+        # One question an item, except for echoed answers: there each answer is one.
         if isinstance(task, Generate):
             questions = [Written(prompt, form.api, task.max_tokens, task.stop) for prompt, _ in pairs]
         elif form.how is How.ECHO:
@@ -110,8 +113,12 @@ class AskedTestSet:
         """What a user should know about these answers."""
         answers = [values[question.key] for question in self.questions]
         notes = []
-        if self.form.how is How.ECHO and (merged := sum(int(merged) for _, merged in answers)):
-            notes.append(f"{merged:,} of {len(answers):,} answers share a token with their prompt; it counts with them")
+        if self.form.how is How.ECHO:
+            merged = sum(int(shares_token) for _, shares_token in answers)
+            if merged:
+                notes.append(
+                    f"{merged:,} of {len(answers):,} answers share a token with their prompt; it counts with them"
+                )
         if self.form.how is How.TOP:
             most = self.form.most
             some = sum(None in each for each in answers)
@@ -131,9 +138,9 @@ class AskedTestSet:
 
     def _listed_scores(self, answers: Sequence[Sequence[float | None]]) -> pl.DataFrame:
         """An answer that is not listed is less likely than all that are, but by how much is not known."""
-        flat = np.array([-np.inf if value is None else value for each in answers for value in each])
-        with np.errstate(invalid="ignore"):
-            scores = self._scored(flat)
+        flat = [value for each in answers for value in each]
+        with np.errstate(invalid="ignore"):  # margins between two that are not listed, which are dropped below
+            scores = self._scored(np.array([-np.inf if value is None else value for value in flat]))
         some = pl.Series([None in each for each in answers])
         none = pl.Series([all(value is None for value in each) for each in answers])
         return scores.with_columns(
@@ -172,11 +179,13 @@ class Connection:
         What is ``kept`` is not asked again; what is asked is kept at once.
         """
         forms = forms_of(testset.task, self.endpoint.api)
+        # Made one by one: for most servers the first form is the one, and large sets have many questions.
         tries: Iterable[AskedTestSet] = (
             AskedTestSet.make(testset, form, before) for form in forms if form not in self.unsupported
         )
         if kept.values:
-            tries = sorted(tries, key=lambda asked: all(each.key not in kept.values for each in asked.questions[:1]))
+            # The form in which the set was begun goes first, or its answers would be paid for again.
+            tries = sorted(tries, key=lambda asked: not _is_begun(asked, kept))
         for asked in tries:
             reason = self._reason_against(asked.questions[0], kept) if asked.questions else None
             if reason is None:
@@ -206,9 +215,11 @@ class Connection:
             if error.status and self._models is not None and self.endpoint.model not in self._models:
                 raise InputError(f"{self.client.where}: the server has no such model; {self._available()}") from error
             return error.reason
-        return self._several_tokens(question, value, kept) if isinstance(question, FirstToken) else None
+        if isinstance(question, FirstToken):
+            return self._reason_against_first_tokens(question, value, kept)
+        return None
 
-    def _several_tokens(self, question: FirstToken, value: list[float | None], kept: Kept) -> str | None:
+    def _reason_against_first_tokens(self, question: FirstToken, value: list[float | None], kept: Kept) -> str | None:
         """Why answers cannot be scored by their first token: the server counts more tokens in one than that."""
         plain = self._ask(Counted(question.prompt, question.way), kept)
         for answer, logprob in zip(question.answers, value, strict=True):
@@ -240,19 +251,29 @@ class Connection:
             )
 
     def _available(self) -> str:
-        names = [printable(name)[:100] for name in self._models or []]
-        return f"it lists {listed(names)}" if names else "it lists none"
+        if not self._models:
+            return "it lists none"
+        # The names are a server's words, and may be as long as it likes.
+        names = [printable(name)[:100] for name in self._models]
+        return f"it lists {listed(names)}"
 
     def _note(self, asked: AskedTestSet, forms: list[Form]) -> None:
         """Say why the first form was not taken."""
         if asked.form == forms[0]:
             return
+        # It was not tried if earlier answers are in another form.
         reason = self.unsupported.get(forms[0], "as in the answers that are kept")
         if asked.form.how is How.WRITE:
             note = f"prompts are sent as chat messages, to which the server applies its chat template ({reason})"
         else:
             note = f"answers are compared by the {asked.form.most} likeliest first tokens of the server ({reason})"
-        self.notes += [] if note in self.notes else [note]
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def _is_begun(asked: AskedTestSet, kept: Kept) -> bool:
+    """Whether the first question of a set is answered already; a set without questions counts as begun."""
+    return not asked.questions or asked.questions[0].key in kept.values
 
 
 class Connections:

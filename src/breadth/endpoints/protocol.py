@@ -81,8 +81,10 @@ class Question(ABC):
 
     def _prompted(self, prompt: str, tokens: int) -> dict[str, Any]:
         """The prompt, and the settings of greedy decoding."""
-        asked = {"messages": [{"role": "user", "content": prompt}]} if self.api == "chat" else {"prompt": prompt}
-        return {**asked, "max_tokens": tokens, "temperature": 0}
+        fields: dict[str, Any] = {"prompt": prompt}
+        if self.api == "chat":
+            fields = {"messages": [{"role": "user", "content": prompt}]}
+        return {**fields, "max_tokens": tokens, "temperature": 0}
 
 
 @dataclass(frozen=True)
@@ -98,17 +100,24 @@ class Written(Question):
         return self.way
 
     def fields(self) -> dict[str, Any]:  # noqa: D102
-        stop = {"stop": list(self.stop[:MOST_STOPS])} if self.stop else {}
-        return {**self._prompted(self.prompt, self.max_tokens), **stop}
+        fields = self._prompted(self.prompt, self.max_tokens)
+        if self.stop:
+            fields["stop"] = list(self.stop[:MOST_STOPS])
+        return fields
 
     def read(self, reply: Reply) -> str:
         """The text up to the first stop string."""
         choice = _choice(reply)
-        text = _get(choice, "message", dict).get("content") if self.way == "chat" else choice.get("text")
-        if not isinstance(text, str) and not (text is None and self.way == "chat"):
+        if self.way == "chat":
+            text = _get(choice, "message", dict).get("content")
+            if text is None:  # how chat says that nothing was written
+                text = ""
+        else:
+            text = choice.get("text")
+        if not isinstance(text, str):
             raise MalformedError("the reply has no text")
         # A lone surrogate, half of a character, is no text that could be kept.
-        return cut_at_stop((text or "").encode("utf-8", "replace").decode(), self.stop)
+        return cut_at_stop(text.encode("utf-8", "replace").decode(), self.stop)
 
 
 @dataclass(frozen=True)
@@ -138,7 +147,8 @@ class Continued(Question):
             raise NoLogprobsError("the reply does not repeat the prompt with log-probabilities")
         first, end = place
         total = sum(_number(value) for value in values[first:end])
-        return [total, float(len("".join(tokens[first:end])) > len(self.continuation))]
+        begins_in_prompt = len("".join(tokens[first:end])) > len(self.continuation)
+        return [total, float(begins_in_prompt)]
 
 
 @dataclass(frozen=True)
@@ -154,8 +164,10 @@ class FirstToken(Question):
         return self.way
 
     def fields(self) -> dict[str, Any]:  # noqa: D102
-        listed = {"logprobs": True, "top_logprobs": self.most} if self.way == "chat" else {"logprobs": self.most}
-        return {**self._prompted(self.prompt, 1), **listed}
+        fields = self._prompted(self.prompt, 1)
+        if self.way == "chat":
+            return {**fields, "logprobs": True, "top_logprobs": self.most}
+        return {**fields, "logprobs": self.most}
 
     def _identity(self) -> list[Any]:
         return [*super()._identity(), self.answers]  # only their log-probabilities are kept
@@ -169,11 +181,14 @@ class FirstToken(Question):
         return [self._total(answer, listed) for answer in self.answers]
 
     def _total(self, answer: str, listed: Sequence[tuple[str, float]]) -> float | None:
-        same = [value for token, value in listed if token == answer]
         if self.way == "chat":
             same = [value for token, value in listed if token.strip() == answer.strip()]
-        most = max(same, default=0.0)
-        return most + math.log(sum(math.exp(value - most) for value in same)) if same else None
+        else:
+            same = [value for token, value in listed if token == answer]
+        if not same:
+            return None
+        most = max(same)  # taken out before exp, which would be 0 for all that are unlikely
+        return most + math.log(sum(math.exp(value - most) for value in same))
 
 
 @dataclass(frozen=True)
@@ -204,9 +219,16 @@ class Answer(NamedTuple):
 def tokens_of(reply: Reply) -> Tokens:
     """The tokens that a reply accounts for."""
     usage = reply.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    numbers = [counts.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    return Tokens(*(n if type(n) is int and 0 <= n < 2**40 else 0 for n in numbers))
+    if not isinstance(usage, dict):
+        return Tokens()
+    return Tokens(_token_count(usage.get("prompt_tokens")), _token_count(usage.get("completion_tokens")))
+
+
+def _token_count(value: Any) -> int:
+    # Not isinstance: True is an int. The bound keeps sums of nonsense within 64 bits.
+    if type(value) is int and 0 <= value < 2**40:
+        return value
+    return 0
 
 
 def model_ids(reply: Reply) -> list[str]:
@@ -217,8 +239,10 @@ def model_ids(reply: Reply) -> list[str]:
 
 def server_message(reply: Any) -> str:
     """What a server says about an error, wherever it puts it."""
+    if not isinstance(reply, dict):
+        return ""
     for key in ("error", "message", "detail"):
-        said = reply.get(key) if isinstance(reply, dict) else None
+        said = reply.get(key)
         if isinstance(said, dict):
             said = said.get("message")
         if isinstance(said, str) and said:
@@ -231,8 +255,9 @@ def error_words(reply: Reply) -> str:
     choices = reply.get("choices")
     if not choices:
         return server_message(reply)
-    first = choices[0] if isinstance(choices, list) else None
-    return server_message({"error": first.get("error")}) if isinstance(first, dict) else ""
+    if not isinstance(choices, list) or not isinstance(choices[0], dict):
+        return ""
+    return server_message({"error": choices[0].get("error")})
 
 
 def _locate(tokens: Sequence[str], prompt: str, text: str, counted: int) -> tuple[int, int] | None:
@@ -270,12 +295,17 @@ def _covers(tokens: Sequence[str], first: int, prompt: str, counted: int) -> boo
 
 def _likeliest(logprobs: dict[str, Any]) -> list[tuple[str, float]]:
     """The likeliest first tokens, from either form of a reply."""
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(logprobs.get("content"), list):
-        entries = [_get(each, "top_logprobs", list) for each in logprobs["content"][:1]]
-        pairs = [(each.get("token"), each.get("logprob")) for each in (entries or [[]])[0] if isinstance(each, dict)]
-    else:
-        first = _get(logprobs, "top_logprobs", list) if logprobs.get("top_logprobs") else []
-        pairs = list(first[0].items()) if first and isinstance(first[0], dict) else []
+        # Of chat: an object for every written token, with the list of those that were likely in its place.
+        if logprobs["content"]:
+            entries = _get(logprobs["content"][0], "top_logprobs", list)
+            pairs = [(each.get("token"), each.get("logprob")) for each in entries if isinstance(each, dict)]
+    elif logprobs.get("top_logprobs"):
+        # Of completions: for every written token, log-probabilities by token.
+        first = _get(logprobs, "top_logprobs", list)[0]
+        if isinstance(first, dict):
+            pairs.extend(first.items())
     if not pairs:
         raise NoLogprobsError("the reply lists no likeliest tokens")
     return [(_text(token).translate(_SPELLING), _number(value)) for token, value in pairs]

@@ -34,7 +34,8 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.execute.parts import split_into_parts
 from breadth.irt import DEFAULT_LEVELS, calibrate, cut_levels
 from breadth.lm import few_shot_text
-from breadth.records import TRAINING, open_study, read_table
+from breadth.records import TRAINING
+from breadth.sources import open_study, read_table
 from breadth.study import RunSpec, StudyFile, Train, resolve_task, share_out, training_testset
 
 #: All seeds of a study share one start. Its seed differs from theirs, or seed 0 would repeat the examples of the start.

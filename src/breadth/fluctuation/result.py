@@ -11,11 +11,11 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from breadth.records import Trajectories
 from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Figure, Result, Verdict, as_chart
 from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, nominal, tooltip
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text, probability_text
 from breadth.results.words import FINDING, count, joined
+from breadth.sources import ScoreTable
 
 if TYPE_CHECKING:
     import altair as alt
@@ -73,7 +73,7 @@ class Stability(Result):
     runs: pl.DataFrame
     comparisons: pl.DataFrame
     scales: pl.DataFrame
-    trajectories: Trajectories
+    trajectories: ScoreTable
     noun: str
     noise: Noise
     warnings: tuple[str, ...] = ()
@@ -168,10 +168,10 @@ class Stability(Result):
         return f"Of {joined(alone, 4)} there is a single run; another may fluctuate more or less."
 
     @property
-    def understood(self) -> tuple[str, ...]:
+    def read_as(self) -> tuple[str, ...]:
         """How the table was read, where that was not given."""
         trajectories = self.trajectories
-        if not trajectories.understood:
+        if not trajectories.reading.lines():
             return ()
         runs, names = self.runs.select(trajectories.by).n_unique(), trajectories.testsets
         by = f" ({', '.join(trajectories.by)})" if trajectories.by else ""

@@ -17,7 +17,8 @@ from breadth.fluctuation.mean_squares import Floats, MeanSquares, mean_over_test
 from breadth.fluctuation.pooling import Typical, compare_models, spread_of_runs, typical_run
 from breadth.fluctuation.result import ALL_RUNS, Noise, Stability, StabilityFlag
 from breadth.inference import benjamini_hochberg
-from breadth.records import Score, Study, Trajectories, is_study, open_study, settle_trajectories
+from breadth.records import Score, Study, is_study
+from breadth.sources import ScoreTable, load_scores, open_study
 
 Names = str | Sequence[str] | None
 ItemCounts = Mapping[str, int] | Literal["none"] | None
@@ -161,9 +162,9 @@ class _Models(NamedTuple):
     of_run: Ints
 
 
-def _read(table: Any, testsets: Names, by: Names, order: str | None, score: Score, seed: int) -> Trajectories:
+def _read(table: Any, testsets: Names, by: Names, order: str | None, score: Score, seed: int) -> ScoreTable:
     """Scores of checkpoints; in a study, of runs that have several."""
-    if isinstance(table, Trajectories):
+    if isinstance(table, ScoreTable):
         return table
     if is_study(table):
         table = open_study(table)
@@ -175,10 +176,10 @@ def _read(table: Any, testsets: Names, by: Names, order: str | None, score: Scor
                 "more often (evaluate: every)"
             )
         table, by, order = several, by or "run", order or "step"
-    return settle_trajectories(table, (), testsets, by, order, score=score, seed=seed)
+    return load_scores(table, (), testsets, by, order, score=score, seed=seed)
 
 
-def _scales(trajectories: Trajectories, names: Sequence[str], score: Score) -> tuple[Floats, Bools]:
+def _scales(trajectories: ScoreTable, names: Sequence[str], score: Score) -> tuple[Floats, Bools]:
     """What to multiply every column by so that it is in points, and for which columns that is possible."""
     scale, in_points = np.ones(len(names)), np.zeros(len(names), dtype=bool)
     losses = {*trajectories.turned, *orient(trajectories, None).turned}
@@ -193,7 +194,7 @@ def _scales(trajectories: Trajectories, names: Sequence[str], score: Score) -> t
 
 
 def _find_noise(
-    trajectories: Trajectories,
+    trajectories: ScoreTable,
     names: Sequence[str],
     values: Floats,
     score: Score,
@@ -239,7 +240,7 @@ def _find_noise(
     return Noise.COUNTS, variance
 
 
-def _find_models(trajectories: Trajectories, cluster: str | None) -> _Models:
+def _find_models(trajectories: ScoreTable, cluster: str | None) -> _Models:
     """Which runs belong to one model."""
     groups = describe_groups(trajectories)
     # Refuses a column that is not there, or that changes within a run.
@@ -261,7 +262,7 @@ def _find_models(trajectories: Trajectories, cluster: str | None) -> _Models:
     return _Models(noun, tuple(unique), np.array([place[name] for name in names], dtype=np.intp))
 
 
-def _warn_of_spacing(trajectories: Trajectories, models: _Models, warnings: list[str]) -> None:
+def _warn_of_spacing(trajectories: ScoreTable, models: _Models, warnings: list[str]) -> None:
     """Checkpoints at other distances are another time scale."""
     order = str(trajectories.order)
     if not trajectories.by or not trajectories.frame[order].dtype.is_numeric():
@@ -284,7 +285,7 @@ def _warn_of_spacing(trajectories: Trajectories, models: _Models, warnings: list
 
 
 def _measured(
-    data: _Data, labels: pl.DataFrame, models: _Models, trajectories: Trajectories, warnings: tuple[str, ...]
+    data: _Data, labels: pl.DataFrame, models: _Models, trajectories: ScoreTable, warnings: tuple[str, ...]
 ) -> Stability:
     squares, at_most = data.squares(), data.noise is Noise.COUNTS
     testsets = [None, *data.names]

@@ -38,8 +38,10 @@ from breadth.irt.flags import SUBJECT_RULES, flagged, scale_warning
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
 from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
 from breadth.irt.words import calibration_details, calibration_verdict
-from breadth.records import Study, Table, open_study, read_table, write_table
+from breadth.records import Study
 from breadth.results import Result, Verdict, as_chart
+from breadth.results.table_writing import write_table
+from breadth.sources import Table, open_study, read_table
 
 if TYPE_CHECKING:
     import altair as alt

@@ -34,8 +34,9 @@ from breadth.irt.one_scale import (
     stray_warning,
 )
 from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
-from breadth.records import Study, open_answers
+from breadth.records import Study
 from breadth.results.words import count, joined
+from breadth.sources import open_answers
 
 #: Labels of a test set from which chance follows: so many different ones, each of so many items.
 FEWEST_LABELS, MOST_LABELS, LEAST_LABELLED = 2, 10, 5

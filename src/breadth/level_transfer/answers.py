@@ -14,8 +14,9 @@ from breadth.errors import InputError, did_you_mean, listed, unknown_column
 from breadth.inference import Floats
 from breadth.irt import Calibration
 from breadth.level_transfer.gains import Gains, Indices
-from breadth.records import Score, Study, Table, item_values
+from breadth.records import Score, Study, item_values
 from breadth.results.words import count
+from breadth.sources import Table
 
 #: Columns that state how a model was trained: its training condition. In order of preference.
 By = Literal["train_level", "strategy"]

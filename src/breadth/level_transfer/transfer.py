@@ -24,8 +24,9 @@ from breadth.level_transfer.gains import (
     pairing_ratio,
 )
 from breadth.level_transfer.result import BreakFlag, CellFlag, Effect, Transfer
-from breadth.records import SCORES, Score, item_clusters, obvious_cluster, open_answers
+from breadth.records import SCORES, Score
 from breadth.results.words import FINDING
+from breadth.sources import item_clusters, obvious_cluster, open_answers
 
 
 def transfer(

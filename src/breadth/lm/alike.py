@@ -10,11 +10,11 @@ from typing import Any
 
 import xxhash
 
+from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.lm.checkpoints import ADAPTER_CONFIG, Checkpoint, read_json, weight_paths
 from breadth.lm.loading import TOKENIZERS
 from breadth.lm.weight_files import Tensor, read_headers
-from breadth.records import reading
 
 #: Keys of a model's configuration that do not change what its weights compute.
 _IDLE = {

@@ -17,12 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from breadth.boundary import reading
 from breadth.errors import InputError, NothingFoundError, listed
 from breadth.lm.kept_files import read_weights_record, refuse_damaged
 from breadth.lm.loading import HUB_ID, INDEX, check_index, fetch_revision
 from breadth.lm.models import BUILT_IN
 from breadth.lm.weight_files import read_headers
-from breadth.records import check_nesting, reading
+from breadth.sources import check_nesting
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS, TRAINER_STATE = (
     "adapter_config.json",

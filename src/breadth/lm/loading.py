@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
+from breadth.boundary import reading
 from breadth.errors import InputError, listed
 from breadth.lm.chat import Chat, ChatSettings, start_chat
 from breadth.lm.extra import first_line, quiet, require_lm
@@ -19,7 +20,6 @@ from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.pickled import BESIDE, PICKLED_INDEX, SINGLE, Weights, convert_pickled, has_pickled, has_safetensors
 from breadth.lm.placement import BFLOAT16, Placement, place
-from breadth.records import reading
 
 #: What the Hub calls a model: owner/name.
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")

@@ -25,11 +25,12 @@ from typing import IO, Any, Literal
 
 import xxhash
 
+from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.lm.extra import first_line, quiet, require_lm
 from breadth.lm.fetch import Progress, Stage, flush_directory, flush_files, hold_lock, remove_partial, report_nothing
 from breadth.lm.models import RECORD, cache_root, cached_sum, fault_of, file_sum
-from breadth.records import check_nesting, reading
+from breadth.sources import check_nesting
 
 #: The form of weights that may be read: safetensors alone, or pickles where there are no safetensors.
 Weights = Literal["safetensors", "bin"]

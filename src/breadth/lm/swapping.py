@@ -19,13 +19,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from breadth.boundary import reading
 from breadth.errors import InputError, listed
 from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS, read_json, weight_paths
 from breadth.lm.extra import first_line, quiet, require_lm
 from breadth.lm.layers import causal_model_of, decoder_layers, final_norms, head_of
 from breadth.lm.loading import LanguageModel, load_model, refuse_degenerate
 from breadth.lm.weight_files import ADAPTER_PREFIX, group_of
-from breadth.records import reading
 
 _LORA = re.compile(
     r"^base_model\.model\.(.+?)\.lora_(A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight|\.bias)?$"

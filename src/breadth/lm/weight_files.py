@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import xxhash
 
+from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.records import reading
 
 #: Most bytes of a header; the safetensors library has the same limit.
 MOST_HEADER = 100_000_000

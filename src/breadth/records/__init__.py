@@ -1,13 +1,11 @@
-"""Who answered what, and was it right: the study as measured, its store, tables in and out, trajectories of scores.
+"""Who answered what, and was it right: the tables, the study as it is read, and the store that writes it.
 
-``open_study`` is the one way to read answers, ``StudyStore`` the one way to write them. Every other package may import
-this one; it imports none of them.
+``Study`` is the one way to hold answers, ``StudyStore`` the one way to write them. Every other package may import this
+one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.families import families_in_names, family_codes, family_column, names_family
 from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum, sealed, unsealed
-from breadth.records.formats import read_arrays
 from breadth.records.imported import (
     LOGS,
     Imported,
@@ -18,13 +16,14 @@ from breadth.records.imported import (
     read_imported,
     write_imported,
 )
-from breadth.records.item_clusters import item_clusters, obvious_cluster
-from breadth.records.model_sizes import size_of_model, size_of_name, size_text
 from breadth.records.naming import distinguish_names, name_rows
-from breadth.records.readers import UNNAMED, open_study, read_answers
-from breadth.records.roles import Role, parse_score, plain, role_of
+from breadth.records.reading import Reading
 from breadth.records.schemas import (
     ITEMS,
+    KEY_COLUMNS,
+    MISSING,
+    NO_SCORES,
+    NOT_KEYS,
     RESPONSES,
     SHIFTS,
     SUBJECTS,
@@ -42,111 +41,76 @@ from breadth.records.sensitivity import (
     SCORES,
     Measure,
     Score,
+    Scored,
     answers_of,
     area_interval,
+    bias_columns,
     item_values,
     may_be_neither,
     score_intervals,
+    scored,
 )
 from breadth.records.store import RunRecord, RunStore, StudyStore, is_study, set_of_testset
-from breadth.records.study import Study
-from breadth.records.tables import (
-    Table,
-    cell_text,
-    check_target,
-    latex_table,
-    markdown_table,
-    plain_markdown,
-    read_table,
-    write_table,
-)
-from breadth.records.trajectories import Trajectories, open_answers, open_any, settle_trajectories
-from breadth.records.understanding import Kind, Understanding, understand
-from breadth.records.untrusted import check_nesting, first_line, reading, regular_file
+from breadth.records.study import Study, compact, read_study_directory, side_by_side
 from breadth.records.variants import label_runs, label_variants
 
 __all__ = [
     "BIAS",
     "BY_LABEL",
     "ITEMS",
+    "KEY_COLUMNS",
     "LEAST_CHANGED_LABELS",
     "LEAST_LABELS",
     "LOCK",
     "LOGS",
+    "MISSING",
+    "NOT_KEYS",
+    "NO_SCORES",
     "RESPONSES",
     "SCORES",
     "SHIFTS",
     "SUBJECTS",
     "TRAINING",
-    "UNNAMED",
     "Imported",
     "InputError",
-    "Kind",
     "LocalStore",
     "Measure",
-    "Role",
+    "Reading",
     "RunRecord",
     "RunStore",
     "Score",
+    "Scored",
     "Store",
     "Study",
     "StudyStore",
-    "Table",
-    "Trajectories",
-    "Understanding",
     "answers_of",
     "area_interval",
     "atomic_write",
-    "cell_text",
-    "check_nesting",
+    "bias_columns",
     "check_shift",
-    "check_target",
     "checksum",
+    "compact",
     "conform",
     "distinguish_names",
-    "families_in_names",
-    "family_codes",
-    "family_column",
-    "first_line",
     "foreign_files",
     "imported_responses",
     "imported_study",
     "is_imported",
     "is_study",
-    "item_clusters",
     "item_values",
     "label_runs",
     "label_variants",
-    "latex_table",
-    "markdown_table",
     "may_be_neither",
     "name_rows",
-    "names_family",
-    "obvious_cluster",
-    "open_answers",
-    "open_any",
-    "open_study",
-    "parse_score",
-    "plain",
-    "plain_markdown",
-    "read_answers",
-    "read_arrays",
     "read_imported",
-    "read_table",
-    "reading",
-    "regular_file",
-    "role_of",
+    "read_study_directory",
     "score_intervals",
+    "scored",
     "sealed",
     "set_of_testset",
-    "settle_trajectories",
     "shift_hint",
     "shift_order",
-    "size_of_model",
-    "size_of_name",
-    "size_text",
-    "understand",
+    "side_by_side",
     "unsealed",
     "write_imported",
-    "write_table",
 ]

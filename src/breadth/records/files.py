@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, Protocol
 import psutil
 from filelock import BaseFileLock, FileLock, Timeout
 
+from breadth.boundary import writing
 from breadth.errors import InputError
-from breadth.records.untrusted import writing
 
 #: Hexadecimal digits of a file's SHA-256 that its name carries.
 SUM_DIGITS = 16

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
+from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.records.files import SUM_DIGITS, LocalStore, checksum
-from breadth.records.untrusted import reading
 
 if TYPE_CHECKING:
     from breadth.records.study import Study
@@ -35,14 +35,32 @@ LAYOUT = 2
 
 #: What a log is: where its answers came from, how they were scored, and which subject gave them.
 LOGS: dict[str, pl.DataType | type[pl.DataType]] = {
-    "subject": pl.String, "run": pl.String, "model": pl.String, "step": pl.Int64, "testset": pl.String,
-    "metric": pl.String, "variant": pl.String, "rows": pl.Int64, "answered": pl.Int64, "mean": pl.Float64,
-    "stated": pl.Float64, "tool": pl.String, "version": pl.String, "path": pl.String, "checksum": pl.String,
-    "stamp": pl.String, "identity": pl.String, "attributes": pl.String, "settings": pl.String,
-    "notes": pl.List(pl.String), "texts": pl.Boolean, "older": pl.String,
-}  # fmt: skip
+    "subject": pl.String,
+    "run": pl.String,
+    "model": pl.String,
+    "step": pl.Int64,
+    "testset": pl.String,
+    "metric": pl.String,
+    "variant": pl.String,
+    "rows": pl.Int64,
+    "answered": pl.Int64,
+    "mean": pl.Float64,
+    "stated": pl.Float64,
+    "tool": pl.String,
+    "version": pl.String,
+    "path": pl.String,
+    "checksum": pl.String,
+    "stamp": pl.String,
+    "identity": pl.String,
+    "attributes": pl.String,
+    "settings": pl.String,
+    "notes": pl.List(pl.String),
+    "texts": pl.Boolean,
+    "older": pl.String,
+}
 
-RESPONSES = pl.Schema(
+#: An answer: ``log`` and ``item`` are rows of the other tables.
+IMPORTED_RESPONSES = pl.Schema(
     {"log": pl.UInt32, "item": pl.UInt32, "correct": pl.Float64, "margin": pl.Float32, "answer": pl.String}
 )
 
@@ -74,7 +92,8 @@ def write_imported(folder: Path, imported: Imported) -> bool:
     """Write what was imported; returns whether anything changed. The caller holds the lock of the directory."""
     store = LocalStore(folder)
     store.clean("")
-    before, tables = store.read(MANIFEST), {}
+    before = store.read(MANIFEST)
+    tables = {}
     for name, frame in imported._asdict().items():
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd", statistics=False)
@@ -85,7 +104,7 @@ def write_imported(folder: Path, imported: Imported) -> bool:
     if manifest != before:
         store.write(MANIFEST, manifest)
     for name in store.names():
-        if _TABLE.match(name) and name not in tables.values():
+        if _TABLE.match(name) and name not in tables.values():  # of an earlier or an interrupted import
             store.delete(name)
     return manifest != before
 
@@ -95,7 +114,8 @@ def read_imported(folder: Path) -> Imported:
     store, path = LocalStore(folder), folder / MANIFEST
     try:
         manifest = json.loads(store.read(MANIFEST) or b"")
-        layout, names = manifest["layout"], [str(manifest["tables"][name]) for name in Imported._fields]
+        layout = manifest["layout"]
+        names = [str(manifest["tables"][name]) for name in Imported._fields]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: is damaged; delete the directory and run `breadth import` again") from error
     if layout != LAYOUT:
@@ -117,22 +137,17 @@ def imported_study(imported: Imported, name: str, folder: Path | None = None, no
 
     logs = imported.logs
     subjects = logs.select("subject").unique(maintain_order=True).with_row_index("row")
-    row = logs.join(subjects, on="subject", how="left", maintain_order="left")["row"].to_numpy()
-    log, item = (imported.responses[key].to_numpy() for key in ("log", "item"))
+    row_of_log = logs.join(subjects, on="subject", how="left", maintain_order="left")["row"].to_numpy()
+    rows = row_of_log[imported.responses["log"].to_numpy()]
+    columns = imported.responses["item"].to_numpy()
     correct = np.full((subjects.height, imported.items.height), np.nan)
-    correct[row[log], item] = imported.responses["correct"].to_numpy()
+    correct[rows, columns] = imported.responses["correct"].to_numpy()
     margins = imported.responses["margin"]
     margin = None
     if margins.is_not_null().any():
         margin = np.full(correct.shape, np.nan, np.float32)
-        margin[row[log], item] = margins.fill_null(np.nan).to_numpy()
-    # Each note with its file; where many logs have notes, the first of them and their number.
-    own = [
-        note if note.startswith(path) else f"{path}: {note}"
-        for path, lines in logs.select("path", "notes").iter_rows()
-        for note in lines
-    ]
-    more = [f"{len(own) - MOST_NOTES:,} more notes on single logs, in the column notes of the table of logs"]
+        margin[rows, columns] = margins.fill_null(np.nan).to_numpy()
+    warnings = [*notes, *_notes_on_logs(logs)]
     return Study(
         name,
         described_subjects(logs),
@@ -140,15 +155,26 @@ def imported_study(imported: Imported, name: str, folder: Path | None = None, no
         compact(correct),
         margin,
         folder=folder,
-        warnings=tuple(dict.fromkeys([*notes, *own[:MOST_NOTES], *more * (len(own) > MOST_NOTES)])),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
 def imported_responses(frame: pl.DataFrame) -> pl.DataFrame:
     """A table of answers with the types of an import."""
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in RESPONSES.items()).with_columns(
-        pl.col("margin").fill_nan(None)
-    )
+    columns = [pl.col(name).cast(dtype) for name, dtype in IMPORTED_RESPONSES.items()]
+    return frame.select(columns).with_columns(pl.col("margin").fill_nan(None))
+
+
+def _notes_on_logs(logs: pl.DataFrame) -> list[str]:
+    """Each note with its file; where many logs have notes, the first of them and their number."""
+    notes = []
+    for path, lines in logs.select("path", "notes").iter_rows():
+        for note in lines:
+            notes.append(note if note.startswith(path) else f"{path}: {note}")
+    if len(notes) <= MOST_NOTES:
+        return notes
+    more = f"{len(notes) - MOST_NOTES:,} more notes on single logs, in the column notes of the table of logs"
+    return [*notes[:MOST_NOTES], more]
 
 
 def described_subjects(logs: pl.DataFrame) -> pl.DataFrame:
@@ -156,20 +182,29 @@ def described_subjects(logs: pl.DataFrame) -> pl.DataFrame:
 
     A model that answered in several ways is a model for each of them: reports take the mean over subjects of one model.
     """
-    attributes = [json.loads(text) for text in logs["attributes"]]
-    names = list(dict.fromkeys(key for row in attributes for key in row))
-    own = pl.DataFrame(
-        {name: [None if row.get(name) is None else str(row[name]) for row in attributes] for name in names},
-        schema=dict.fromkeys(names, pl.String),
-    )
-    keys = ["run", "step"] if logs["step"].is_not_null().any() else []
+    columns = ["model", "tool", "version"]
+    if logs["step"].is_not_null().any():
+        columns = ["run", "step", *columns]
     ways = pl.col("run").n_unique().over("model")
     model = pl.when(ways > 1).then("run").otherwise("model").alias("model")
-    known = logs.select("subject", *keys, model, "tool", "version").hstack(
-        own.select(name for name in names if name not in {"subject", "run", "step", "model", "tool", "version"})
-    )
-    agreed = [pl.col(name).first() for name in (*keys, "model")]
-    rest = known.columns[2 + len(keys) :]
-    joined = [pl.col(name).drop_nulls().unique(maintain_order=True).str.join(", ") for name in rest]
-    frame = known.group_by("subject", maintain_order=True).agg(*agreed, *joined)
-    return frame.with_columns(pl.when(pl.col(name) != "").then(name) for name in rest)
+    known = logs.with_columns(model).select("subject", *columns)
+    for attribute in _attribute_columns(logs):
+        if attribute.name not in {"subject", "run", "step", "model", "tool", "version"}:
+            known = known.with_columns(attribute)
+    first = [pl.col(name).first() for name in columns[:-2]]
+    # Logs of one subject may come from several tools and versions.
+    names = known.columns[len(first) + 1 :]
+    joined = [pl.col(name).drop_nulls().unique(maintain_order=True).str.join(", ") for name in names]
+    frame = known.group_by("subject", maintain_order=True).agg(*first, *joined)
+    return frame.with_columns(pl.when(pl.col(name) != "").then(name) for name in names)
+
+
+def _attribute_columns(logs: pl.DataFrame) -> list[pl.Series]:
+    """What tells subjects apart, a column for each attribute."""
+    rows = [json.loads(text) for text in logs["attributes"]]
+    values: dict[str, list[str | None]] = {}
+    for place, row in enumerate(rows):
+        for name, value in row.items():
+            if value is not None:
+                values.setdefault(name, [None] * len(rows))[place] = str(value)
+    return [pl.Series(name, texts, dtype=pl.String) for name, texts in values.items()]

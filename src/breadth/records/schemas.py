@@ -10,6 +10,9 @@ from breadth.errors import InputError, did_you_mean, listed
 
 Schema = Mapping[str, type[pl.DataType]]
 
+#: What an integer matrix of answers holds where nothing was observed.
+MISSING = -1
+
 #: One subject's answer to one item. ``correct`` may be a fraction; ``margin`` is the log-odds of the
 #: right answer, null where unknown.
 RESPONSES: Schema = {"subject": pl.String, "item": pl.String, "correct": pl.Float64, "margin": pl.Float64}

@@ -28,10 +28,10 @@ from typing import Any
 
 import polars as pl
 
+from breadth.boundary import reading
 from breadth.errors import InputError, listed
 from breadth.records.files import SEAL, SUM_DIGITS, LocalStore, checksum, sealed, unsealed
 from breadth.records.imported import MANIFEST
-from breadth.records.untrusted import reading
 
 DAMAGED = "is damaged (its checksum is wrong)"
 

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from breadth.boundary import reading
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.records.files import LocalStore
-from breadth.records.formats import MISSING
 from breadth.records.imported import imported_study, is_imported, read_imported
-from breadth.records.schemas import SUBJECTS, TRAINING, shift_order
+from breadth.records.reading import Reading
+from breadth.records.schemas import MISSING, SUBJECTS, TRAINING, shift_order
 from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore, set_of_testset
-from breadth.records.untrusted import reading
 from breadth.records.variants import label_runs
 
 Floats = npt.NDArray[np.float64]
@@ -40,8 +40,8 @@ class Study:
     a checkpoint), ``items`` a row per column. ``runs`` holds what determines each run of a study's directory.
     ``training`` has the answers of the same subjects to the examples they were trained on, if these were evaluated:
     apart, so that no analysis takes them for a test.
-    ``warnings`` name damaged files, which are left out and left where they are; ``understood`` says what the columns of
-    a table were taken for, where that was not given.
+    ``warnings`` name damaged files, which are left out and left where they are; ``reading`` says what the columns of a
+    table were taken for.
 
     The rest follows from these: ``answered`` marks the cells that hold an answer; ``subject_names`` and ``item_names``
     name rows and columns (items with their test set where two sets share a name); ``testsets`` are in the order of the
@@ -57,7 +57,7 @@ class Study:
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     folder: Path | None = None
     warnings: tuple[str, ...] = ()
-    understood: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=Reading)
     training: Study | None = None
     _parts: tuple[tuple[str, Path], ...] = field(default=(), repr=False)
     answered: npt.NDArray[np.bool_] = field(init=False, repr=False)

@@ -17,7 +17,7 @@ from breadth.reporting.sections import (
     unregister_section,
     written_report,
 )
-from breadth.reporting.sources import read_source, understood
+from breadth.reporting.sources import read_as, read_source
 
 __all__ = [
     "LOCAL",
@@ -31,12 +31,12 @@ __all__ = [
     "Section",
     "build_report",
     "changes_table",
+    "read_as",
     "read_source",
     "register_section",
     "report",
     "scores",
     "scores_table",
-    "understood",
     "unregister_section",
     "view",
     "written_report",

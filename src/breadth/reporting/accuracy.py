@@ -27,7 +27,6 @@ from breadth.records import (
     Measure,
     Score,
     Study,
-    Trajectories,
     answers_of,
     area_interval,
     item_values,
@@ -35,6 +34,7 @@ from breadth.records import (
 )
 from breadth.reporting.sources import PLAIN_SCORE, ScoreKind, kinds_of_scores
 from breadth.results.words import FINDING, verdict
+from breadth.sources import ScoreTable
 
 _INTERVAL = dict.fromkeys(("se", "ci_low", "ci_high"), pl.Float64)
 _SIZES = dict.fromkeys(("runs", "n_items"), pl.Int64)
@@ -558,7 +558,7 @@ class LongScores(NamedTuple):
     named: bool
 
 
-def long_scores(scores: Trajectories) -> LongScores:
+def long_scores(scores: ScoreTable) -> LongScores:
     """Scores as rows ``run, model, step, testset, score``.
 
     Percentages become shares; what a column holds is told for each by itself (:func:`kinds_of_scores`). A group is a
@@ -585,7 +585,7 @@ def long_scores(scores: Trajectories) -> LongScores:
     return LongScores(long, kinds, bool(named))
 
 
-def score_tables(scores: Trajectories) -> dict[str, pl.DataFrame]:
+def score_tables(scores: ScoreTable) -> dict[str, pl.DataFrame]:
     """``runs``, ``profile``, ``gains`` and, where checkpoints are ordered, ``trajectories`` of a table of scores.
 
     Without an order every row is a subject that was evaluated once, so there are no gains. Intervals treat a model's

@@ -10,11 +10,12 @@ import polars as pl
 from breadth.difficulty import profile
 from breadth.irt import SCALE_MAP_FIGURE, Calibration, accuracy_by_level_figure, scale_map, scale_map_reason
 from breadth.level_transfer import Effect, gain_by_distance, gain_matrix
-from breadth.records import SUBJECTS, Study, Trajectories
+from breadth.records import SUBJECTS, Study
 from breadth.reporting.accuracy import model_accuracy_by_level
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.results import Result
 from breadth.results.words import FINDING, count, joined, points
+from breadth.sources import ScoreTable
 
 #: Tables of ``transfer``, for training levels and for strategies.
 TRANSFER_TABLES = {
@@ -39,7 +40,7 @@ class Correlations(Section):
 
     key, title = "carry_over", "Do results carry over?"
     headline = True
-    needs = (Study, Trajectories)
+    needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "pairs": "correlations of every run (breadth correlate)",
         "heterogeneity": "per pair of test sets: mean over runs, and how much runs differ (breadth correlate)",

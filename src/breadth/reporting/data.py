@@ -14,10 +14,11 @@ from breadth.correlation import CarryOver, carry_over
 from breadth.errors import InputError
 from breadth.irt import Calibration, calibrate
 from breadth.level_transfer import Transfer, trained_groups, transfer
-from breadth.records import Score, Study, Trajectories
+from breadth.records import Score, Study
 from breadth.reporting.accuracy import long_scores, score_tables
 from breadth.reporting.sources import About, about_calibration, about_scores, about_study, described
 from breadth.results import Figure, Verdict
+from breadth.sources import ScoreTable
 
 #: Subjects and items that estimating difficulty needs in a report.
 LEAST_SUBJECTS = LEAST_ITEMS = 10
@@ -59,7 +60,7 @@ class Section(ABC):
     #: Whether the terminal shows what it found.
     headline: ClassVar[bool] = False
     #: Sources that the section can be made from.
-    needs: ClassVar[tuple[type, ...]] = (Study, Trajectories, Calibration)
+    needs: ClassVar[tuple[type, ...]] = (Study, ScoreTable, Calibration)
 
     def applies(self, data: ReportData) -> bool:
         """Whether the section has anything to say about this source."""
@@ -90,7 +91,7 @@ class ReportData:
     analysis is absent, by its name.
     """
 
-    source: Study | Trajectories | Calibration
+    source: Study | ScoreTable | Calibration
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     contents: dict[Section, Content] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -100,12 +101,14 @@ class ReportData:
     score: Score = "accuracy"
     #: What the source is called, where it does not say itself.
     name: str = "report"
+    #: Options of ``correlate`` that the user gave.
+    correlate_options: Mapping[str, Any] = field(default_factory=dict)
     about: About = field(init=False)
 
     def __post_init__(self) -> None:  # noqa: D105
         if isinstance(self.source, Study):
             self.about = about_study(self.source, self.score)
-        elif isinstance(self.source, Trajectories):
+        elif isinstance(self.source, ScoreTable):
             self.about = about_scores(self.source, *long_scores(self.source))
         else:
             self.about = about_calibration(self.source, self.name)
@@ -181,12 +184,12 @@ class ReportData:
     def carry_over(self) -> CarryOver:
         """``correlate`` on runs, or on models, with means per model; says why where it is not possible."""
         assert not isinstance(self.source, Calibration), "a calibration has no scores"
-        return carry_over(self.source, self.score)
+        return carry_over(self.source, self.score, self.correlate_options)
 
     @cached_property
     def score_tables(self) -> dict[str, pl.DataFrame]:
         """Runs, profile, gains and trajectories of a table of scores."""
-        assert isinstance(self.source, Trajectories), "these are the tables of scores"
+        assert isinstance(self.source, ScoreTable), "these are the tables of scores"
         return score_tables(self.source)
 
     @cached_property

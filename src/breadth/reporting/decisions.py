@@ -36,10 +36,11 @@ from breadth.comparison import (
 )
 from breadth.comparison import Ranking as Rankings
 from breadth.errors import InputError
-from breadth.records import UNNAMED, Study, Trajectories
+from breadth.records import Study
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.results import Figure, Result
 from breadth.results.words import FINDING, count
+from breadth.sources import UNNAMED, ScoreTable
 
 #: Answers up to which short forms and combinations of models are tried in a report.
 MOST_CELLS = 1_000_000
@@ -119,7 +120,7 @@ class Advice(Section):
     """What to measure next: items and seeds, a short form, test sets that can be dropped, models together."""
 
     key, title = "advice", "What to measure next?"
-    needs = (Study, Trajectories)
+    needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "power_plan": "items and seeds to see a difference of two points (breadth advise power)",
         "power_curve": "items by difference (breadth advise power)",
@@ -139,7 +140,7 @@ class Advice(Section):
         if "advice" not in data.results:
             source, answers = data.source, several_models(data)
             calls: dict[str, Callable[[], Result]] = {"testsets": lambda: advise_testsets(source)}
-            if isinstance(source, Trajectories):
+            if isinstance(source, ScoreTable):
                 calls["seeds"] = lambda: advise_seeds(source)
             if answers:
                 calls["power"] = lambda: advise_power(source)

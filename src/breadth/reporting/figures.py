@@ -16,7 +16,8 @@ from scipy import special
 from breadth.inference import LEVEL
 from breadth.reporting.accuracy import LEAST_RUNS, common_start
 from breadth.reporting.data import ReportData
-from breadth.results.figures import MODEL_COLOURS, Control, Figure, Spec, model_colour, nominal, tooltip
+from breadth.results import Control, Figure
+from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, nominal, tooltip
 from breadth.results.words import count, joined
 
 #: What the figure of trajectories can show of answers, as its switch names it.

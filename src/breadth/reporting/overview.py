@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from breadth.records import Study, Trajectories
+from breadth.records import Study
 from breadth.reporting.accuracy import LEAST_OF_RECIPE, at_shared_steps, checkpoint_scores, other_starts, score_profile
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.figures import profile_figure, trajectory_figure
 from breadth.reporting.scoring import bias_words, follow_words, start_words
 from breadth.results import Answer, Verdict
 from breadth.results.words import FINDING, change, count, interval, joined
+from breadth.sources import ScoreTable
 
 #: Share of gains that must be decided, or agree, for a plain answer.
 FEW, ALMOST_ALL = 0.1, 0.9
@@ -31,7 +32,7 @@ class Overview(Section):
 
     key, title, open = "overview", "Overview", True
     headline = True
-    needs = (Study, Trajectories)
+    needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "runs": "runs: what determines each, and how far it has come",
         "profile": "score per model and test set, before and after training",
@@ -83,7 +84,7 @@ class Training(Section):
     """Scores of every run at every checkpoint; from answers also sensitivity and bias."""
 
     key, title = "training", "During training"
-    needs = (Study, Trajectories)
+    needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "trajectories": "scores of every run at every checkpoint (breadth scores)",
     }

@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
-from breadth.records import markdown_table, plain_markdown
 from breadth.reporting.data import Content, ReportData, Section
 from breadth.reporting.embedded import item_texts, single_answers, table_columns
 from breadth.reporting.items import labels_to_check
 from breadth.reporting.methods import STATISTICS
 from breadth.results.figures import CONFIGS, THEMES, vega_library
+from breadth.results.table_writing import markdown_table, plain_markdown
 
 #: Labels to check that the page lists without being asked.
 MOST_DOUBTED = 8

@@ -14,8 +14,9 @@ from typing import Any
 
 import polars as pl
 
+from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.records import RunRecord, RunStore, StudyStore, label_runs, reading
+from breadth.records import RunRecord, RunStore, StudyStore, label_runs
 
 #: A run is quiet if it has not written for this many times its usual pace, and for a minute at least.
 QUIET = 10

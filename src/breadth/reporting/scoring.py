@@ -26,7 +26,6 @@ from breadth.records import (
     answers_of,
     item_values,
     may_be_neither,
-    open_answers,
 )
 from breadth.reporting.accuracy import (
     CHECKPOINT,
@@ -42,6 +41,7 @@ from breadth.reporting.sources import described
 from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Result, Verdict
 from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, number_text
 from breadth.results.words import FINDING, SCORE_WORDS, change, count, interval, joined, points
+from breadth.sources import open_answers
 
 #: What the table ``scores`` holds.
 MEASURES: tuple[Measure, ...] = (*SCORES, "criterion", "share")

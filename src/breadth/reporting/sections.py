@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from breadth.correlation import Adjust
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records import SCORES, Score, atomic_write, check_target
+from breadth.records import SCORES, Score, Study, atomic_write
 from breadth.reporting.analysis import Correlations, Difficulty
 from breadth.reporting.data import ReportData, Section
 from breadth.reporting.decisions import Advice, Ranking
@@ -17,6 +18,7 @@ from breadth.reporting.overview import Overview, Training
 from breadth.reporting.pages import render_html, render_json, render_markdown
 from breadth.reporting.sources import Names, read_source
 from breadth.reporting.stability import Fluctuation
+from breadth.results.table_writing import check_target
 
 Format = Literal["html", "md", "json"]
 RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
@@ -53,10 +55,18 @@ def build_report(
     order: str | None = None,
     control: Names = None,
     testsets: Names = None,
+    lower_is_better: Names = None,
+    adjust: Adjust | None = None,
 ) -> ReportData:
     """Compute everything that a report shows; ``source`` is anything :func:`report` takes, and is not changed."""
-    opened = read_source(source, by=by, order=order, control=control, testsets=testsets)
-    data = ReportData(opened, score=score, name=str(source) if isinstance(source, str | os.PathLike) else "report")
+    columns: dict[str, Any] = {"by": by, "order": order, "control": control, "testsets": testsets}
+    opened = read_source(source, **columns, lower_is_better=lower_is_better)
+    options: dict[str, Any] = {} if adjust is None else {"adjust": adjust}
+    if isinstance(opened, Study):
+        # A table of scores was opened with them; the scores of a study are computed when they are correlated.
+        options |= {name: value for name, value in columns.items() if value is not None}
+    name = str(source) if isinstance(source, str | os.PathLike) else "report"
+    data = ReportData(opened, score=score, name=name, correlate_options=options)
     sections = [section for section in SECTIONS if isinstance(opened, section.needs) and section.applies(data)]
     for section in sections:
         tables = section.compute(data)
@@ -76,15 +86,17 @@ def report(
     order: str | None = None,
     control: Names = None,
     testsets: Names = None,
+    lower_is_better: Names = None,
+    adjust: Adjust | None = None,
 ) -> Path:
     """Write a report on whatever you have: one HTML file that needs no network, Markdown, or JSON.
 
     Parameters
     ----------
     source
-        The directory of a study or an import; logs of other tools; checkpoints with their scores; a table of scores or
-        of answers, as a file or a frame; a matrix; a saved calibration. The page has the sections that it allows, and
-        says what it was understood to be.
+        One path or several, patterns allowed. The directory of a study or an import; logs of other tools; checkpoints
+        with their scores; a table of scores or of answers, as a file or a frame; a matrix; a saved calibration. The page
+        has the sections that it allows, and says how it was read.
     out
         Where to write. By default ``report.html`` (or ``.md``, ``.json``) in the directory of the study; for anything
         else in the current directory.
@@ -95,6 +107,10 @@ def report(
         ``balanced`` or ``logscore`` (:func:`breadth.scores`). Difficulty is always estimated from right and wrong.
     by, order, control, testsets
         What the columns of a table of scores stand for, where that is not recognised: see :func:`breadth.correlate`.
+    lower_is_better
+        Columns of which lower values are better, such as losses; or ``none``. By default their names decide.
+    adjust
+        How correlations are adjusted for the control: ``gam``, ``linear`` or ``none``.
 
     Returns
     -------
@@ -108,7 +124,18 @@ def report(
     >>> breadth.report(answers, out="report.md").name  # doctest: +SKIP
     'report.md'
     """
-    target, _ = written_report(source, out, format, score=score, by=by, order=order, control=control, testsets=testsets)
+    target, _ = written_report(
+        source,
+        out,
+        format,
+        score=score,
+        by=by,
+        order=order,
+        control=control,
+        testsets=testsets,
+        lower_is_better=lower_is_better,
+        adjust=adjust,
+    )
     return target
 
 

@@ -14,32 +14,24 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from breadth.errors import InputError, NothingFoundError
-from breadth.importers import import_trajectories, read_logs
+from breadth.errors import InputError
 from breadth.irt import Calibration
-from breadth.records import (
-    SUBJECTS,
-    Role,
-    Study,
-    StudyStore,
-    Trajectories,
-    is_study,
-    open_any,
-    read_table,
-    regular_file,
-    role_of,
-    unsealed,
-)
+from breadth.records import SUBJECTS, Study, StudyStore, unsealed
 from breadth.results.words import SCORE_WORDS, count, joined
+from breadth.sources import (
+    Role,
+    ScoreTable,
+    open_source,
+    read_table,
+    role_of,
+    table_ending,
+)
 from breadth.study.document import read_document
 
 Names = str | Sequence[str] | None
 
-#: Endings of files that hold one table or one matrix. Everything else is looked at as the log of some tool.
-TABLES = (".csv", ".tsv", ".parquet", ".npz", ".feather", ".arrow", ".xlsx")
-
-#: Endings of weights.
-WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+#: Endings of files that may hold a saved calibration.
+CALIBRATIONS = (".csv", ".tsv", ".parquet", ".json", ".jsonl")
 
 #: Above this many models, figures show a selection, spread evenly over their scores.
 MOST_MODELS = 24
@@ -60,53 +52,29 @@ class ScoreKind(StrEnum):
 
 
 def read_source(
-    source: Any, *, by: Names = None, order: str | None = None, control: Names = None, testsets: Names = None
-) -> Study | Trajectories | Calibration:
-    """Open ``source`` as what it is; the options settle what the columns of a table of scores stand for.
-
-    A directory is that of a study or an import; else one of logs of other tools; else one of checkpoints with their
-    scores (``trainer_state.json``, event files and the like); else one of tables. A file is a table or a log.
-    """
-    options: dict[str, Any] = {"by": by, "order": order, "control": control, "testsets": testsets}
-    if not isinstance(source, str | os.PathLike):
-        return source if isinstance(source, Calibration) else open_any(source, **options)
-    path = Path(source)
-    if not os.path.exists(path):  # which is False, not an error, below a directory that may not be entered
-        raise InputError(f"{path}: no such file or directory")
-    if not path.is_dir():
-        regular_file(path)
-    if is_study(path):
-        return open_any(path, **options)
-    if path.suffix.lower() in TABLES:
-        return Calibration.load(path) if _is_calibration(path) else open_any(path, **options)
-    try:
-        return read_logs(path)
-    except NothingFoundError as no_logs:
-        try:
-            imported = import_trajectories(path)
-        except NothingFoundError:
-            if path.is_file() or any(file.suffix.lower() in TABLES for file in path.iterdir()):
-                return open_any(path, **options)
-            weights = any(next(path.rglob(ending), None) for ending in WEIGHTS)
-            hint = " It holds weights of models, but no scores or answers: evaluate them first" if weights else ""
-            raise InputError(
-                f"{path}: nothing to report on. Looked for a study (runs/ and items/), an import, tables (CSV, "
-                f"Parquet, NPZ), scores of checkpoints (trainer_state.json, event files) and logs of other tools.{hint}"
-            ) from no_logs
-    except InputError as error:
-        hint = f"`breadth import {path} --into DIR` has options for this; then report on DIR"
-        raise InputError(f"{error}\n{hint}") from error
-    names: dict[str, Any] = {"by": "run", "order": "step" if "step" in imported.frame.columns else None}
-    return open_any(imported.frame, **names | {name: value for name, value in options.items() if value is not None})
+    source: Any,
+    *,
+    by: Names = None,
+    order: str | None = None,
+    control: Names = None,
+    testsets: Names = None,
+    lower_is_better: Names = None,
+) -> Study | ScoreTable | Calibration:
+    """Open ``source`` as what it is; the options settle what the columns of a table of scores stand for."""
+    if isinstance(source, Calibration):
+        return source
+    if isinstance(source, str | os.PathLike) and _is_calibration(Path(source)):
+        return Calibration.load(source)
+    return open_source(source, by=by, order=order, control=control, testsets=testsets, lower_is_better=lower_is_better)
 
 
-def understood(source: Study | Trajectories | Calibration) -> tuple[str, ...]:
-    """What a source was understood to be, in at most two lines."""
+def read_as(source: Study | ScoreTable | Calibration) -> tuple[str, ...]:
+    """How a source was read, in at most two lines."""
     if isinstance(source, Calibration):
         return (f"a calibration of {count(source.items.height, 'item')} ({source.model.upper()})",)
-    if source.understood:
-        return source.understood
-    if isinstance(source, Trajectories):
+    if source.reading.lines():
+        return source.reading.lines()
+    if isinstance(source, ScoreTable):
         return (f"scores: {count(source.frame.height, 'row')} x {count(len(source.testsets), 'test set')}",)
     sizes = f"{count(source.subjects.height, 'subject')} x {count(source.items.height, 'item')}"
     return (f"answers: {sizes} of {count(len(source.testsets), 'test set')} ({joined(source.testsets, 4)})",)
@@ -114,7 +82,7 @@ def understood(source: Study | Trajectories | Calibration) -> tuple[str, ...]:
 
 def _is_calibration(path: Path) -> bool:
     """Whether a table holds calibrated items: difficulties, and no answers."""
-    if path.suffix.lower() == ".npz":
+    if table_ending(path) not in CALIBRATIONS or not path.is_file():
         return False
     columns = set(read_table(path).frame.columns)
     return {"item", "difficulty"} <= columns and not columns & {"correct", "subject", "model"}
@@ -144,7 +112,7 @@ class About:
     study_file: str = ""
     environments: list[dict[str, Any]] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
-    understood: tuple[str, ...] = ()
+    read_as: tuple[str, ...] = ()
 
     @property
     def headings(self) -> tuple[str, str]:
@@ -250,11 +218,11 @@ def about_study(study: Study, score: str) -> About:
         study_file=text,
         environments=[{"runs": n} | (e if isinstance(e, dict) else {"environment": e}) for e, n in environments],
         warnings=study.warnings,
-        understood=study.understood,
+        read_as=study.reading.lines(),
     )
 
 
-def kinds_of_scores(scores: Trajectories) -> dict[str, ScoreKind]:
+def kinds_of_scores(scores: ScoreTable) -> dict[str, ScoreKind]:
     """What every column of a table of scores holds, judged by its own name and values.
 
     A loss by its name is no accuracy, whatever its values. Values up to 1 are shares, values from 0 to 100 percentages.
@@ -282,7 +250,7 @@ def kinds_of_scores(scores: Trajectories) -> dict[str, ScoreKind]:
     return kinds
 
 
-def about_scores(scores: Trajectories, long: pl.DataFrame, kinds: Mapping[str, ScoreKind], named: bool) -> About:
+def about_scores(scores: ScoreTable, long: pl.DataFrame, kinds: Mapping[str, ScoreKind], named: bool) -> About:
     """Facts about a table of scores; ``long`` and the rest are those of ``accuracy.long_scores``."""
     others = tuple(name for name, kind in kinds.items() if kind is ScoreKind.OTHER)
     share = len(others) < len(kinds)
@@ -309,7 +277,7 @@ def about_scores(scores: Trajectories, long: pl.DataFrame, kinds: Mapping[str, S
         share=share,
         others=others if share else (),
         warnings=scores.warnings,
-        understood=scores.understood,
+        read_as=scores.reading.lines(),
     )
 
 

@@ -9,15 +9,16 @@ import polars as pl
 
 from breadth.errors import InputError
 from breadth.fluctuation import Stability, fluctuation_figure, stability
-from breadth.records import Study, Trajectories
+from breadth.records import Study
 from breadth.reporting.data import Content, ReportData, Section
+from breadth.sources import ScoreTable
 
 
 class Fluctuation(Section):
     """Fluctuation of scores from checkpoint to checkpoint beyond the noise of items, per model."""
 
     key, title = "stability", "Do scores fluctuate during training?"
-    needs = (Study, Trajectories)
+    needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "stability": "fluctuation beyond noise per model and test set (breadth stability)",
         "stability_runs": "the same per run",

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from breadth.records import atomic_write, check_target
+from breadth.records import atomic_write
+from breadth.results.table_writing import check_target
 
 if TYPE_CHECKING:
     import altair as alt

@@ -17,7 +17,7 @@ import polars as pl
 
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import NORMAL
-from breadth.records import cell_text, latex_table, markdown_table
+from breadth.results.table_writing import cell_text, latex_table, markdown_table
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from breadth.datasets import PROTOCOLS, REGISTRY
 from breadth.errors import InputError
 from breadth.lm import AUTO, NONE
-from breadth.records import StudyStore, is_imported, is_study, read_table
+from breadth.records import StudyStore, is_imported, is_study
+from breadth.sources import read_table
 from breadth.study.document import flow_yaml, read_document, resolved_yaml
 from breadth.study.expansion import TRAINED, RunSpec, expand
 from breadth.study.mixture import normalised_shares, share_out

@@ -39,7 +39,8 @@ from breadth.datasets import (
     wording_problems,
 )
 from breadth.errors import InputError, listed
-from breadth.records import SHIFTS, check_shift, read_table, shift_hint
+from breadth.records import SHIFTS, check_shift, shift_hint
+from breadth.sources import read_table
 from breadth.study.document import Place, Problem, did_you_mean
 from breadth.study.sections import Section
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from breadth.boundary import reading
 from breadth.errors import InputError, listed
-from breadth.records import reading, regular_file
+from breadth.sources import regular_file
 from breadth.study.checks import study_problems, study_warnings
 from breadth.study.document import PLACEHOLDER, Document, Place, Problem, did_you_mean, read_document
 from breadth.study.schema import StudySpec

@@ -13,7 +13,7 @@ from breadth.execute.directory import open_directory
 from breadth.execute.executors import Outcome
 from breadth.execute.plan import plan_study
 from breadth.execute.progress import Events
-from breadth.records import StudyStore
+from breadth.records.store import StudyStore
 from breadth.study import expand, read_study_file
 
 

@@ -173,7 +173,7 @@ def test_a_unit_that_always_fails(local, tmp_path):
 
 
 def test_a_run_that_another_process_works_on(local, tmp_path):
-    from breadth.records import StudyStore
+    from breadth.records.store import StudyStore
 
     path, _ = local("lora", LORA)
     names = [each.name for each in expand(read_study_file(path))]

@@ -1,0 +1,1 @@
+"""Scores of checkpoints, from the files of trainers, harnesses and trackers."""

@@ -1,0 +1,1 @@
+"""Logs of evaluation tools: a module per tool, and what puts their answers together."""

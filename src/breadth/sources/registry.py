@@ -1,0 +1,204 @@
+"""What is this file? One registry of sources, asked in a fixed order, each with a reason.
+
+To add a tool, write one subclass of :class:`Source` and pass an instance to :func:`register_source`, or name the class
+in a package's entry points under ``breadth.sources``. Sources from outside are asked before the built-in ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from breadth.errors import InputError
+
+if TYPE_CHECKING:
+    from breadth.sources.checkpoint_scores.scores import CheckpointScore, ScoreOptions
+    from breadth.sources.logs.log import Log, Options
+    from breadth.sources.source_files import SourceFile
+
+
+class Part(StrEnum):
+    """What a file is to the source that recognised it."""
+
+    ANSWERS = "answers"  #: It holds answers to single items.
+    COMPANION = "companion"  #: It is read along with a file of answers, such as a log's aggregate results.
+    SCORES = "scores"  #: It holds scores of whole test sets only.
+
+
+class Detection(NamedTuple):
+    """What a source takes a file for, and by what it was recognised.
+
+    ``has_scores`` says that :meth:`Source.read_scores` reads it: aggregate results beside samples are a companion of
+    the answers, and hold scores of a checkpoint as well.
+    """
+
+    part: Part
+    reason: str
+    has_scores: bool = False
+
+
+class Source(ABC):
+    """One tool, or one kind of file: how it is recognised and how it is read."""
+
+    #: What ``--format`` and messages call it.
+    name: ClassVar[str]
+    #: What its files look like, for a message that says what was looked for.
+    looks_like: ClassVar[str] = ""
+    #: Whether it was written from the tool's source code and never tried on a real log; said when it is used.
+    experimental: ClassVar[bool] = False
+    #: Whether its files hold only what the user chose to export, so that every value counts as a score.
+    exported: ClassVar[bool] = False
+
+    def part(self, file: SourceFile) -> Part | None:
+        """What the file is."""
+        raise NotImplementedError
+
+    def detect(self, file: SourceFile) -> Detection | None:
+        """What the file is, judged by its first bytes and keys; None if it is not this tool's. Reads nothing large."""
+        part = self.part(file)
+        return None if part is None else Detection(part, "")
+
+    def holds_answers(self) -> bool:
+        """Whether files of this source may hold answers to single items."""
+        return type(self).read_answers is not Source.read_answers
+
+    def holds_scores(self) -> bool:
+        """Whether files of this source may hold scores of whole test sets."""
+        return type(self).read_scores is not Source.read_scores
+
+    def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
+        """Read a file of answers, with the companions that lie beside it.
+
+        Raises :class:`breadth.InputError` naming file and line where the file is damaged, and :class:`SkipFile` with a
+        reason where it is sound but holds nothing to import.
+        """
+        raise NotImplementedError(f"{self.name} holds no answers")
+
+    def read_scores(self, file: SourceFile, options: ScoreOptions) -> Iterator[CheckpointScore]:
+        """Read a file with scores of whole test sets, of one checkpoint or many."""
+        raise NotImplementedError(f"{self.name} holds no scores")
+
+
+def what_sources_read(sources: Iterable[Source]) -> str:
+    """What files of some sources look like, for a message that says what was looked for."""
+    descriptions = []
+    for source in sources:
+        if source.looks_like:
+            descriptions.append(source.looks_like)
+    return ", ".join(descriptions)
+
+
+def experimental_note(tool: str) -> str:
+    """What is said of a log that was read by rules which were written from the tool's source code only."""
+    return f"read by rules that were never tried on a real log of {tool}; check the numbers"
+
+
+#: Built-in sources in the order in which they are asked, as ``module:class`` below ``breadth.sources.tools``. Formats
+#: that nobody else writes come first. Tables of answers come last: whatever a tool wrote is that tool's.
+BUILT_IN = (
+    "lm_eval:LmEval",
+    "inspect_ai:Inspect",
+    "helm:Helm",
+    "lighteval:Lighteval",
+    "evalplus:EvalPlus",
+    "swe_bench:SweBench",
+    "olmes:Olmes",
+    "opencompass:OpenCompass",
+    "eee:EveryEvalEver",
+    "alpaca_eval:AlpacaEval",
+    "openai_evals:OpenAIEvals",
+    "trainer_state:TrainerState",
+    "lm_eval:LmEvalResults",
+    "mlflow:MlflowDatabase",
+    "mlflow:MlflowFolder",
+    "tensorboard:TensorBoard",
+    "wandb:WandbChart",
+    "matrix:Matrix",
+)
+
+_REGISTERED: list[Source] = []
+
+
+def register_source(source: Source) -> None:
+    """Add a source, to be asked before all others; one of the same name is replaced."""
+    unregister_source(source.name)
+    _REGISTERED.insert(0, source)
+
+
+def unregister_source(name: str) -> None:
+    """Remove a source that was registered."""
+    _REGISTERED[:] = [source for source in _REGISTERED if source.name != name]
+
+
+def all_sources() -> list[Source]:
+    """Every source: registered ones, then those of other packages, then the built-in ones."""
+    return list(each_source())
+
+
+def each_source() -> Iterator[Source]:
+    """Every source in the order in which it is asked; a built-in one is loaded when it is reached."""
+    known: set[str] = set()
+    for source in _REGISTERED:
+        known.add(source.name)
+        yield source
+    for source in _from_entry_points():
+        if source.name not in known:
+            known.add(source.name)
+            yield source
+    for place in BUILT_IN:
+        source = _built_in(place)
+        if source.name not in known:
+            known.add(source.name)
+            yield source
+
+
+def is_built_in(source: Source) -> bool:
+    """Whether a source comes with breadth, so that another process can load it by its name."""
+    return type(source).__module__.startswith("breadth.")
+
+
+def detect(file: SourceFile, name: str = "auto") -> tuple[Source, Detection] | None:
+    """The first source that recognises a file, and what it takes the file for; of one source if it is named."""
+    for source in each_source():
+        if name not in ("auto", source.name):
+            continue
+        detection = source.detect(file)
+        if detection is not None:
+            return source, detection
+    return None
+
+
+def detect_scores(file: SourceFile) -> Source | None:
+    """The first source that reads scores of whole test sets from a file."""
+    for source in each_source():
+        detection = source.detect(file)
+        if detection is not None and detection.has_scores:
+            return source
+    return None
+
+
+@cache
+def _built_in(place: str) -> Source:
+    module, _, name = place.partition(":")
+    source: Source = getattr(import_module(f"breadth.sources.tools.{module}"), name)()
+    return source
+
+
+@cache
+def _from_entry_points() -> tuple[Source, ...]:
+    from importlib.metadata import entry_points  # slow to load, and not needed by a process that reads one format
+
+    sources: list[Source] = []
+    for point in entry_points(group="breadth.sources"):
+        try:
+            source = point.load()()
+        except Exception as error:
+            raise InputError(f"source {point.name!r} ({point.value}) cannot be loaded: {error}") from error
+        if not isinstance(source, Source):
+            raise InputError(f"source {point.name!r} ({point.value}) is not a subclass of breadth.sources.Source")
+        sources.append(source)
+    return tuple(sources)
