@@ -58,7 +58,7 @@ def time_breadth(folder: str, prompts: list[str], top: int, rounds: int) -> dict
     import torch
 
     from breadth.datasets import Loaded, Pattern
-    from breadth.lm import SplitModel, encode_testset, evaluate, keep_frozen_states, load_model
+    from breadth.lm import SplitModel, encode_testset, evaluate_model, keep_frozen_states, load_model
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     loaded = load_model(folder)
@@ -72,7 +72,7 @@ def time_breadth(folder: str, prompts: list[str], top: int, rounds: int) -> dict
     seconds, answers = [], None
     for _ in range(rounds):
         started = time.perf_counter()
-        answers = evaluate(loaded, model, [testset])
+        answers = evaluate_model(loaded, model, [testset])
         seconds.append(time.perf_counter() - started)
     assert answers is not None
     return {"seconds": min(seconds), "margins": answers["margin"].to_list()}

@@ -35,8 +35,8 @@ PROSE = (
 )
 
 OWN = """
-import breadth.importers.inspect_logs, breadth.importers.lm_eval
-from breadth.importers import read_logs
+import breadth.sources.tools.inspect_ai, breadth.sources.tools.lm_eval
+from breadth import read_logs
 imported = time.process_time()
 study = read_logs(path)
 answers, mean = int(study.answered.sum()), float(study.correct[study.answered].mean())

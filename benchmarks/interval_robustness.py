@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from breadth.correlation import Panel, Partial, Settings, partial_correlations, summarise
+from breadth.correlation import Panel, Partial, Settings, partial_correlations, summarise_units
 from breadth.correlation.intervals import z_variance
 from breadth.datasets import autoregressive, control_series
 
@@ -168,7 +168,7 @@ def differ(make: Maker, n: int, adjust: str, groups: int, calls: int, seed: int 
     result, _ = analysed(make, n, adjust, 0.3, groups * calls, seed)
     z = np.arctanh(result.r[:, 0]).reshape(calls, groups)
     variance = z_variance(result.n_eff, result.spent)[:, 0].reshape(calls, groups)
-    return float(np.mean(summarise(z, variance).p_differ < 0.05))
+    return float(np.mean(summarise_units(z, variance).p_differ < 0.05))
 
 
 def power(make: Maker, n: int, adjust: str, runs: int, robust: bool, seed: int = 79) -> float:
@@ -183,7 +183,7 @@ def mean_over_groups(
     result, _ = analysed(longer(rho), n, adjust, r, 10 * calls, seed, size=0.2)
     z = np.arctanh(result.r[:, 0]).reshape(calls, 10)
     variance = z_variance(result.n_eff, result.spent)[:, 0].reshape(calls, 10)
-    mean = summarise(z, variance)
+    mean = summarise_units(z, variance)
     return float(np.mean(mean.r_mean) - r), float(np.mean((mean.ci_low <= r) & (r <= mean.ci_high)))
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from breadth.inference import Floats, benjamini_hochberg
 from breadth.level_transfer.breaks import breaking_point
-from breadth.level_transfer.gains import Gains, Moments, cell_weights, contrast, distance_weights
+from breadth.level_transfer.gains import Gains, Moments, cell_weights, distance_weights, estimate_contrast
 
 #: The training level that is unstable, where one is.
 UNSTABLE = 1
@@ -133,7 +133,7 @@ def cell_coverage(setting: Setting, studies: int, seed: int = 0) -> tuple[float,
         moments = Moments(gains)
         for k in range(setting.levels):
             for j in range(setting.levels):
-                one = contrast(moments, cell_weights(setting.levels, setting.levels, k, j))
+                one = estimate_contrast(moments, cell_weights(setting.levels, setting.levels, k, j))
                 if np.isnan(one.low):
                     continue  # a level whose items are all of one cluster has no interval
                 held[k != UNSTABLE].append(one.low <= truth[k, j] <= one.high)
@@ -149,7 +149,7 @@ def effect_coverage(setting: Setting, studies: int, seed: int = 0) -> tuple[Floa
     for gains, _ in studies_of(setting, studies, seed):
         moments = Moments(gains)
         for index, weights in enumerate(distance_weights(setting.levels)):
-            one = contrast(moments, weights)
+            one = estimate_contrast(moments, weights)
             held[index] += one.low <= truth[index] <= one.high
             called[index] += one.p < 0.05
     return held / studies, called / studies

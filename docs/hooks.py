@@ -26,7 +26,7 @@ from breadth.correlation import Flag
 from breadth.difficulty import MeasureFlag
 from breadth.fluctuation import StabilityFlag
 from breadth.irt import ItemFlag, SubjectFlag
-from breadth.level_transfer import CellFlag
+from breadth.level_transfer import TransferFlag
 from breadth.reporting import GainFlag
 from breadth.study import key_tables
 
@@ -51,7 +51,7 @@ FLAGS = {
     "`subjects` of `breadth calibrate`": SubjectFlag,
     "`changes` of `breadth scores`": GainFlag,
     "`models` and `runs` of `breadth stability`": StabilityFlag,
-    "`cells` of `breadth transfer`": CellFlag,
+    "`cells` of `breadth transfer`": TransferFlag,
     "measures of `breadth difficulty-vs`": MeasureFlag,
 }
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)")

@@ -57,8 +57,8 @@ def escape_bytes(text: str) -> str:
     return _UNDECODABLE.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", text)
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
-    """Join names for a message, cutting a long list short."""
-    everything = list(names)
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """Join names for a message, cutting a long list short. Cells without a value are shown as ``None``."""
+    everything = [str(name) for name in names]
     shown = ", ".join(everything[:most])
     return shown if len(everything) <= most else f"{shown}, ... ({len(everything)} in all)"

@@ -116,5 +116,5 @@ def test_a_file_whose_families_do_not_fit_is_refused(tmp_path):
     with np.load(path) as stored:
         arrays = dict(stored)
     np.savez(path, **(arrays | {"family": arrays["family"][:5]}))
-    with pytest.raises(InputError, match="family does not fit the matrix"):
+    with pytest.raises(InputError, match="its array family is not what belongs there"):
         breadth.advise_score(path, MATRIX[48:])

@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from breadth.advice import Scorer, plain_estimate, random_split, strong_split, try_short_form
-from breadth.advice.short_form import Trial, draw_items, family_split, fit_ridge, fit_smooth, make_strata, spread_of
+from breadth.advice import ShortFormScorer, plain_estimate, random_split, strong_split, try_short_form
+from breadth.advice.short_form import (
+    Trial,
+    draw_from_strata,
+    family_split,
+    fit_ridge,
+    fit_smooth,
+    make_strata,
+    spread_of,
+)
 
 
 def answers(models=120, items=400, seed=0, slopes=0.0):
@@ -26,7 +34,7 @@ def test_strata_are_even_and_sorted_by_set_and_share():
 @pytest.mark.parametrize("k", [10, 51, 100])
 def test_as_many_items_as_asked_for_two_or_three_of_a_stratum(k):
     strata = make_strata(np.random.default_rng(0).random(213), np.zeros(213, dtype=int), k)
-    chosen = draw_items(strata, k)
+    chosen = draw_from_strata(strata, k)
     assert len(chosen) == len(set(chosen)) == k
     assert set(np.bincount(strata[chosen])) <= {2, 3}
 
@@ -36,7 +44,8 @@ def test_plain_estimate_is_unbiased_and_covers():
     truth, share = matrix.mean(axis=1), matrix.mean(axis=0)
     strata = make_strata(share, np.zeros(400, dtype=int), 50)
     plain = [
-        plain_estimate(matrix[:, chosen], chosen, strata) for chosen in (draw_items(strata, 50, s) for s in range(300))
+        plain_estimate(matrix[:, chosen], chosen, strata)
+        for chosen in (draw_from_strata(strata, 50, s) for s in range(300))
     ]
     mean = np.mean([one.mean for one in plain], axis=0)
     assert np.abs(mean - truth).max() < 0.015
@@ -70,9 +79,16 @@ def test_smooth_leave_one_out_is_what_leaving_one_out_gives():
 def test_ridge_recovers_a_linear_relation():
     generator = np.random.default_rng(0)
     penalised = generator.normal(size=(200, 3))
-    fit = fit_ridge(penalised, np.ones((200, 1)), penalised @ [1.0, -2.0, 0.5] + 3)
-    assert fit.penalised == pytest.approx([1, -2, 0.5], abs=0.01)
-    assert fit.free == pytest.approx([3], abs=0.01)
+    slopes = np.array([[1.0, 0.0], [-2.0, 1.0], [0.5, 0.0]])
+    targets = penalised @ slopes + [3, -1] + [0, 1] * generator.normal(size=(200, 2))
+    fit = fit_ridge(penalised, np.ones((200, 1)), targets)
+    assert fit.penalised[:, 0] == pytest.approx([1, -2, 0.5], abs=0.01)
+    assert fit.free[0, 0] == pytest.approx(3, abs=0.01)
+    # Every target has a penalty of its own, whatever the others are.
+    for k in range(2):
+        alone = fit_ridge(penalised, np.ones((200, 1)), targets[:, [k]])
+        assert alone.penalised[:, 0] == pytest.approx(fit.penalised[:, k], rel=1e-9)
+        assert alone.residual[:, 0] == pytest.approx(fit.residual[:, k], rel=1e-9)
 
 
 def test_references_help_inside_their_range_and_are_not_used_beyond():
@@ -91,8 +107,8 @@ def test_references_help_inside_their_range_and_are_not_used_beyond():
 def test_references_that_do_not_predict_each_other_are_not_used():
     noise = (np.random.default_rng(0).random((60, 300)) < 0.5).astype(np.int8)
     strata = make_strata(noise.mean(axis=0), np.zeros(300, dtype=int), 30)
-    chosen = draw_items(strata, 30)
-    scorer = Scorer.of(noise[:50], chosen, strata)
+    chosen = draw_from_strata(strata, 30)
+    scorer = ShortFormScorer.of(noise[:50], chosen, strata)
     estimate = scorer.score(noise[50:, chosen])
     assert scorer.r2 < 0.6
     assert not estimate.used.any()
@@ -134,9 +150,9 @@ def family_answers(families=12, each=12, items=300, seed=0):
 def test_assisted_intervals_with_families_are_never_narrower_and_stay_within_0_and_1():
     matrix, family = family_answers()
     strata = make_strata(matrix.mean(axis=0), np.zeros(300, dtype=int), 40)
-    chosen = draw_items(strata, 40)
+    chosen = draw_from_strata(strata, 40)
     ends = np.vstack([matrix[:, chosen], np.zeros((1, 40), dtype=np.int8), np.ones((1, 40), dtype=np.int8)])
-    grouped, single = Scorer.of(matrix, chosen, strata, family), Scorer.of(matrix, chosen, strata)
+    grouped, single = ShortFormScorer.of(matrix, chosen, strata, family), ShortFormScorer.of(matrix, chosen, strata)
     with_families, without = grouped.score(ends), single.score(ends)
     for estimate in (with_families, without):
         for low, high in (

@@ -46,8 +46,8 @@ def test_an_export_of_wandb(breadth, table, tmp_path):
     out = breadth("correlate", tmp_path / "wandb.csv")
     assert out.stderr.splitlines()[:2] == [
         "  3 runs (run_name) x 41 steps (Step); in-domain: mnli; test sets: 2 (hans, anli)",
-        "  ignored: train/loss (training), _timestamp (time); names are shortened (eval/mnli_acc is mnli); wrong? --by, "
-        "--order, --control, --testsets",
+        "  ignored: train/loss (training), _timestamp (time); names are shortened (eval/mnli_acc is mnli); wrong? "
+        "--by, --order, --control, --testsets",
     ]
 
 

@@ -1,6 +1,7 @@
 """`breadth import`, `breadth export`, and every verb on what was imported."""
 
 import json
+import os
 
 import polars as pl
 import pytest
@@ -118,11 +119,24 @@ def test_wrong_options_are_one_message(breadth, few, monkeypatch, arguments, mes
 
 def test_no_logs(breadth, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert "no files. Looked for lm-eval" in refused(breadth("import", tmp_path / "empty", "--into", "x", ok=False))
+    said = refused(breadth("import", tmp_path / "empty", "--into", tmp_path / "new", ok=False))
+    assert "no files. Looked for " in said
     (tmp_path / "empty" / "a.txt").write_text("text")
     said = refused(breadth("import", tmp_path / "empty", "--dry-run", ok=False))
-    assert "a.txt: not a log of a known format. Looked for lm-evaluation-harness" in said
+    assert "a.txt: not a log of a known format. Looked for " in said
+    assert "lm-eval" in said
     assert "no such file or directory" in refused(breadth("import", tmp_path / "none", "--dry-run", ok=False))
+
+
+def test_patterns_and_names_that_are_not_utf_8(breadth, few, tmp_path):
+    few = few.rename(few.with_name(os.fsdecode(b"logs\xff")))
+    out = breadth("import", tmp_path / "logs*" / "lab__*", "--into", tmp_path / "answers")
+    assert "from 4 logs" in words(out)
+    assert "4 files had been imported before" in words(breadth("import", few, "--into", tmp_path / "answers"))
+    said = refused(breadth("import", few, "--metric", "acc_nrm", "--dry-run", ok=False))
+    assert "Did you mean acc_norm" in said
+    said = refused(breadth("import", few / "*.eval", "--dry-run", ok=False))
+    assert "logs\\xff/*.eval: no such file" in said
 
 
 def test_damaged_logs_are_all_named(breadth, few, tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from breadth.comparison import exact_p, mean_spread, paired_difference, run_spread, score_interval
-from breadth.comparison.paired import EXACT, Spread, add_runs
+from breadth.comparison.paired import EXACT, MeanVariance, add_runs
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -97,19 +97,19 @@ def test_run_spread_is_unbiased_under_no_effect():
 
 def test_runs_alone_give_the_t_interval_of_their_means():
     """Where all that items add is noise of single answers, the interval is that of a t test on run means."""
-    total = add_runs(Spread(1.0, np.inf), Spread(1.3, 4.0), 1.0)
+    total = add_runs(MeanVariance(1.0, np.inf), MeanVariance(1.3, 4.0), 1.0)
     assert total.variance == pytest.approx(1.3)
     assert total.df == pytest.approx(4, rel=1e-6)
 
 
 def test_runs_that_hardly_count_do_not_cost_degrees_of_freedom():
-    total = add_runs(Spread(1.0, 500.0), Spread(0.01, 2.0), 0.01)
+    total = add_runs(MeanVariance(1.0, 500.0), MeanVariance(0.01, 2.0), 0.01)
     assert total.variance == pytest.approx(1.0)
     assert total.df > 100
 
 
 def test_runs_that_lie_close_by_chance_narrow_the_interval_only_so_far():
-    total = add_runs(Spread(1.0, np.inf), Spread(0.0, 4.0), 1.0)
+    total = add_runs(MeanVariance(1.0, np.inf), MeanVariance(0.0, 4.0), 1.0)
     assert total.variance == pytest.approx(0.25)
 
 

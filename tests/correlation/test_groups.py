@@ -5,14 +5,14 @@ import pytest
 from scipy import stats
 from statsmodels.stats.meta_analysis import combine_effects
 
-from breadth.correlation import compare_groups, summarise
+from breadth.correlation import compare_groups, summarise_units
 
 
 def test_equals_statsmodels():
     generator = np.random.default_rng(0)
     z = 0.3 + 0.4 * generator.standard_normal((3, 12))
     variance = generator.uniform(0.02, 0.2, (3, 12))
-    ours = summarise(z, variance)
+    ours = summarise_units(z, variance)
     for pair in range(3):
         theirs = combine_effects(z[pair], variance[pair], method_re="iterated", atol=1e-12)
         assert ours.tau2[pair] == pytest.approx(theirs.tau2, rel=1e-6)
@@ -25,7 +25,7 @@ def test_mean_over_groups_is_covered_and_new_groups_are_predicted():
     groups, pairs, mu, tau = 16, 3000, 0.3, 0.25
     variance = generator.uniform(0.03, 0.15, (pairs, groups))
     truth = mu + tau * generator.standard_normal((pairs, groups))
-    result = summarise(truth + np.sqrt(variance) * generator.standard_normal(truth.shape), variance)
+    result = summarise_units(truth + np.sqrt(variance) * generator.standard_normal(truth.shape), variance)
     covered = np.mean((np.arctanh(result.ci_low) <= mu) & (mu <= np.arctanh(result.ci_high)))
     assert 0.93 < covered < 0.985
     new = mu + tau * generator.standard_normal(pairs)
@@ -35,7 +35,7 @@ def test_mean_over_groups_is_covered_and_new_groups_are_predicted():
 
 
 def test_identical_groups_do_not_differ():
-    result = summarise(np.full((1, 5), 0.4), np.full((1, 5), 0.1))
+    result = summarise_units(np.full((1, 5), 0.4), np.full((1, 5), 0.1))
     assert result.tau2[0] == 0
     assert result.i2[0] == 0
     assert result.sign_agreement[0] == 1
@@ -44,7 +44,7 @@ def test_identical_groups_do_not_differ():
 
 def test_few_groups():
     z = np.array([[0.4, np.nan, np.nan], [0.4, -0.2, np.nan], [np.nan] * 3])
-    result = summarise(z, np.full((3, 3), 0.05))
+    result = summarise_units(z, np.full((3, 3), 0.05))
     assert result.k.tolist() == [1, 2, 0]
     assert result.ci_low[0] == pytest.approx(np.tanh(0.4 - 1.959964 * np.sqrt(0.05)))
     assert np.isnan(result.tau2[0])
@@ -104,11 +104,11 @@ def test_no_groups():
 def test_the_mean_has_a_p_value():
     """With one group normal, with several t; the same as the interval of the mean."""
     z, variance = np.array([[0.4, np.nan, np.nan], [0.5, 0.3, 0.1]]), np.full((2, 3), 0.04)
-    summary = summarise(z, variance)
+    summary = summarise_units(z, variance)
     assert summary.p[0] == pytest.approx(2 * stats.norm.sf(0.4 / 0.2))
     error = (np.arctanh(summary.ci_high[1]) - 0.3) / stats.t.ppf(0.975, 2)
     assert summary.p[1] == pytest.approx(2 * stats.t.sf(0.3 / error, 2))
-    assert np.isnan(summarise(np.full((1, 2), np.nan), np.ones((1, 2))).p).all()
-    without = summarise(z, variance, predict=False)
+    assert np.isnan(summarise_units(np.full((1, 2), np.nan), np.ones((1, 2))).p).all()
+    without = summarise_units(z, variance, predict=False)
     assert np.isnan(without.predict_low).all()
     assert without.p == pytest.approx(summary.p)

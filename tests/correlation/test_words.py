@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 import breadth
-from breadth.correlation import count_findings, groups_table, heterogeneity_table, pairs_table
+from breadth.correlation import correlations_table, count_findings, groups_table, heterogeneity_table
 from breadth.datasets import simulate_scores
 
 
@@ -58,7 +58,7 @@ def test_tables_fit_the_terminal(result, width):
     long = result.pairs.with_columns(a=pl.col("a") + "_with_a_rather_long_name_[red]" * 2)
     console = Console(width=width, record=True, file=__import__("io").StringIO())
     for table in (
-        pairs_table(long, result.by, width),
+        correlations_table(long, result.by, width),
         heterogeneity_table(result.heterogeneity, width),
         groups_table(result.pairs, result.by, width),
     ):
@@ -80,7 +80,7 @@ def test_long_names_stay_apart_in_the_terminal():
     frame = frame.with_columns(run=pl.Series([f"a/long/path/of/a/run/seed-{i // 30}" for i in range(120)]))
     result = breadth.correlate(frame, control="m", by="run")
     for table in (
-        pairs_table(result.pairs, ["run"], 80),
+        correlations_table(result.pairs, ["run"], 80),
         heterogeneity_table(result.heterogeneity, 80),
         groups_table(result.pairs, ["run"], 80),
     ):

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from breadth.datasets import load, load_own
-from breadth.datasets.canonical import label_text, lined_up, map_labels, read_options, right_letter
+from breadth.datasets.canonical import label_text, lined_up, map_labels, read_item_options, right_letter
 from breadth.errors import InputError
 from breadth.sources.tables import Table
 
@@ -81,7 +81,7 @@ def test_raw_labels_as_text():
 
 
 def options(value, dtype=None):
-    return read_options(Table(pl.DataFrame({"o": pl.Series([value], dtype=dtype)}), "quiz.jsonl"), "o")
+    return read_item_options(Table(pl.DataFrame({"o": pl.Series([value], dtype=dtype)}), "quiz.jsonl"), "o")
 
 
 @pytest.mark.parametrize("value", [["a", "b"], '["a", "b"]', "['a', 'b']"])
@@ -108,7 +108,7 @@ def test_invalid_options_are_named_by_row(value, complaint):
 
 def test_missing_column():
     with pytest.raises(InputError, match="no column 'choices'"):
-        read_options(Table(pl.DataFrame({"choice": [["a", "b"]]}), "quiz"), "choices")
+        read_item_options(Table(pl.DataFrame({"choice": [["a", "b"]]}), "quiz"), "choices")
 
 
 def test_the_correct_option_by_name_text_or_position():

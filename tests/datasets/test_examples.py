@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.datasets.examples import draw_examples, draw_items, halve, has_classes, part, places, without
+from breadth.datasets.examples import draw_examples, draw_items, drop_shared_texts, halve, has_classes, hash_items, part
 from breadth.errors import InputError
 
 LABELS = ("no", "perhaps", "yes")
@@ -68,10 +68,10 @@ def test_seeds_draw_different_items_in_mixed_order():
 
 
 def test_places_are_the_same_in_every_process_and_spread_evenly():
-    code = "from breadth.datasets.examples import places; print(places(['mnli-1'], 3)[0])"
+    code = "from breadth.datasets.examples import hash_items; print(hash_items(['mnli-1'], 3)[0])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(out.stdout) == places(["mnli-1"], 3)[0] == 16999000311013078548
-    numbers = places([str(i) for i in range(2000)], 0)
+    assert int(out.stdout) == hash_items(["mnli-1"], 3)[0] == 16999000311013078548
+    numbers = hash_items([str(i) for i in range(2000)], 0)
     assert abs(sum(number / 2**64 for number in numbers) / 2000 - 0.5) < 0.03
 
 
@@ -100,7 +100,7 @@ def test_answers_that_are_no_classes_are_drawn_as_they_come():
 def test_without_looks_at_all_fields_together():
     test = pl.DataFrame({"item": ["1", "2", "3"], "a": ["x", "x", "y"], "b": ["p", "q", "p"]})
     train = pl.DataFrame({"item": ["9", "8"], "a": ["x", "x"], "b": ["p", "p"]})
-    assert without(test, train, ["a", "b"])["item"].to_list() == ["2", "3"]
+    assert drop_shared_texts(test, train, ["a", "b"])["item"].to_list() == ["2", "3"]
 
 
 def frame(**sizes):

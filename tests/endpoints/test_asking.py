@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from breadth.endpoints import Answer, Budget, BudgetSpentError, Client, Endpoint, Journal, Tokens, ask_all
+from breadth.endpoints import Budget, BudgetSpentError, Client, Endpoint, Journal, KeptAnswer, Tokens, ask_all
 from breadth.endpoints.protocol import Continued, Written
 from breadth.errors import InputError
 from breadth.records.store import StudyStore
@@ -131,9 +131,9 @@ def test_a_client_that_was_stopped_can_be_asked_again():
 
 
 ANSWERS = [
-    Answer(Written("a", "chat", 1), 'line\nbreak \u2028 "quoted" é\x00', Tokens(5, 2)),
-    Answer(Continued("b", " c"), [-0.1234567890123456, 0.0], Tokens(7, 1)),
-    Answer(Written("d", "chat", 1), "", Tokens()),
+    KeptAnswer(Written("a", "chat", 1), 'line\nbreak \u2028 "quoted" é\x00', Tokens(5, 2)),
+    KeptAnswer(Continued("b", " c"), [-0.1234567890123456, 0.0], Tokens(7, 1)),
+    KeptAnswer(Written("d", "chat", 1), "", Tokens()),
 ]
 
 

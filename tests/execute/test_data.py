@@ -6,7 +6,7 @@ import breadth
 from breadth.datasets import Loaded, Pattern
 from breadth.errors import InputError
 from breadth.execute.data import held_out, split_levels
-from breadth.level_transfer.answers import item_levels
+from breadth.level_transfer.answers import levels_for_transfer
 from breadth.records.store import RunRecord, StudyStore
 from breadth.study import Train
 
@@ -422,7 +422,7 @@ def test_calibrate_levels_run_and_transfer_agree_on_every_item_of_gsm8k(shared_d
     split = split_levels(own, by_level(levels=10, calibration="items.parquet"), tmp_path, 0)
     assert dict(pl.concat([split.train, split.test]).select("item", "level").iter_rows()) == expected
 
-    by_transfer = item_levels(answers, tmp_path / "items.parquet", 10)
+    by_transfer = levels_for_transfer(answers, tmp_path / "items.parquet", 10)
     assert dict(zip(answers.item_names, by_transfer, strict=True)) == expected
     sizes = pl.Series(list(expected.values())).value_counts()["count"]
     assert (sizes.min(), sizes.max()) == (55, 56)

@@ -9,7 +9,7 @@ from rich.console import Console
 import breadth
 from breadth.datasets import simulate_scores, simulate_study
 from breadth.errors import InputError
-from breadth.fluctuation import Noise, StabilityFlag, comparisons_table, fluctuation_figure, models_table
+from breadth.fluctuation import NoiseSource, StabilityFlag, comparisons_table, fluctuation_figure, models_table
 from breadth.results import Answer
 
 
@@ -92,7 +92,7 @@ def test_large_test_sets_show_that_there_is_next_to_no_fluctuation():
 
 def test_unknown_noise_is_no_finding():
     result = measure(scores({"a": 3}), item_counts="none")
-    assert result.noise is Noise.UNKNOWN
+    assert result.noise is NoiseSource.UNKNOWN
     assert result.models["q"].null_count() == result.models.height
     assert result.verdict().answer is Answer.UNKNOWN
     assert set(result.models["flag"]) == {StabilityFlag.NOISE_UNKNOWN}
@@ -109,7 +109,7 @@ def test_one_run_says_nothing_about_the_model():
 
 def test_answers_tell_the_noise_of_a_change(study):
     result = breadth.stability(study)
-    assert result.noise is Noise.HALVES
+    assert result.noise is NoiseSource.HALVES
     assert result.models["model"].n_unique() == 2
     assert result.noun == "model"
     cells = result.models.filter(pl.col("testset") == "chat")
@@ -220,7 +220,7 @@ def test_tables_and_figure_show_every_model(sharp):
 def test_pythia(trajectory_data):
     """One run of every model: each fluctuates in some way, and nothing is said of a new run."""
     result = breadth.stability(trajectory_data / "pythia_zero_shot.csv")
-    assert result.noise is Noise.COUNTS
+    assert result.noise is NoiseSource.COUNTS
     assert result.models["model"].n_unique() == 16
     assert result.comparisons.height == 0
     assert result.models["ci_low"].null_count() == result.models.height

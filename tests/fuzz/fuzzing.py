@@ -96,6 +96,30 @@ def _change(document, chance):
     return document
 
 
+def every_place(document, place=()):
+    """The paths of all values inside a JSON value."""
+    if place:
+        yield place
+    inner = {}
+    if isinstance(document, dict | list):
+        inner = document if isinstance(document, dict) else dict(enumerate(document))
+    for key, value in inner.items():
+        yield from every_place(value, (*place, key))
+
+
+def replace_at(document, place, value):
+    """A copy of a JSON value in which the value at a place is another, or removed if that is ``...``."""
+    document = deepcopy(document)
+    parent = document
+    for key in place[:-1]:
+        parent = parent[key]
+    if value is ...:
+        del parent[place[-1]]
+    else:
+        parent[place[-1]] = value
+    return document
+
+
 def change_zip(content, chance):
     """Rewrite an archive with a bomb, a name that points out of it, or a changed member."""
     kind = chance.choice(["bomb", "traversal", "member", "missing", "twice"])

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import re
 import resource
 import select
@@ -86,8 +88,44 @@ def load() -> None:
     for name in breadth.__all__:
         if name != "__version__":
             getattr(breadth, name)
+    # What verbs import when they run: each child would do it again, and take longer for it than for the verb.
+    import sqlite3  # noqa: F401
+
+    import altair
+    import scipy.stats  # noqa: F401
+    import vl_convert
+
     import breadth.reporting.progress
+    import breadth.sources.logs.importing
+    import breadth.sources.tools
     import breadth.study
+
+    for module in pkgutil.iter_modules(breadth.sources.tools.__path__):
+        importlib.import_module(f"breadth.sources.tools.{module.name}")
+    altair.Chart(altair.Data(values=[{"x": 1}])).mark_point().encode(x="x:Q").to_dict()
+    # Every page with a figure holds the same script, which takes seconds and threads to put together.
+    script = _told_by_child(lambda: vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    vl_convert.javascript_bundle = lambda _: script
+    gc.collect()
+    gc.freeze()
+
+
+def _told_by_child(call: Callable[[], str]) -> str:
+    """What a function gives, worked out in a child process."""
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(receiving)
+        try:
+            with open(sending, "w") as file:
+                file.write(call())
+        finally:
+            os._exit(0)
+    os.close(sending)
+    with open(receiving) as file:
+        text = file.read()
+    os.waitpid(child, 0)
+    return text
 
 
 def watch(
@@ -111,7 +149,6 @@ def _watch_child(tasks: Sequence[Task], folder: Path, seconds: float, memory: in
     """Outcomes of the tasks up to the first that the child did not survive, if any."""
     receiving, sending = os.pipe()
     trace = folder / ".trace"
-    gc.collect()
     child = os.fork()
     if child == 0:
         os.close(receiving)

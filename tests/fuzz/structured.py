@@ -3,14 +3,15 @@
 ``python tests/fuzz/structured.py --seed 1 --minutes 15 --keep /tmp/found --logs DIR`` tries changes until the time is
 over and lists what gave anything but a result or an ``InputError``: another exception, a hang, or a gigabyte. The same
 seed gives the same inputs. ``--only answers``, ``--only "advise items"`` or ``--only answers/calibrate`` restricts it;
-``--count 100`` stops after so many inputs; ``--case answers:7.12`` repeats one and prints tracebacks.
-``python tests/fuzz/known.py`` runs the known blow-ups.
+``--count 100`` stops after so many inputs, ``--verbs 3`` tries so many verbs of each; ``--case answers:7.12`` repeats
+one and prints tracebacks. ``python tests/fuzz/known.py`` runs the known blow-ups.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import re
 import shutil
 import sys
@@ -47,8 +48,6 @@ def prepare(folder: Path, logs: Path | None = None) -> Companions:
 
 
 def _make_companions(folder: Path) -> None:
-    import random
-
     from breadth.datasets import simulate_study
 
     chance = random.Random(0)
@@ -65,8 +64,6 @@ def _make_companions(folder: Path) -> None:
 
 def names_of(number: int, seed: int, kinds: Sequence[str]) -> tuple[str, str]:
     """The kind and the seed of an input."""
-    import random
-
     chance = random.Random(f"{seed}.{number}")
     kind = chance.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
     return kind, f"{seed}.{number}"
@@ -76,8 +73,10 @@ class CannotBuildError(RuntimeError):
     """Changes that do not go together, such as one of a column in a file that an earlier change emptied."""
 
 
-def attempt(case: Case, companions: Companions, only: Sequence[str] = (), keep: Path | None = None) -> list[Outcome]:
-    """What every verb makes of a case; its files are moved to ``keep``, if that is given."""
+def attempt(
+    case: Case, companions: Companions, only: Sequence[str] = (), keep: Path | None = None, most: int | None = None
+) -> list[Outcome]:
+    """What every verb makes of a case, or ``most`` of them; its files are moved to ``keep``, if that is given."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "input").mkdir()
@@ -100,6 +99,8 @@ def attempt(case: Case, companions: Companions, only: Sequence[str] = (), keep: 
         if prepared[0].status != "ok":
             raise CannotBuildError(f"{case}: {prepared[0].message}")
         todo = verbs.tasks(case.kind, path_of(), companions, case.seed, only)
+        if most is not None and len(todo) > most:
+            todo = random.Random(case.form).sample(todo, most)
         outcomes = sandbox.watch(todo, folder)
         if keep is not None:
             shutil.rmtree(keep, ignore_errors=True)
@@ -228,8 +229,9 @@ def run(
     keep: Path | None = None,
     logs: Path | None = None,
     start: int = 0,
+    most: int | None = None,
 ) -> Campaign:
-    """Try inputs until the time is over, or ``count`` of them."""
+    """Try inputs until the time is over, or ``count`` of them, each with all verbs or with ``most`` that are drawn."""
     sandbox.load()
     kinds, chosen = _restricted(only)
     end = time.monotonic() + 60 * minutes
@@ -243,7 +245,7 @@ def run(
             number += 1
             case = structures.make_case(kind, name, logs)
             try:
-                outcomes = attempt(case, campaign.companions, chosen)
+                outcomes = attempt(case, campaign.companions, chosen, most=most)
             except CannotBuildError as error:
                 campaign.unbuilt.append(str(error))
                 continue
@@ -289,6 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--count", type=int, help="stop after so many inputs")
     parser.add_argument("--start", type=int, default=0, help="number of the first input")
+    parser.add_argument("--verbs", type=int, help="try so many verbs of each input, drawn by its seed; all by default")
     parser.add_argument("--only", default="", help="a kind, a verb, or kind/verb")
     parser.add_argument("--keep", type=Path, help="directory for an input of every finding")
     parser.add_argument("--logs", type=Path, help="directory of logs of other tools")
@@ -300,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     campaign = run(
         given.seed, minutes=given.minutes, count=given.count, only=given.only, keep=given.keep, logs=given.logs,
-        start=given.start,
+        start=given.start, most=given.verbs,
     )  # fmt: skip
     ordered = sorted(campaign.found.values(), key=lambda found: -found.count)
     together: dict[tuple[str, str], list[Found]] = {}

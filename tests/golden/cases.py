@@ -4,7 +4,6 @@ A case is a function of a :class:`Room` that returns frames by name. It uses pub
 the same while the code behind them moves. Input that is refused is a result, too: ``REFUSED``, without its sentence.
 """
 
-import importlib
 import json
 import os
 import shutil
@@ -16,7 +15,8 @@ import polars as pl
 
 import breadth
 from breadth.datasets import describe_datasets, load, simulate_answers, simulate_scores, simulate_study
-from breadth.study import describe_studies, read_study_file, summarise
+from breadth.sources import import_trajectories, open_study
+from breadth.study import describe_studies, read_study_file, summarise_study
 
 from .digests import digest_tables
 from .tiny_logs import TRACKERS, WRITERS, long_answers
@@ -163,7 +163,7 @@ def mean_frame(kind, names, rows):
 
 
 def opened(source, name="study", **options):
-    return attempt(name, lambda: study_frames(breadth.open(source, **options), name))
+    return attempt(name, lambda: study_frames(open_study(source, **options), name))
 
 
 def import_frames(paths, **options):
@@ -175,12 +175,7 @@ def import_frames(paths, **options):
 
 def trajectory_frames(paths, **options):
     """Scores of checkpoints, and where they come from."""
-    try:
-        package = importlib.import_module("breadth.sources")
-        read = package.import_trajectories
-    except (ImportError, AttributeError):  # before all reading of files was in one package
-        read = importlib.import_module("breadth.importers").import_trajectories
-    result = read(paths, **options)
+    result = import_trajectories(paths, **options)
     return {
         "frame": result.frame,
         "testsets": result.testsets,
@@ -662,7 +657,7 @@ def calibration_uses(room):
     calibration = breadth.calibrate(source, model="2pl")
     saved = room.work / "calibration.parquet"
     calibration.save(saved)
-    study = breadth.open(source)
+    study = open_study(source)
     first, last = study.subject_names[0], study.subject_names[-1]
     frames = {"levels": breadth.levels(saved, n=5), "ability": breadth.ability(source, saved)}
     frames |= result_frames("ability by wle", lambda: breadth.ability(source, saved, method="wle"))
@@ -707,7 +702,7 @@ def compare_named(room):
     frames = {}
     for name, (place, number, options) in calls.items():
         source = room.shared / place
-        names = breadth.open(source).subject_names[:number]
+        names = open_study(source).subject_names[:number]
         compared = {"margin": None, "cluster": None} | options
         frames |= result_frames(name, lambda one=source, two=names, three=compared: breadth.compare(one, *two, **three))
         ranked = {"cluster": compared["cluster"]}
@@ -721,7 +716,7 @@ def compare_named(room):
 @shared_case("advise-items-and-score")
 def advise_items_and_score(room):
     """A short form from half of the models, then scores of the others from it."""
-    study = breadth.open(room.shared / "responses" / "bigcodebench.npz")
+    study = open_study(room.shared / "responses" / "bigcodebench.npz")
     known = np.arange(study.subjects.height) % 2 == 0
     short = breadth.advise_items(study.select(known), k=40, seed=1)
     saved = short.save(room.work / "short.npz")
@@ -918,7 +913,7 @@ def long_with_margins(room):
 @case("transfer-from-a-table")
 def transfer_table(room):
     """A long table of answers with the level that a model was trained on."""
-    study = breadth.open(levels_study(room))
+    study = open_study(levels_study(room))
     last = study.subjects["step"] == study.subjects["step"].max()
     kept = study.select(last | (study.subjects["step"] == 0), testset="plain")
     about = kept.subjects.select("subject", "model", "train_level", "seed", "step")
@@ -1014,7 +1009,7 @@ def study_files(room):
 
 def study_file_frame(source):
     names = ("model", "train_sets", "runs", "steps", "checkpoints")
-    rows = [tuple(map(str, row)) for row in summarise(read_study_file(source)).rows]
+    rows = [tuple(map(str, row)) for row in summarise_study(read_study_file(source)).rows]
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
@@ -1070,7 +1065,7 @@ def run_and_evaluate(room):
     breadth.run(study, into=room.work / "run", data=data)
     frames = {}
     for name in ("evaluated", "run"):
-        one = breadth.open(room.work / name)
+        one = open_study(room.work / name)
         # Names of runs hold those of directories, which differ from time to time.
         frames[f"{name}: runs"] = one.subjects.select("step", "train_set", "examples", "seed", "method")
         frames[f"{name}: items"] = one.items

@@ -3,16 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from breadth.irt.acceleration import Step, fixed_point
+from breadth.irt.acceleration import EMStep, fixed_point
 
 
 def test_a_slow_linear_iteration_is_finished_in_few_steps() -> None:
     rates = np.array([0.99, 0.9, 0.5])
     target = np.array([1.0, -2.0, 3.0])
 
-    def step(point: np.ndarray) -> Step:
+    def step(point: np.ndarray) -> EMStep:
         after = target + rates * (point - target)
-        return Step(after, np.ones(3), float(np.abs(after - point).max()), 0.99)
+        return EMStep(after, np.ones(3), float(np.abs(after - point).max()), 0.99)
 
     found = fixed_point(step, np.zeros(3), 100)
     assert found.converged
@@ -21,8 +21,8 @@ def test_a_slow_linear_iteration_is_finished_in_few_steps() -> None:
 
 
 def test_a_step_that_overshoots_is_damped() -> None:
-    def step(point: np.ndarray) -> Step:
-        return Step(-2.5 * point, np.ones(1), float(np.abs(3.5 * point).max()), 0.0)
+    def step(point: np.ndarray) -> EMStep:
+        return EMStep(-2.5 * point, np.ones(1), float(np.abs(3.5 * point).max()), 0.0)
 
     found = fixed_point(step, np.ones(1), 200)
     assert found.converged
@@ -30,8 +30,8 @@ def test_a_step_that_overshoots_is_damped() -> None:
 
 
 def test_an_endless_iteration_says_so() -> None:
-    def step(point: np.ndarray) -> Step:
-        return Step(point + 1, np.ones(1), 1.0, 0.0)
+    def step(point: np.ndarray) -> EMStep:
+        return EMStep(point + 1, np.ones(1), 1.0, 0.0)
 
     found = fixed_point(step, np.zeros(1), 5)
     assert not found.converged
@@ -42,9 +42,9 @@ def test_an_item_with_two_maxima_follows_its_own_step() -> None:
     """The first number has a fixed point at 0 that its own step leaves; combined with the others it would end there."""
     target, rate = np.array([1.0, -2.0, 3.0]), 0.9
 
-    def step(point: np.ndarray) -> Step:
+    def step(point: np.ndarray) -> EMStep:
         after = np.append(np.tanh(3 * point[0]), target + rate * (point[1:] - target))
-        return Step(after, np.ones(4), float(np.abs(after - point).max()), 0.9)
+        return EMStep(after, np.ones(4), float(np.abs(after - point).max()), 0.9)
 
     found = fixed_point(step, np.array([0.01, 0.0, 0.0, 0.0]), 100, np.arange(4))
     assert found.converged

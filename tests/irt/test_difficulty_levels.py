@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.irt import Estimates, assign_levels, cut_levels, level_stability
+from breadth.irt import ItemEstimates, assign_levels, cut_levels, level_stability
 from breadth.irt.difficulty_levels import known_difficulties
 
 
@@ -158,8 +158,8 @@ def estimates(**columns):
     size = len(next(iter(columns.values())))
     given = {"difficulty": np.zeros(size), "discrimination": np.ones(size), "discrimination_se": np.full(size, 0.1)}
     given |= {"difficulty_se": np.full(size, 0.2), "ability_mean": 0.0, "ability_sd": 1.0} | columns
-    fields = dict.fromkeys(Estimates._fields) | {name: np.asarray(value, float) for name, value in given.items()}
-    return Estimates(**fields)
+    fields = dict.fromkeys(ItemEstimates._fields) | {name: np.asarray(value, float) for name, value in given.items()}
+    return ItemEstimates(**fields)
 
 
 def test_a_difficulty_needs_a_slope_that_is_clearly_above_0():

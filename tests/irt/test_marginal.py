@@ -15,7 +15,7 @@ from breadth.irt.expectation import expect
 from breadth.irt.marginal import (
     FEWEST_ITERATIONS,
     MOST_ITERATIONS,
-    Problem,
+    CalibrationProblem,
     climb,
     log_likelihood,
     make_problem,
@@ -24,7 +24,7 @@ from breadth.irt.marginal import (
 from breadth.irt.maximisation import improve
 
 
-def objective_at(problem: Problem, point: np.ndarray) -> Callable[[np.ndarray], float]:
+def objective_at(problem: CalibrationProblem, point: np.ndarray) -> Callable[[np.ndarray], float]:
     """Marginal likelihood and priors, with what is estimated of all items together held as it is at a point."""
     items, (centre, width), held = problem.unpack(point)
     mean = centre + width * held.difficulty_mean

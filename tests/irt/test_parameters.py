@@ -8,7 +8,7 @@ from scipy import optimize
 
 from breadth.errors import InputError
 from breadth.irt import Anchors, Parameters, Priors
-from breadth.irt.parameters import Common, bends, curves, log_answers, scores
+from breadth.irt.parameters import Common, bends, curves, likelihood_scores, log_answers
 
 DIFFICULTY = np.array([-1.0, 0.5, 2.0])
 ITEMS = Parameters.of(DIFFICULTY, np.array([0.7, 1.5, -0.4]), np.array([0.0, 0.2, 0.3]), np.array([1.0, 1.0, 0.9]))
@@ -34,7 +34,7 @@ def test_tables_on_the_knots_follow_from_the_probability() -> None:
     log_odds, log_wrong = log_answers(ITEMS, curves(ITEMS))
     np.testing.assert_allclose(log_odds, np.log(p / (1 - p)), atol=1e-9)
     np.testing.assert_allclose(log_wrong, np.log1p(-p), atol=1e-9)
-    at = scores(ITEMS, curves(ITEMS), FREE)
+    at = likelihood_scores(ITEMS, curves(ITEMS), FREE)
     np.testing.assert_allclose(at.probability, p, rtol=1e-12)
     np.testing.assert_allclose(at.variance, p * (1 - p), rtol=1e-9)
 
@@ -44,12 +44,12 @@ def test_scores_and_bends_are_derivatives(parameter: int) -> None:
     move = np.zeros((4, 3))
     move[parameter] = 1e-6
     up, down = (ITEMS.moved(sign * move, FREE) for sign in (1, -1))
-    at = scores(ITEMS, curves(ITEMS), FREE)
+    at = likelihood_scores(ITEMS, curves(ITEMS), FREE)
     by_wrong = (log_answers(up, curves(up))[1] - log_answers(down, curves(down))[1]) / 2e-6
     np.testing.assert_allclose(by_wrong, -at.probability * at.direction[parameter], atol=1e-7)
     bent = bends(ITEMS, curves(ITEMS), FREE, 4)
     for other in range(4):
-        first = [scores(one, curves(one), FREE) for one in (up, down)]
+        first = [likelihood_scores(one, curves(one), FREE) for one in (up, down)]
         slopes = [one.direction[other] * one.variance for one in first]
         second = (slopes[0] - slopes[1]) / 2e-6 / at.variance
         expected = bent.get((min(parameter, other), max(parameter, other)), np.zeros_like(second))

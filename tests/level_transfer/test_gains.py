@@ -6,11 +6,11 @@ from breadth.level_transfer.gains import (
     PRIOR_DF,
     Gains,
     Moments,
-    Part,
+    VariancePart,
     cell_weights,
     combine_parts,
-    contrast,
     distance_weights,
+    estimate_contrast,
     pairing_ratio,
 )
 from transfer_recovery import Setting, cell_coverage, effect_coverage, simulated_study
@@ -21,7 +21,7 @@ def test_one_seed_one_cell_is_the_paired_t_test():
     level = np.repeat([0, 1], 40)
     before, after = (generator.random((2, 80)) < 0.5).astype(float)
     gains = Gains((after[None],), before, level)
-    cell = contrast(gains, cell_weights(1, 2, 0, 1))
+    cell = estimate_contrast(gains, cell_weights(1, 2, 0, 1))
     theirs = stats.ttest_rel(after[40:], before[40:])
     assert cell.estimate == pytest.approx(after[40:].mean() - before[40:].mean())
     assert cell.p == pytest.approx(theirs.pvalue)
@@ -36,7 +36,7 @@ def test_several_seeds_add_the_variation_between_training_runs():
     shift = np.array([-0.2, 0.0, 0.2])[:, None]
     wild = (generator.random((3, 400)) < 0.5 + shift).astype(float)
     calm = (generator.random((3, 400)) < 0.5).astype(float)
-    errors = [contrast(Gains((answers,), baseline, level), np.ones((1, 1))).se for answers in (wild, calm)]
+    errors = [estimate_contrast(Gains((answers,), baseline, level), np.ones((1, 1))).se for answers in (wild, calm)]
     assert errors[0] > 2 * errors[1]
     assert errors[0] == pytest.approx(0.2 / np.sqrt(3), rel=0.3), "seeds 0.2 apart, three of them"
 
@@ -63,11 +63,11 @@ def test_a_training_level_of_better_data_is_no_asymmetry():
 
 def test_combined_parts_agree_with_those_of_a_comparison():
     """With equal shares of the two half-widths, it is what ``compare`` does with runs."""
-    from breadth.comparison.paired import Spread, add_runs
+    from breadth.comparison.paired import MeanVariance, add_runs
 
     for items, seeds, noise in ((0.02, 0.001, 0.004), (0.001, 0.02, 0.0005), (0.01, 0.003, 0.008)):
-        theirs = add_runs(Spread(items, 40.0), Spread(seeds, 3.0), noise)
-        ours = combine_parts(Part(items, 40.0), Part(seeds, 3.0), noise)
+        theirs = add_runs(MeanVariance(items, 40.0), MeanVariance(seeds, 3.0), noise)
+        ours = combine_parts(VariancePart(items, 40.0), VariancePart(seeds, 3.0), noise)
         assert ours.variance == pytest.approx(theirs.variance)
         # A third of the long half-width against a half of it.
         assert theirs.df <= ours.df
@@ -82,12 +82,12 @@ def test_clusters_agree_with_those_of_a_comparison():
     cluster = np.repeat(np.arange(12), 10)
     answers = (generator.random(120) < 0.5 + 0.3 * generator.normal(size=12)[cluster]).astype(float)
     level = np.zeros(120, dtype=np.intp)
-    ours = contrast(Gains((answers[None],), np.zeros(120), level, 0, cluster), np.ones((1, 1)))
+    ours = estimate_contrast(Gains((answers[None],), np.zeros(120), level, 0, cluster), np.ones((1, 1)))
     theirs = mean_spread(answers, cluster)
     assert ours.se == pytest.approx(np.sqrt(theirs.variance))
     assert ours.df == pytest.approx(theirs.df)
     unequal = np.cumsum(generator.random(120) < 0.1)
-    ours = contrast(Gains((answers[None],), np.zeros(120), level, 0, unequal), np.ones((1, 1)))
+    ours = estimate_contrast(Gains((answers[None],), np.zeros(120), level, 0, unequal), np.ones((1, 1)))
     theirs = mean_spread(answers, unequal)
     assert ours.se == pytest.approx(np.sqrt(theirs.variance))
     assert ours.df == pytest.approx(theirs.df, rel=0.15)
@@ -98,7 +98,7 @@ def test_items_of_their_own_are_no_clusters():
     gains, _ = simulated_study(generator, Setting(seeds=2, items=30))
     own = gains._replace(cluster=generator.permutation(len(gains.level)))
     for weights in (*distance_weights(5), cell_weights(5, 5, 1, 3)):
-        assert contrast(own, weights) == pytest.approx(contrast(gains, weights))
+        assert estimate_contrast(own, weights) == pytest.approx(estimate_contrast(gains, weights))
 
 
 def test_clusters_may_have_items_of_several_levels():
@@ -108,8 +108,8 @@ def test_clusters_may_have_items_of_several_levels():
     level = np.repeat([0, 1], 30)
     answers = generator.normal(size=30)[cluster] + 0.1 * generator.normal(size=60)
     gains = Gains((answers[None],), np.zeros(60), level, 0, cluster)
-    apart = contrast(gains, np.array([[1.0, -1.0]]))
-    together = contrast(gains, np.array([[1.0, 1.0]]))
+    apart = estimate_contrast(gains, np.array([[1.0, -1.0]]))
+    together = estimate_contrast(gains, np.array([[1.0, 1.0]]))
     assert apart.se < 0.05
     assert together.se > 0.2
     paired = answers[:30] - answers[30:]
@@ -119,8 +119,8 @@ def test_clusters_may_have_items_of_several_levels():
 def test_a_level_of_a_single_cluster_has_no_interval():
     gains, _ = simulated_study(np.random.default_rng(8), Setting(seeds=2, items=20))
     gains = gains._replace(cluster=np.where(gains.level == 2, 0, np.arange(100)))
-    assert np.isnan(contrast(gains, cell_weights(5, 5, 0, 2)).low)
-    assert np.isfinite(contrast(gains, cell_weights(5, 5, 0, 1)).low)
+    assert np.isnan(estimate_contrast(gains, cell_weights(5, 5, 0, 2)).low)
+    assert np.isfinite(estimate_contrast(gains, cell_weights(5, 5, 0, 1)).low)
 
 
 def seed_answers(generator, spreads, seeds=3, items=400):
@@ -134,9 +134,9 @@ def seed_answers(generator, spreads, seeds=3, items=400):
 
 def test_every_condition_has_its_own_seed_variance():
     gains = seed_answers(np.random.default_rng(9), (0.2, 0.0, 0.0, 0.0))
-    errors = [contrast(gains, cell_weights(4, 1, k, 0)).se for k in range(4)]
+    errors = [estimate_contrast(gains, cell_weights(4, 1, k, 0)).se for k in range(4)]
     assert errors[0] > 2.5 * max(errors[1:])
-    alone = contrast(gains._replace(trained=gains.trained[1:2]), np.ones((1, 1))).se
+    alone = estimate_contrast(gains._replace(trained=gains.trained[1:2]), np.ones((1, 1))).se
     assert errors[1] < 1.5 * alone + 0.01, "an unstable condition does not widen the intervals of the others"
 
 
@@ -158,7 +158,7 @@ def test_a_condition_with_one_seed_borrows_from_the_others():
     gains = seed_answers(np.random.default_rng(11), (0.1, 0.1))
     mixed = gains._replace(trained=(gains.trained[0], gains.trained[1][:1]))
     single = mixed._replace(trained=mixed.trained[1:])
-    assert contrast(mixed, cell_weights(2, 1, 1, 0)).se > 1.5 * contrast(single, np.ones((1, 1))).se
+    assert estimate_contrast(mixed, cell_weights(2, 1, 1, 0)).se > 1.5 * estimate_contrast(single, np.ones((1, 1))).se
 
 
 @pytest.mark.slow
@@ -189,7 +189,7 @@ def test_effects_hold_the_truth(seeds):
 
 def test_pairing_pays():
     gains, _ = simulated_study(np.random.default_rng(2), Setting(seeds=1, items=200))
-    paired = contrast(gains, cell_weights(5, 5, 2, 2)).se
+    paired = estimate_contrast(gains, cell_weights(5, 5, 2, 2)).se
     inside = gains.level == 2
     unpaired = np.sqrt(
         gains.trained[2][:, inside].mean(axis=0).var(ddof=1) / 200 + gains.baseline[inside].var(ddof=1) / 200
@@ -210,6 +210,6 @@ def test_pairing_ratio_of_known_correlation():
 
 def test_no_change_has_no_interval():
     same = np.ones(10)
-    nothing = contrast(Gains((same[None],), same, np.zeros(10, dtype=np.intp)), np.ones((1, 1)))
+    nothing = estimate_contrast(Gains((same[None],), same, np.zeros(10, dtype=np.intp)), np.ones((1, 1)))
     assert nothing.estimate == 0
     assert np.isnan(nothing.p)

@@ -2,7 +2,14 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from breadth.level_transfer import Transfer, best_table, gain_by_distance, gain_matrix, gains_table, transfer_verdict
+from breadth.level_transfer import (
+    Transfer,
+    best_table,
+    gain_by_distance,
+    gain_matrix,
+    level_gains_table,
+    transfer_verdict,
+)
 from breadth.results import Answer, as_chart, write_figure
 
 CELLS = pl.DataFrame(
@@ -62,7 +69,7 @@ def test_an_interval_that_excludes_0_is_not_enough():
     text = Transfer.details(result(cells, fading=(-0.03, -0.05, -0.01, 0.07)))
     assert ", 0 gained over the model before training, 0 lost and 4 are undecided" in text
     assert "undecided whether gains fade" in text
-    assert "*" not in printed(gains_table(cells, "train_level")).split("q < 0.05)")[1]
+    assert "*" not in printed(level_gains_table(cells, "train_level")).split("q < 0.05)")[1]
 
 
 def cells(gains, se, q):
@@ -103,7 +110,7 @@ def test_the_verdict_by_strategy_is_about_all_cells():
 
 
 def test_tables_fit_the_terminal():
-    gains = printed(gains_table(CELLS, "train_level"))
+    gains = printed(level_gains_table(CELLS, "train_level"))
     assert "+10*" in gains
     assert "-20*" in gains
     assert "training level" in gains

@@ -5,7 +5,7 @@ import pytest
 import breadth
 from breadth.errors import InputError
 from breadth.inference import benjamini_hochberg
-from breadth.level_transfer import BreakFlag, CellFlag, Effect
+from breadth.level_transfer import BreakFlag, Effect, TransferFlag
 from transfer_recovery import Setting, simulated_study
 
 
@@ -124,7 +124,7 @@ def test_items_without_a_level_are_left_out():
 def test_one_seed_is_warned_about_and_flagged():
     result = breadth.transfer(table(seeds=1)[0])
     assert "one seed only" in " ".join(result.warnings)
-    assert result.cells["flag"].unique().to_list() == [CellFlag.ONE_SEED]
+    assert result.cells["flag"].unique().to_list() == [TransferFlag.ONE_SEED]
 
 
 def test_one_seed_claims_no_more_than_these_models():
@@ -138,7 +138,7 @@ def test_a_level_with_one_seed_beside_others():
     fewer = frame.filter((pl.col("train_level") != "2") | (pl.col("seed") == 0) | pl.col("train_level").is_null())
     result = breadth.transfer(fewer)
     flags = dict(result.cells.select("train_level", "flag").unique().rows())
-    assert flags == {0: None, 1: None, 2: CellFlag.ONE_SEED, 3: None, 4: None}
+    assert flags == {0: None, 1: None, 2: TransferFlag.ONE_SEED, 3: None, 4: None}
     assert "one seed each" not in result.verdict().reason
 
 
@@ -169,7 +169,7 @@ def test_a_level_of_one_cluster_is_flagged():
         source=pl.when(pl.col("level") == 2).then(pl.lit("only")).otherwise(pl.concat_str("item"))
     )
     cells = breadth.transfer(single, cluster="source").cells
-    assert cells.filter(test_level=2)["flag"].unique().to_list() == [CellFlag.ONE_CLUSTER]
+    assert cells.filter(test_level=2)["flag"].unique().to_list() == [TransferFlag.ONE_CLUSTER]
     assert cells.filter(test_level=2)["ci_low"].null_count() == 5
     assert cells.filter(pl.col("test_level") != 2)["flag"].null_count() == 20
     all_in_one = frame.with_columns(source=pl.concat_str(pl.lit("s"), pl.col("level").cast(pl.String)))
@@ -201,7 +201,7 @@ def test_a_boundary_is_named_only_where_a_step_fits_better():
 
 def test_cells_without_variation_are_flagged():
     result = breadth.transfer(table()[0].with_columns(correct=1.0))
-    assert result.cells["flag"].unique().to_list() == [CellFlag.NO_VARIATION]
+    assert result.cells["flag"].unique().to_list() == [TransferFlag.NO_VARIATION]
     assert result.cells.select("ci_low", "ci_high", "p", "q").null_count().row(0) == (25,) * 4
     assert result.pairing is None
     assert "0 gained" in result.summary()

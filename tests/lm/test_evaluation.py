@@ -6,7 +6,7 @@ import torch
 
 from breadth.datasets import Choice, Generate, Pattern
 from breadth.errors import InputError
-from breadth.lm.evaluation import compute_outputs, encode_testset, evaluate, keep_frozen_states, score_outputs
+from breadth.lm.evaluation import compute_outputs, encode_testset, evaluate_model, keep_frozen_states, score_outputs
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
 from breadth.lm.split_model import SplitModel
@@ -40,10 +40,10 @@ def test_the_same_answers_with_and_without_kept_states(tiny, family):
     model = tiny(family)
     split = SplitModel(attach_lora(model.model, layers=2), 2)
     testsets = [encode_testset(model, testset, context=256) for testset in every_kind()]
-    plain = evaluate(model, split, testsets)
+    plain = evaluate_model(model, split, testsets)
     keep_frozen_states(split, testsets)
     assert all(batch.states is not None for testset in testsets for batch in testset.batches)
-    kept = evaluate(model, split, testsets)
+    kept = evaluate_model(model, split, testsets)
     assert kept.drop("margin").equals(plain.drop("margin"))
     assert (kept["margin"] - plain["margin"]).abs().max() < 1e-4
     assert plain.columns == ["testset", "item", "correct", "margin", "answer"]
@@ -59,7 +59,7 @@ def test_parts_give_the_answers_of_the_whole_to_the_last_bit(tiny, monkeypatch, 
     model = tiny()
     split = SplitModel(attach_lora(model.model, layers=2), 2)
     testsets = [encode_testset(model, testset, context=256) for testset in every_kind()]
-    whole = evaluate(model, split, testsets)
+    whole = evaluate_model(model, split, testsets)
     frames = []
     for testset in testsets:
         ranges = [testset.part(k, of) for k in range(of)]
@@ -72,7 +72,7 @@ def test_parts_give_the_answers_of_the_whole_to_the_last_bit(tiny, monkeypatch, 
 def test_progress_counts_every_item_once(tiny):
     model = tiny()
     reported = []
-    evaluate(
+    evaluate_model(
         model, SplitModel(model.model), [encode_testset(model, t, context=256) for t in every_kind()], reported.append
     )
     assert sum(reported) == 4 * len(TEXTS)
@@ -100,9 +100,9 @@ def test_dropout_is_off(tiny):
             if "lora_B" in name:
                 weight.fill_(0.1)
     testsets = [encode_testset(model, Set("short", SHORT), context=256)]
-    first = evaluate(model, split, testsets)
+    first = evaluate_model(model, split, testsets)
     split.model.train()
-    assert evaluate(model, split, testsets).equals(first)
+    assert evaluate_model(model, split, testsets).equals(first)
 
 
 def test_prompts_fit_the_positions_of_the_model(tiny):
@@ -110,7 +110,7 @@ def test_prompts_fit_the_positions_of_the_model(tiny):
     testset = encode_testset(model, Set("short", SHORT, text=pl.lit("cat " * 2000)), context=100_000)
     assert testset.shortened == len(TEXTS)
     assert max(map(len, testset.prompts)) <= 512
-    assert evaluate(model, SplitModel(model.model), [testset]).height == len(TEXTS)
+    assert evaluate_model(model, SplitModel(model.model), [testset]).height == len(TEXTS)
     assert testset.notes == ["short: 15 of 15 prompts were too long; their text was shortened"]
 
 
@@ -127,7 +127,7 @@ def test_a_model_whose_outputs_are_not_numbers(tiny):
     with pytest.raises(
         InputError, match=r"short: the model's outputs are infinite or not numbers; use float32 \(recipe\.dtype\)"
     ):
-        evaluate(model, SplitModel(model.model), [testset])
+        evaluate_model(model, SplitModel(model.model), [testset])
 
 
 def test_a_real_model_gives_the_same_results_through_its_top(smollm2):
@@ -137,7 +137,7 @@ def test_a_real_model_gives_the_same_results_through_its_top(smollm2):
     assert split.agrees(testset.prompts[3])
     assert split._last_block.supported
     keep_frozen_states(split, [testset])
-    results = evaluate(model, split, [testset])
+    results = evaluate_model(model, split, [testset])
     yes, no = (model.encode(words)[0] for words in (" Yes", " No"))
     for row, prompt in enumerate(testset.prompts[:6]):
         with torch.inference_mode():

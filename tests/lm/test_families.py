@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from breadth.datasets import Choice, Pattern
-from breadth.lm.evaluation import encode_testset, evaluate
+from breadth.lm.evaluation import encode_testset, evaluate_model
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
 from breadth.lm.split_model import SplitModel
@@ -63,7 +63,7 @@ def family(request, folders):
 
 def answers(model):
     encoded = [encode_testset(model, each, context=128) for each in (Examples, Choices)]
-    return evaluate(model, SplitModel(model.model), encoded)
+    return evaluate_model(model, SplitModel(model.model), encoded)
 
 
 every_family = pytest.mark.parametrize("family", FAMILIES, indirect=True)

@@ -5,7 +5,7 @@ import torch
 from breadth.datasets import Generate
 from breadth.lm import generation
 from breadth.lm.batches import make_batch
-from breadth.lm.evaluation import encode_testset, evaluate
+from breadth.lm.evaluation import encode_testset, evaluate_model
 from breadth.lm.generation import generate_texts
 from breadth.lm.split_model import SplitModel
 
@@ -80,7 +80,7 @@ def test_a_split_model_generates_with_all_layers(tiny):
     split.hidden_states(batch)
     testset = encode_testset(model, Set(), context=64)
     assert testset.requests is None
-    results = evaluate(model, split, [testset])
+    results = evaluate_model(model, split, [testset])
     expected = [
         model.tokenizer.decode(greedy_token_by_token(tiny().model, prompt, 5), skip_special_tokens=True)
         for prompt in testset.prompts
@@ -100,4 +100,4 @@ def test_prompts_leave_space_for_what_is_generated(tiny):
     assert testset.shortened == 2
     assert testset.notes == ["g: 2 of 2 prompts were too long; their question was shortened"]
     assert max(map(len, testset.prompts)) <= 412
-    assert evaluate(model, SplitModel(model.model), [testset]).height == 2
+    assert evaluate_model(model, SplitModel(model.model), [testset]).height == 2

@@ -15,7 +15,7 @@ from breadth.lm import (
     load_model,
     readable,
     record_weights,
-    refuse_damaged,
+    refuse_damaged_weights,
     save_weights,
     trainable,
     unfreeze,
@@ -162,7 +162,7 @@ def test_damage_is_noticed(tiny, folder, name, damage):
         return
     assert kept_fault(folder) is not None
     with pytest.raises(InputError, match="step-000010: is damaged"):
-        refuse_damaged(folder)
+        refuse_damaged_weights(folder)
     unreadable = (folder / name).name == "adapter_model.safetensors" or not (folder / name).exists()
     if damage is not changed and unreadable:
         with pytest.raises(InputError, match="step-000010: is damaged"):

@@ -6,7 +6,7 @@ import torch
 
 from breadth import datasets
 from breadth.lm.batches import Batch
-from breadth.lm.evaluation import encode_testset, evaluate, keep_frozen_states
+from breadth.lm.evaluation import encode_testset, evaluate_model, keep_frozen_states
 from breadth.lm.lanes import lane_count, map_in_lanes
 from breadth.lm.layers import attach_lora
 from breadth.lm.split_model import SplitModel
@@ -35,7 +35,7 @@ def test_the_number_of_threads_changes_no_bit(tiny, monkeypatch, family, kept):
         with threads(count):
             if kept:
                 keep_frozen_states(split, testsets)
-            answers.append(evaluate(model, split, testsets))
+            answers.append(evaluate_model(model, split, testsets))
             assert torch.get_num_threads() == count
     assert answers[0].equals(answers[1])
     assert answers[0].equals(answers[2])

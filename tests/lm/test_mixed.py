@@ -14,7 +14,7 @@ from breadth import datasets
 from breadth.datasets import Pattern
 from breadth.errors import InputError
 from breadth.lm import evaluation, placement
-from breadth.lm.evaluation import encode_testset, evaluate, keep_frozen_states
+from breadth.lm.evaluation import encode_testset, evaluate_model, keep_frozen_states
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
 from breadth.lm.mixed import SAMPLE, WRONG, RoundingErrors, open_items, rounding_errors, settle
@@ -138,15 +138,15 @@ def test_the_answers_of_float32(tiny, monkeypatch, family, kept):
     assert split.agrees(testsets[0].prompts[0])
     if kept:
         keep_frozen_states(split, testsets)
-    exact, again, own = evaluate(model, split, testsets), [], evaluation.rebatch
+    exact, again, own = evaluate_model(model, split, testsets), [], evaluation.rebatch
     monkeypatch.setattr("breadth.lm.evaluation.rebatch", lambda *args: again.append(len(args[0])) or own(*args))
-    mixed = evaluate(replace(model, dtype=MIXED), split, testsets)
+    mixed = evaluate_model(replace(model, dtype=MIXED), split, testsets)
     assert mixed.drop("margin").equals(exact.drop("margin"))
     difference = (mixed["margin"] - exact["margin"]).abs()
     assert 1e-4 < difference.max() < 0.1  # it was rounded
     assert SAMPLE <= sum(again) <= 80
     assert split.packed.precision is torch.float32
-    assert evaluate(replace(model, dtype=MIXED), split, testsets).equals(mixed)
+    assert evaluate_model(replace(model, dtype=MIXED), split, testsets).equals(mixed)
 
 
 @needs_bfloat16
@@ -164,7 +164,7 @@ def test_other_kinds_are_computed_in_float32(tiny):
         encode_testset(model, fewshot, context=256, before="The cat is in the park. No\n\n" * 6),
     ]
     assert [testset.can_be_mixed for testset in testsets] == [False, False]
-    assert evaluate(replace(model, dtype=MIXED), split, testsets).equals(evaluate(model, split, testsets))
+    assert evaluate_model(replace(model, dtype=MIXED), split, testsets).equals(evaluate_model(model, split, testsets))
 
 
 @needs_bfloat16
@@ -174,7 +174,7 @@ def test_a_real_model(smollm2):
     testsets = [encode_testset(loaded, datasets.load(name, items=30), context=256) for name in ("plain", "negation")]
     assert split.agrees(testsets[0].prompts[0])
     keep_frozen_states(split, testsets)
-    exact, mixed = (evaluate(replace(loaded, dtype=dtype), split, testsets) for dtype in ("float32", MIXED))
+    exact, mixed = (evaluate_model(replace(loaded, dtype=dtype), split, testsets) for dtype in ("float32", MIXED))
     assert mixed.drop("margin").equals(exact.drop("margin"))
     assert 1e-3 < (mixed["margin"] - exact["margin"]).abs().max() < 0.2
 

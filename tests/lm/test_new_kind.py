@@ -18,7 +18,7 @@ from breadth.lm import (
     Trainer,
     encode_testset,
     encode_train_set,
-    evaluate,
+    evaluate_model,
     keep_frozen_states,
     register_scorer,
     scorer_of,
@@ -157,9 +157,9 @@ def test_it_is_evaluated(testset, tiny):
     model = tiny()
     split = SplitModel(model.model, 2)
     encoded = encode_testset(model, testset, context=128, before=few_shot_text(testset.task, testset.frame[:1]))
-    results = evaluate(model, split, [encoded])
+    results = evaluate_model(model, split, [encoded])
     keep_frozen_states(split, [encoded])
-    assert evaluate(model, split, [encoded])["answer"].equals(results["answer"])
+    assert evaluate_model(model, split, [encoded])["answer"].equals(results["answer"])
     ratings = results["answer"].cast(pl.Float64)
     errors = (ratings - testset.frame["label"].cast(pl.Float64)).abs()
     assert results["margin"].to_list() == pytest.approx((2.5 - errors).to_list(), abs=1e-3)

@@ -6,7 +6,7 @@ import torch
 from breadth.datasets import Choice, Generate, Pattern
 from breadth.errors import InputError
 from breadth.lm.batches import make_batch
-from breadth.lm.evaluation import encode_testset, evaluate
+from breadth.lm.evaluation import encode_testset, evaluate_model
 from breadth.lm.scoring import (
     ChoiceScorer,
     Continuations,
@@ -164,7 +164,7 @@ def one_by_one(language_model, task, row):
 )
 def test_options_are_scored_as_one_by_one(tiny, family, task):
     model = tiny(family)
-    results = evaluate(model, SplitModel(model.model, 2), [encode_testset(model, Set(task), context=256)])
+    results = evaluate_model(model, SplitModel(model.model, 2), [encode_testset(model, Set(task), context=256)])
     assert results["item"].to_list() == ["q-0", "q-1", "q-2"]
     for row, result in zip(ITEMS.iter_rows(named=True), results.iter_rows(named=True), strict=True):
         scores = torch.tensor(one_by_one(model, task, row), dtype=torch.float64)

@@ -8,7 +8,7 @@ import torch
 from breadth.datasets import Loaded, Pattern
 from breadth.errors import InputError
 from breadth.lm.batches import make_batch, make_batches
-from breadth.lm.evaluation import encode_testset, evaluate
+from breadth.lm.evaluation import encode_testset, evaluate_model
 from breadth.lm.scoring import PatternScorer
 from breadth.lm.split_model import SplitModel
 from breadth.lm.tiny import make_tokenizer
@@ -106,7 +106,7 @@ def test_mixed_precision_is_left_out(tiny_folders):
         loaded = Loaded("a", "domain", task_of(" Yes", " No"), frame, "")
         testset = encode_testset(language_model, loaded, context=64)
         assert not testset.can_be_mixed
-        results.append(evaluate(language_model, SplitModel(language_model.model), [testset]))
+        results.append(evaluate_model(language_model, SplitModel(language_model.model), [testset]))
     assert results[0].equals(results[1])
 
 

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 from breadth.errors import InputError
-from breadth.lm.weight_files import group_of, group_sums, read_header
+from breadth.lm.weight_files import group_sums, layer_of_tensor, read_header
 
 TENSORS = {
     "model.embed.weight": torch.ones(4, 2),
@@ -91,4 +91,4 @@ def test_an_adapter_that_adds_nothing_counts_as_none(tmp_path):
     ],
 )
 def test_groups_are_layers_or_modules(name, group):
-    assert group_of(name) == group
+    assert layer_of_tensor(name) == group

@@ -8,8 +8,8 @@ import breadth
 from breadth.errors import InputError
 from breadth.records.store import RunRecord, StudyStore
 from breadth.records.study import Study
-from breadth.sources.answers import open_study
 from breadth.sources import load_scores
+from breadth.sources.answers import open_study
 
 BLANK = {"margin": pl.lit(None), "answer": pl.lit(None)}
 

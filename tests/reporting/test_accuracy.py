@@ -3,6 +3,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from scipy import stats
 from scipy.stats import binomtest
 
@@ -24,10 +25,11 @@ from breadth.reporting.accuracy import (
     settled_mean,
     with_findings,
 )
+from breadth.reporting.data import ReportData
 from breadth.reporting.scoring import bias_words, follow_words
 from breadth.reporting.sources import ScoreKind
-from breadth.sources.answers import open_study
 from breadth.sources import open_source
+from breadth.sources.answers import open_study
 
 
 def test_one_run_is_the_mean_of_its_items():
@@ -489,3 +491,25 @@ def test_means_are_over_the_same_runs_at_every_step():
     shared = at_shared_steps(frame)
     assert shared["step"].unique().sort().to_list() == [0, 20, 30]
     assert set(shared["run"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("values", [[0, 1], [0, 0.25, 0.5, 1]])
+def test_models_that_were_evaluated_once_are_scored_all_at_once(values, monkeypatch):
+    generator = np.random.default_rng(len(values))
+    answers = pl.DataFrame(
+        {
+            "model": np.repeat(["a", "b", "c", "d"], 20),
+            "testset": np.tile(["x", "y"], 40),
+            "item": np.tile([f"q{k}" for k in range(20)], 4),
+            "correct": generator.choice(values, 80),
+            "label": np.tile(["l", "m", "l", "l", "m"], 16),
+        }
+    )
+    few = pl.DataFrame({"model": ["e"], "testset": ["x"], "item": ["q0"], "correct": [values[-1]], "label": ["l"]})
+    source = pl.concat([answers, few.cast(answers.schema)])
+    study = ReportData(open_source(source)).described
+    together, _ = score_profile(study)
+    monkeypatch.setattr("breadth.reporting.accuracy._are_evaluated_once", lambda ends: False)
+    one_by_one, _ = score_profile(study)
+    assert together.height == 9
+    assert_frame_equal(together, one_by_one, rel_tol=1e-9)

@@ -19,7 +19,7 @@ from breadth.reporting.embedded import (
     single_answers,
     table_columns,
 )
-from breadth.reporting.items import Items
+from breadth.reporting.items import ItemsSection
 from breadth.sources.answers import open_study
 
 
@@ -29,7 +29,7 @@ def inflated(text, kind):
 
 def with_items(study):
     data = ReportData(study)
-    data.tables |= Items().compute(data)
+    data.tables |= ItemsSection().compute(data)
     return data
 
 

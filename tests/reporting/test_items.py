@@ -5,7 +5,7 @@ import pytest
 import breadth
 from breadth.records.store import RunRecord, StudyStore
 from breadth.reporting import ReportData
-from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, Items, item_rest
+from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, ItemsSection, item_rest
 from breadth.sources.answers import open_study
 
 
@@ -23,7 +23,7 @@ def test_item_rest_is_the_plain_correlation(simulated_study):
 def test_items_without_a_calibration(simulated_study):
     study = open_study(simulated_study.folder)
     few = ReportData(study.select(pl.col("step") >= 352))
-    items = Items().compute(few)["items"]
+    items = ItemsSection().compute(few)["items"]
     assert few.reasons["calibration"].endswith("there are 8 and 400")
     assert items.height == study.items.height
     assert items["text"][0].startswith("premise: ")
@@ -35,7 +35,7 @@ def test_items_without_a_calibration(simulated_study):
 
 
 def test_a_doubt_has_a_code_and_a_sentence(simulated_study):
-    items = Items().compute(ReportData(open_study(simulated_study.folder)))["items"]
+    items = ItemsSection().compute(ReportData(open_study(simulated_study.folder)))["items"]
     doubted = items.drop_nulls("doubt_flag")
     assert doubted.height == items["doubt"].drop_nulls().len() > 0
     assert [DOUBT_WORDS[Doubt(flag)] for flag in doubted["doubt_flag"]] == doubted["doubt"].to_list()
@@ -46,15 +46,15 @@ def test_a_doubt_has_a_code_and_a_sentence(simulated_study):
 
 def test_a_large_table_is_sampled_with_its_doubts(simulated_study, monkeypatch):
     data = ReportData(open_study(simulated_study.folder))
-    items = Items().compute(data)["items"]
-    assert Items().compute(data)["items"].equals(items)
+    items = ItemsSection().compute(data)["items"]
+    assert ItemsSection().compute(data)["items"].equals(items)
     doubted = items["doubt"].drop_nulls().len()
     monkeypatch.setattr("breadth.reporting.items.MOST_ITEMS", doubted + 40)
-    sample = Items().compute(data)["items"]
+    sample = ItemsSection().compute(data)["items"]
     assert sample.height == doubted + 40
     assert sample["doubt"].drop_nulls().len() == doubted
     assert sample.equals(items.join(sample.select("testset", "item"), on=["testset", "item"], maintain_order="left"))
-    assert Items().compute(data)["items"].equals(sample)
+    assert ItemsSection().compute(data)["items"].equals(sample)
 
 
 def test_long_texts_are_cut(tmp_path):
@@ -64,6 +64,6 @@ def test_long_texts_are_cut(tmp_path):
     run.write_record(RunRecord("m"))
     answers = {"testset": ["a", "a"], "item": ["1", "2"], "correct": [1, 0], "margin": [None, None], "answer": ["", ""]}
     run.write_part(0, pl.DataFrame(answers))
-    items = Items().compute(ReportData(breadth.open(tmp_path)))["items"]
+    items = ItemsSection().compute(ReportData(breadth.open(tmp_path)))["items"]
     assert len(items["text"][0]) <= MOST_CHARACTERS + 2
     assert items["text"][1] in (None, "")

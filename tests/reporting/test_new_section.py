@@ -8,7 +8,7 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
-from breadth.reporting import SECTIONS, Content, Section, register_section, unregister_section
+from breadth.reporting import SECTIONS, Section, SectionContent, register_section, unregister_section
 from breadth.results import Figure
 
 
@@ -32,7 +32,7 @@ class Seeds(Section):
                 "y": {"field": "testset", "type": "nominal"},
             },
         }
-        return Content(
+        return SectionContent(
             f"Between seeds, accuracy varies by {spread['spread'].max():.2f} at most.",
             [Figure("seeds", "Spread between seeds", "A dot per model.", spec, "seed_spread")],
             ["One detail."],

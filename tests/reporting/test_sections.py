@@ -10,6 +10,7 @@ from scipy.stats import false_discovery_control
 
 import breadth
 from breadth.errors import InputError
+from breadth.inference import wilson_interval
 from breadth.records.store import StudyStore
 from breadth.reporting import build_report
 from breadth.reporting.sources import MOST_MODELS
@@ -84,12 +85,32 @@ def test_one_model_evaluated_once_still_gives_a_report(simulated_study, tmp_path
     for run in others:
         shutil.rmtree(run.folder)
     data = build_report(folder)
-    assert "Not enough data" in content(data, "overview").lines[0]
+    (first,) = content(data, "overview").lines
+    for row in data.table("profile").head(6).iter_rows(named=True):
+        assert f"{row['accuracy']:.1%}" in first
+        assert row["testset"] in first
     assert "training" not in {section.key for section in data.contents}
     assert "at least 10 subjects" in content(data, "difficulty").absent[0]
     assert [figure.key for figure in content(data, "difficulty").figures] == ["by_level"]
     assert breadth.report(folder, out=tmp_path / "r.html").exists()
     assert breadth.report(folder, out=tmp_path / "r.md").exists()
+
+
+def test_one_model_and_one_test_set_have_an_accuracy_with_its_interval(tmp_path):
+    answers = pl.DataFrame({"model": "m", "item": [f"q{number}" for number in range(40)], "correct": [1, 0, 0, 1] * 10})
+    answers.write_csv(tmp_path / "quiz.csv")
+    (line,) = content(build_report(tmp_path / "quiz.csv"), "overview").lines
+    low, high = wilson_interval(np.array([0.5]), np.array([40.0]))
+    for number in (0.5, low[0], high[0]):
+        assert f"{number:.1%}" in line
+    assert "40 items" in line
+
+
+def test_scores_of_one_run_on_one_test_set_are_told_from_first_to_last(tmp_path):
+    pl.DataFrame({"step": range(0, 50, 10), "hans_acc": [0.5, 0.52, 0.6, 0.66, 0.7]}).write_csv(tmp_path / "run.csv")
+    (line,) = content(build_report(tmp_path / "run.csv"), "overview").lines
+    assert "70.0%" in line
+    assert "50.0%" in line
 
 
 def test_a_study_without_study_file_or_environment(simulated_study, tmp_path):
@@ -117,7 +138,7 @@ def test_formats_hold_the_same(simulated_study, data, tmp_path):
 
 
 def test_what_cannot_be_written_is_refused(simulated_study, tmp_path):
-    with pytest.raises(InputError, match="nothing to report on"):
+    with pytest.raises(InputError, match="nothing to read"):
         breadth.report(tmp_path)
     with pytest.raises(InputError, match="choose html, md or json"):
         breadth.report(simulated_study.folder, format="pdf")

@@ -11,7 +11,7 @@ from breadth.datasets import simulate_answers, simulate_scores
 from breadth.errors import InputError
 from breadth.irt import Calibration
 from breadth.records.study import Study
-from breadth.reporting import build_report, read_source, read_as
+from breadth.reporting import build_report, read_as, read_source
 from breadth.sources import ScoreTable
 
 

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import breadth
-from breadth.comparison import cells_table, ranks_table
-from breadth.comparison import pairs_table as model_pairs_table
-from breadth.correlation import groups_table, heterogeneity_table, pairs_table
+from breadth.comparison import cells_table, pair_differences_table, ranks_table
+from breadth.correlation import correlations_table, groups_table, heterogeneity_table
 from breadth.irt import items_table, levels_table, stability_table, subjects_table
-from breadth.level_transfer import best_table, gains_table
-from breadth.reporting import changes_table, scores_table
+from breadth.level_transfer import best_table, level_gains_table
+from breadth.reporting import changes_table, checkpoint_scores_table
 from breadth.results.terminal import distinct_names, make_table
 
 WIDTHS = (100, 80, 60)
@@ -91,20 +90,20 @@ def tables():
          "ci_low": -0.1, "ci_high": 0.3} for level in levels
     ])  # fmt: skip
     return {
-        "pairs": lambda width: pairs_table(one.pairs, one.by, width),
-        "pairs by run": lambda width: pairs_table(many.pairs, many.by, width),
+        "pairs": lambda width: correlations_table(one.pairs, one.by, width),
+        "pairs by run": lambda width: correlations_table(many.pairs, many.by, width),
         "groups": lambda width: groups_table(many.pairs, many.by, width),
         "heterogeneity": lambda width: heterogeneity_table(many.heterogeneity, width),
         "cells": lambda width: cells_table(pair.cells, width),
-        "pairs of models": lambda width: model_pairs_table(all_models.cells, width),
+        "pairs of models": lambda width: pair_differences_table(all_models.cells, width),
         "ranks": lambda width: ranks_table(ranking, width),
         "items": lambda width: items_table(fit.items, width),
         "subjects": lambda width: subjects_table(fit.subjects, width),
         "levels": lambda width: levels_table(fit.levels(5), width),
         "stability": lambda width: stability_table(fit.level_stability(4, repeats=1), width),
-        "scores": lambda width: scores_table(last, width),
+        "scores": lambda width: checkpoint_scores_table(last, width),
         "changes": lambda width: changes_table(changes, width),
-        "gains": lambda width: gains_table(gains, "train_level", width),
+        "gains": lambda width: level_gains_table(gains, "train_level", width),
         "best": lambda width: best_table(best, width),
     }  # fmt: skip
 

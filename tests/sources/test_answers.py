@@ -161,10 +161,10 @@ def test_bad_answers(source, message):
     ("arrays", "message"),
     [
         ({"x": np.arange(3)}, "found 0"),
-        ({"R": R, "models": np.array(["m1", "m2", "m3", "m4"])}, "4 subject names for 2 subjects"),
+        ({"R": R, "models": np.array(["m1", "m2", "m3", "m4"])}, "models has 4 names for 2 rows"),
         ({"R": R, "items": np.array(["a", "a", "b"])}, "item 'a' occurs more than once"),
         ({"R": R, "items": np.array([None, "a", "b"], dtype=object)}, "can run code"),
-        ({"R": R.astype(str)}, "not numbers"),
+        ({"R": R.astype(str)}, "of numbers, found 0"),
         ({"R": R * 5}, "is not an answer"),
     ],
 )

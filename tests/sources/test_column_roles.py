@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from breadth.correlation import correlate
 from breadth.errors import InputError
 from breadth.records.study import Study
-from breadth.sources.column_roles import Kind, infer_columns
 from breadth.sources import ScoreTable, open_source
+from breadth.sources.column_roles import Kind, infer_columns
 from breadth.sources.tables import read_table
 from breadth.sources.vocabulary import Role
 
@@ -226,15 +226,6 @@ CASES = {
     "TensorBoard scalar": asked(
         pl.DataFrame({"Wall time": [1.7e9, 1.7e9], "Step": [0, 10], "Value": [0.5, 0.6]}),
         "Value; a correlation needs",
-    ),
-    "trainer_state.json": scores(
-        {"best_metric": None, "global_step": 60, "log_history": history()},
-        (),
-        "step",
-        "eval_mnli_accuracy",
-        ("eval_hans_accuracy", "eval_anli_accuracy"),
-        ("eval_hans_loss", "grad_norm", "epoch", "eval_mnli_runtime"),
-        file="trainer_state.json",
     ),
     "log_history as JSON lines": scores(
         "".join(json.dumps(row) + "\n" for row in history()),
@@ -866,11 +857,20 @@ def test_every_table_is_understood_or_asked_about(case, tmp_path):
     assert isinstance(whole, ScoreTable)
     assert (understood.by, understood.order) == (case.by, case.order)
     # Names are shown without what all of them begin or end with.
-    assert tuple(whole.original_names.get(name, name) for name in understood.controls) == case.controls
-    assert {whole.original_names.get(name, name) for name in understood.testsets} == case.testsets
+    original = {short: name for name, short in understood.renamed.items()}
+    assert tuple(original.get(name, name) for name in understood.controls) == case.controls
+    assert {original.get(name, name) for name in understood.testsets} == case.testsets
     parts = (whole.by, whole.order, whole.controls, whole.testsets)
     assert parts == (understood.by, understood.order, understood.controls, understood.testsets)
     assert {*case.by, *whole.controls, *whole.testsets} <= {*whole.frame.columns}
+
+
+def test_a_state_of_a_trainer_is_read_as_scores_of_checkpoints(tmp_path):
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps({"best_metric": None, "global_step": 60, "log_history": history()}))
+    opened = open_source(path)
+    assert (opened.by, opened.order, opened.controls) == (("run",), "step", ("mnli",))
+    assert set(opened.testsets) == {"hans", "anli"}
 
 
 @settings(max_examples=150, deadline=None)
@@ -883,7 +883,10 @@ def test_the_order_of_rows_and_columns_does_not_matter(name, seed):
         with pytest.raises(InputError):
             correlate(open_source(frame, **case.options))
         return
-    plain, mixed = infer_columns(read_table(case.source), **case.options), infer_columns(read_table(frame), **case.options)
+    plain, mixed = (
+        infer_columns(read_table(case.source), **case.options),
+        infer_columns(read_table(frame), **case.options),
+    )
     assert (mixed.kind, mixed.by, mixed.order, mixed.controls) == (plain.kind, plain.by, plain.order, plain.controls)
     assert set(mixed.testsets) == set(plain.testsets)
     assert dict(mixed.reading.left_out) == dict(plain.reading.left_out)

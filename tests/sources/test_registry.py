@@ -87,7 +87,7 @@ def test_built_in_formats_are_those_of_the_manual(registry):
         *("lm-eval", "inspect", "helm", "lighteval", "evalplus", "swe-bench", "olmes", "opencompass", "eee"),
         *("alpaca-eval", "openai-evals", "matrix"),
     ]
-    assert {"lm-eval", "trainer-state", "tensorboard", "wandb"} <= {
+    assert {"lm-eval-results", "trainer-state", "tensorboard", "wandb"} <= {
         source.name for source in all_sources() if source.holds_scores()
     }
     assert names()[-1] == "matrix"  # whatever a tool wrote is that tool's
@@ -132,7 +132,8 @@ def test_registered_formats_come_before_those_of_packages(registry, package):
         ("", "notes_package:Notes", "cannot be loaded: .*Notes"),
         ("", "missing_package:Notes", "cannot be loaded: No module named 'missing_package'"),
         ("class Notes: pass", "notes_package:Notes", "is not a subclass of breadth.sources.Source"),
-        (SOURCE.replace("def detect", "def look"), "notes_package:Notes", "cannot be loaded: .*abstract"),
+        (SOURCE.replace("def detect", "def look"), "notes_package:Notes", "does not say which files are its own"),
+        (SOURCE.replace("def read", "def write"), "notes_package:Notes", "reads neither answers nor scores"),
     ],
 )
 def test_a_broken_plug_in_is_named(registry, package, source, value, words):

@@ -141,8 +141,8 @@ def test_other_types_are_refused():
         ("long.csv", b'a,b\n1,"2\n"\n4,5,6\n', r"long.csv, line 4: has 3 fields, and the header 2; remove"),
         ("title.csv", b"Our results,,\na,b,c\n1,2,3\n", r"title.csv, line 1: is a title.* delete it"),
         ("comment.csv", b"# made in May\na,b,c\n1,2,3\n", r"comment.csv, line 1: is a title.* delete it"),
-        ("utf16.csv", "a,b\n1,2\n".encode("utf-16"), r"utf16.csv: is not UTF-8 text; save it as UTF-8"),
-        ("latin.csv", "a,b\n1,é\n".encode("latin-1"), r"latin.csv: is not UTF-8 text; save it as UTF-8"),
+        ("utf16.csv", "a,b\n1,2\n".encode("utf-16")[:-1], r"utf16.csv: is not UTF-16-LE text.*save it as UTF-8"),
+        ("latin.csv", "a,b\n1,é\n".encode("latin-1"), r"latin.csv: is not UTF-8 text.*save it as UTF-8"),
         ("bad.parquet", b"PAR1 not really", "cannot be read as PARQUET"),
         ("bad.npz", b"PK\x03\x04 cut off", "cannot be read as NPZ"),
         ("bad.jsonl", b'{"a": 1}\n{"a": ', "cannot be read as JSONL"),
@@ -160,6 +160,12 @@ def test_unreadable_files_name_themselves(tmp_path, name, content, message):
     with pytest.raises(InputError, match=message) as caught:
         read_table(path)
     assert name in str(caught.value)
+
+
+def test_text_in_utf_16_is_read_as_spreadsheets_write_it(tmp_path):
+    path = tmp_path / "utf16.csv"
+    path.write_text("a,b\n1,é\n", encoding="utf-16")
+    assert read_table(path).frame.rows() == [(1, "é")]
 
 
 def test_a_truncated_parquet_names_itself(tmp_path):

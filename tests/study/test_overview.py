@@ -11,7 +11,7 @@ from breadth.study import (
     run_rows,
     shipped_studies,
     show_study,
-    summarise,
+    summarise_study,
 )
 
 
@@ -34,10 +34,10 @@ def test_files_are_commented():
 
 
 def test_totals(study):
-    summary = summarise(study())
+    summary = summarise_study(study())
     assert summary.rows == [("smollm2-135m", "plain", "1", "2", "2")]
     assert summary.text.endswith("2 test sets. The number of items depends on data that is not read here.")
-    sized = summarise(
+    sized = summarise_study(
         study("name: s\nmodels: a/b\nrecipe: {method: zero-shot}\nevaluate: {on: [plain, hans], items: 40}\n")
     )
     assert (

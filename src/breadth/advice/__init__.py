@@ -12,9 +12,9 @@ from breadth.advice.items import (
     advise_items,
     advise_score,
     errors_table,
-    scores_table,
     scores_verdict,
     short_form_verdict,
+    short_scores_table,
 )
 from breadth.advice.power import (
     PowerAdvice,
@@ -27,7 +27,7 @@ from breadth.advice.power import (
 )
 from breadth.advice.prediction import Predictor, choose_sets
 from breadth.advice.seeds import SeedAdvice, advise_seeds, seeds_table, seeds_verdict
-from breadth.advice.short_form import Scorer, plain_estimate, random_split, strong_split, try_short_form
+from breadth.advice.short_form import ShortFormScorer, plain_estimate, random_split, strong_split, try_short_form
 from breadth.advice.testsets import (
     PredictionAdvice,
     advise_testsets,
@@ -40,7 +40,7 @@ from breadth.advice.together import (
     Gain,
     TogetherAdvice,
     advise_together,
-    gains_table,
+    combinations_table,
     route,
     route_gain,
     together_verdict,
@@ -53,9 +53,9 @@ __all__ = [
     "PowerAdvice",
     "PredictionAdvice",
     "Predictor",
-    "Scorer",
     "SeedAdvice",
     "ShortForm",
+    "ShortFormScorer",
     "ShortScores",
     "TogetherAdvice",
     "advise_items",
@@ -65,10 +65,10 @@ __all__ = [
     "advise_testsets",
     "advise_together",
     "choose_sets",
+    "combinations_table",
     "errors_figure",
     "errors_table",
     "gains_figure",
-    "gains_table",
     "paired_items",
     "paired_power",
     "plain_estimate",
@@ -81,12 +81,12 @@ __all__ = [
     "read_scores",
     "route",
     "route_gain",
-    "scores_table",
     "scores_verdict",
     "seeds_figure",
     "seeds_table",
     "seeds_verdict",
     "short_form_verdict",
+    "short_scores_table",
     "steps_figure",
     "steps_table",
     "strong_split",

@@ -24,9 +24,9 @@ from breadth.advice.references import (
 )
 from breadth.advice.short_form import (
     Indices,
-    Scorer,
+    ShortFormScorer,
     Trial,
-    draw_items,
+    draw_from_strata,
     family_split,
     make_strata,
     random_split,
@@ -35,6 +35,7 @@ from breadth.advice.short_form import (
 )
 from breadth.errors import InputError, listed
 from breadth.inference import Floats
+from breadth.records import ROUND_SHARES
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
@@ -155,6 +156,7 @@ def advise_items(
     k: int = 100,
     cluster: str | None = None,
     seed: int = 0,
+    round_shares: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ShortForm:
     """Choose k items that stand for all: a random sample, stratified by test set and difficulty.
@@ -179,6 +181,8 @@ def advise_items(
         take them as independent; by default a column of a usual name with at least four families is recognised.
     seed
         Seeds the sample.
+    round_shares
+        Whether to count shares from 0.5 on (ties, means of several tries) as right and others as wrong.
     progress
         Called with the number of trials done and their total.
 
@@ -190,7 +194,10 @@ def advise_items(
     >>> form.items.height
     50
     """
-    known = reference_models(open_answers(responses), cluster)
+    study = open_answers(responses).comparable()
+    if round_shares:
+        study = study.rounded()
+    known = reference_models(study, cluster)
     models, size = known.matrix.shape
     if size < 2 * FEWEST_ITEMS:
         raise InputError(
@@ -220,7 +227,7 @@ def advise_items(
         rows.append((name, *_mean_errors(trials, groups)))
     share = known.matrix.mean(axis=0, dtype=np.float64)
     strata = make_strata(share, known.testset, k)
-    chosen = draw_items(strata, k, seed)
+    chosen = draw_from_strata(strata, k, seed)
     weight = np.bincount(strata) / np.bincount(strata[chosen]) / size
     items = pl.DataFrame(
         {
@@ -321,7 +328,7 @@ class ShortScores(Result):
 scores_verdict = ShortScores.verdict
 
 
-def scores_table(result: ShortScores, width: int = WIDTH) -> Table:
+def short_scores_table(result: ShortScores, width: int = WIDTH) -> Table:
     """A row per model: estimate, interval, which estimate, and the check that failed if one did."""
     frame = result.scores
     title = "Full scores in per cent" + (
@@ -336,11 +343,13 @@ def scores_table(result: ShortScores, width: int = WIDTH) -> Table:
     return table
 
 
-def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> ShortScores:
+def advise_score(
+    short: str | os.PathLike[str] | ShortForm, responses: Any, *, round_shares: bool = False
+) -> ShortScores:
     """Estimate full scores from answers to a short form, with 95 % intervals.
 
     The plain estimate, the mean of the strata, holds whatever the models are. The assisted one learns from reference
-    models and is used only where its checks pass: see :class:`breadth.advice.Scorer`.
+    models and is used only where its checks pass: see :class:`breadth.advice.ShortFormScorer`.
 
     Do not use it with items that were not drawn for the short form, or for models that were trained on them.
 
@@ -350,6 +359,8 @@ def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> S
         A short form, or the file that ``breadth advise items`` wrote.
     responses
         Answers of the models to score: anything :func:`breadth.open` takes. Other items are ignored.
+    round_shares
+        Whether to count shares from 0.5 on (ties, means of several tries) as right and others as wrong.
 
     Examples
     --------
@@ -365,10 +376,13 @@ def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> S
     else:
         known, strata, chosen = load_short_form(short)
     study = open_answers(responses)
+    if round_shares:
+        study = study.rounded()
     wanted = [known.items[j] for j in chosen]
     place = {name: j for j, name in enumerate(study.item_names)}
     if missing := [name for name in wanted if name not in place]:
-        extra = [name for name in study.item_names if name not in set(wanted)]
+        own = set(wanted)
+        extra = [name for name in study.item_names if name not in own]
         other = f"; it has {len(extra):,} others ({listed(extra, 3)})" if extra else ""
         raise InputError(
             f"{study.name}: lacks {len(missing)} of the {len(wanted)} items of the short form: {listed(missing, 5)}"
@@ -376,16 +390,19 @@ def advise_score(short: str | os.PathLike[str] | ShortForm, responses: Any) -> S
         )
     columns = [place[name] for name in wanted]
     if study.matrix.dtype != np.int8:
-        raise InputError(f"{study.name}: answers are shares; a short form is scored with right and wrong answers")
-    complete = np.asarray(study.answered[:, columns].all(axis=1))
+        raise InputError(
+            f"{study.name}: answers are shares; a short form is scored with right and wrong answers. {ROUND_SHARES}"
+        )
+    study = study.with_items(np.array(columns))  # in the order of the short form
+    complete = np.asarray(study.answered.all(axis=1))
     if not complete.any():
         raise InputError(f"{study.name}: no subject answered all {len(wanted)} items of the short form")
     warnings = list(study.warnings)
     if not complete.all():
         left = listed([name for name, full in zip(study.subject_names, complete, strict=True) if not full], 3)
         warnings.append(f"{int((~complete).sum())} subjects that did not answer all items are left out: {left}")
-    scorer = Scorer.of(known.matrix, chosen, strata, known.family)
-    estimate = scorer.score(study.matrix[complete][:, columns])
+    scorer = ShortFormScorer.of(known.matrix, chosen, strata, known.family)
+    estimate = scorer.score(study.matrix[complete])
     frame = pl.DataFrame(
         {
             "subject": [name for name, full in zip(study.subject_names, complete, strict=True) if full],

@@ -108,7 +108,7 @@ def unpaired_items(accuracy: float, difference: float) -> float:
     return float(spread**2 / difference**2)
 
 
-class Noise(NamedTuple):
+class AnswerNoise(NamedTuple):
     """What a comparison has to see through.
 
     ``disagreement``: share of items on which exactly one of two models is right, median over pairs, with its 10 % and
@@ -266,6 +266,7 @@ def advise_power(
         if subjects or cluster is not None:
             raise InputError(f"{study.name}: holds scores; naming models and --cluster take answers, item by item")
         return advise_seeds(study, keys, difference=difference, seeds=seeds)
+    study = study.comparable()
     groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
     if len(groups) < 2:
         known = listed(study.subject_names, 3)
@@ -299,7 +300,7 @@ def advise_power(
     )
 
 
-def plan_frame(noise: Noise, difference: float, several: bool) -> pl.DataFrame:
+def plan_frame(noise: AnswerNoise, difference: float, several: bool) -> pl.DataFrame:
     """Items by number of seeds and of checkpoints that are averaged; null where no number of items suffices."""
     rows: list[tuple[int | None, ...]] = []
     averaged = CHECKPOINTS if several and not np.isnan(noise.checkpoint) else (1,)
@@ -314,14 +315,10 @@ def plan_frame(noise: Noise, difference: float, several: bool) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
 
 
-def measure_noise(study: Study, groups: Sequence[Group], cluster: Any) -> Noise:
+def measure_noise(study: Study, groups: Sequence[Group], cluster: Any) -> AnswerNoise:
     """Disagreement of pairs, design effect of clusters, variance between runs and between checkpoints."""
-    pairs = list(itertools.combinations(range(len(groups)), 2))
-    if len(pairs) > MOST_PAIRS:
-        chosen = np.random.default_rng(0).choice(len(pairs), MOST_PAIRS, replace=False)
-        pairs = [pairs[k] for k in chosen]
     measured = []
-    for a, b in pairs:
+    for a, b in _some_pairs(len(groups)):
         rows = (groups[a].rows[0], groups[b].rows[0])
         both = study.answered[list(rows)].all(axis=0)
         if both.sum() < 2:
@@ -340,9 +337,22 @@ def measure_noise(study: Study, groups: Sequence[Group], cluster: Any) -> Noise:
     low, middle, high = np.quantile(table[:, 0], [0.1, 0.5, 0.9])
     design = max(1.0, float(np.nanmedian(table[:, 3])))
     run = _run_variance(study, groups)
-    return Noise(
-        float(middle), float(low), float(high), float(np.median(table[:, 2])), design, run, _checkpoints(study)
+    return AnswerNoise(
+        float(middle), float(low), float(high), float(np.median(table[:, 2])), design, run, _checkpoint_noise(study)
     )
+
+
+def _some_pairs(number: int) -> list[tuple[int, int]]:
+    """Pairs of so many models: all, or some that are drawn. Twenty thousand models have two hundred million pairs."""
+    total = math.comb(number, 2)
+    if total <= MOST_PAIRS:
+        return list(itertools.combinations(range(number), 2))
+    chosen = np.random.default_rng(0).choice(total, MOST_PAIRS, replace=False)
+    # In the order of ``itertools.combinations`` model a comes first in number - 1 - a pairs.
+    ends = np.cumsum(np.arange(number - 1, 0, -1))
+    first = np.searchsorted(ends, chosen, side="right")
+    second = number - (ends[first] - chosen)
+    return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def _run_variance(study: Study, groups: Sequence[Group]) -> float:
@@ -355,7 +365,7 @@ def _run_variance(study: Study, groups: Sequence[Group]) -> float:
     return max(total / df, 0.0) if df else float("nan")
 
 
-def _checkpoints(study: Study) -> float:
+def _checkpoint_noise(study: Study) -> float:
     """Variance of a checkpoint's accuracy around the course of its run; NaN where there are too few."""
     subjects = study.subjects
     if not {"run", "step"} <= set(subjects.columns) or subjects["step"].null_count():

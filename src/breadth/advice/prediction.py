@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from breadth.advice.families import mean_of_families, reach_to_another
 from breadth.advice.short_form import PENALTIES, Indices, fit_ridge
+from breadth.errors import InputError
 from breadth.inference import LEVEL, Floats
 
 Bools = npt.NDArray[np.bool_]
@@ -41,7 +43,17 @@ USUAL = 4.0
 HARDLY = 1e-6
 
 
-class Predicted(NamedTuple):
+#: Most sets of scores for which a test set is tried out as the next one to evaluate, where scores are few: seconds.
+MOST_TRIALS = 3000
+
+#: Scores at which only half as many are tried, a third at twice as many, and so on.
+SCORES_PER_TRIAL = 5_000
+
+#: Test sets that are tried out as the next one where there are too many to try them all, and fewest such steps.
+FEWEST_CANDIDATES, FEWEST_STEPS = 10, 2
+
+
+class ScorePredictions(NamedTuple):
     """Predicted scores [models, targets] with 95 % intervals, and whether each lies in the references' range."""
 
     score: Floats
@@ -115,10 +127,8 @@ class Predictor:
         penalised, unpenalised = _columns(standard)
         away = None
         if family is None:
-            fits = [fit_ridge(penalised, unpenalised, target) for target in targets.T]
-            weights = np.stack([fit.penalised for fit in fits], axis=1)
-            free = np.stack([fit.free for fit in fits], axis=1)
-            residual = np.abs(np.stack([fit.residual for fit in fits], axis=1))
+            weights, free, residual = fit_ridge(penalised, unpenalised, targets)
+            residual = np.abs(residual)
             level = min(1.0, LEVEL * (1 + 1 / len(known)))
             reach = np.quantile(residual, level, axis=0)
             error = np.sqrt((residual**2).mean(axis=0))
@@ -138,7 +148,7 @@ class Predictor:
             np.quantile(known, MOST_KNOWN, axis=0), np.quantile(predicted, MOST_PREDICTED, axis=0), away, least,
         )  # fmt: skip
 
-    def predict(self, known: Floats) -> Predicted:
+    def predict(self, known: Floats) -> ScorePredictions:
         """Scores on the target sets from those on the evaluated ones."""
         standard = (known - self.centre) / self.scale
         penalised, free = _columns(standard)
@@ -152,7 +162,7 @@ class Predictor:
             reach = reach * self.away.of(np.column_stack([free, penalised]))
         if self.least is not None:
             reach = np.maximum(reach, self.least)
-        return Predicted(score, score - reach, score + reach, within)
+        return ScorePredictions(score, score - reach, score + reach, within)
 
 
 def _columns(standard: Floats) -> tuple[Floats, Floats]:
@@ -226,7 +236,7 @@ def forward_errors(known: Floats, targets: Floats) -> Floats:
     return np.concatenate(errors) if errors else np.empty((0, targets.shape[1]))
 
 
-class Step(NamedTuple):
+class AddedTestSet(NamedTuple):
     """A test set that was added, and the cross-validated error of the others from then on; per set, NaN if known."""
 
     added: int
@@ -236,29 +246,67 @@ class Step(NamedTuple):
 
 def choose_sets(
     scores: Floats, dated: bool = False, folds: int = 5, seed: int = 0, family: Indices | None = None
-) -> list[Step]:
+) -> list[AddedTestSet]:
     """Add test sets one by one, always the one that lowers the error of predicting the others most.
 
     Errors are root mean squares over held-out models and the sets left: over random parts of the models, over whole
     families that are left out (each counts once), or of later models predicted from earlier ones if ``dated``. With
     families and dates, the larger of the two errors of a set counts.
+
+    Among hundreds of test sets, only those that explain most of the others are tried, and only the first steps are
+    taken.
     """
     models, sets = scores.shape
+    steps_left, tried = affordable_trials(models, sets)
     part = np.random.default_rng(seed).permutation(models) % folds
     chosen: list[int] = []
-    steps: list[Step] = []
-    while len(chosen) < sets - 1:
+    steps: list[AddedTestSet] = []
+    while len(chosen) < min(sets - 1, steps_left):
         trials = []
-        for candidate in (j for j in range(sets) if j not in chosen):
+        candidates = [j for j in range(sets) if j not in chosen]
+        if len(candidates) > tried:
+            candidates = _most_telling(scores, chosen, candidates, tried)
+        for candidate in candidates:
             own = [*chosen, candidate]
             left = [j for j in range(sets) if j not in own]
             each = np.full(sets, np.nan)
             each[left] = _held_out(scores[:, own], scores[:, left], part, dated, family)
-            trials.append(Step(candidate, float(np.sqrt((each[left] ** 2).mean())), each))
+            trials.append(AddedTestSet(candidate, float(np.sqrt((each[left] ** 2).mean())), each))
         best = min(trials, key=lambda step: step.error)
         steps.append(best)
         chosen.append(best.added)
     return steps
+
+
+def affordable_trials(models: int, sets: int) -> tuple[int, int]:
+    """How many steps can be taken to choose among test sets, and how many of them tried at each.
+
+    Refused if there are so many scores that not even a few can be.
+    """
+    trials = int(MOST_TRIALS / (1 + models * sets / SCORES_PER_TRIAL))
+    if sets * (sets - 1) / 2 <= trials:
+        return sets, sets
+    if trials < FEWEST_STEPS * FEWEST_CANDIDATES:
+        raise InputError(
+            f"there are {models * sets:,} scores ({models:,} models x {sets:,} test sets), too many to choose among; "
+            "name fewer test sets with --testsets"
+        )
+    tried = max(FEWEST_CANDIDATES, trials // sets)
+    return trials // tried, tried
+
+
+def _most_telling(scores: Floats, chosen: Sequence[int], candidates: Sequence[int], most: int) -> list[int]:
+    """The test sets that explain most of what the chosen ones leave of the others, in the order of the table."""
+    standard = (scores - scores.mean(axis=0)) / np.maximum(scores.std(axis=0), 1e-12)
+    if chosen:
+        basis, _ = np.linalg.qr(standard[:, list(chosen)])
+        standard = standard - basis @ (basis.T @ standard)
+    left = standard[:, list(candidates)]
+    own = np.maximum((left**2).sum(axis=0), 1e-12)
+    # The sum of squared products with all others, without a table of all pairs.
+    explained = ((left.T @ (left @ left.T)) * left.T).sum(axis=1) / own
+    best = np.argsort(-explained, kind="stable")[:most]
+    return sorted(candidates[k] for k in best)
 
 
 def _held_out(known: Floats, targets: Floats, part: Indices, dated: bool, family: Indices | None) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from breadth.advice.families import find_families, limit_to_families
 from breadth.advice.short_form import Indices, Matrix
 from breadth.comparison import final_groups, models_with_common_items
 from breadth.errors import InputError, listed
-from breadth.records import Study, atomic_write
+from breadth.records import ROUND_SHARES, Study, atomic_write
 from breadth.results.table_writing import check_target
 from breadth.sources import read_arrays
 
@@ -55,7 +56,9 @@ def reference_models(study: Study, cluster: str | None = None) -> References:
     ``none``; by default it is recognised.
     """
     if study.matrix.dtype != np.int8:
-        raise InputError(f"{study.name}: answers are shares; a short form takes right and wrong answers (1 or 0)")
+        raise InputError(
+            f"{study.name}: answers are shares; a short form takes right and wrong answers (1 or 0). {ROUND_SHARES}"
+        )
     groups = final_groups(study)
     rows = np.array([group.rows[0] for group in groups], dtype=np.intp)
     answered = study.answered[rows]
@@ -132,14 +135,13 @@ def load_short_form(path: str | os.PathLike[str]) -> tuple[References, Indices, 
     arrays = read_arrays(Path(path))
     if missing := [name for name in ARRAYS if name not in arrays]:
         raise InputError(f"{path}: is not a short form (no {listed(missing)}); `breadth advise items` writes one")
-    shape = arrays["R"].shape
-    sizes = {"models": shape[0], **dict.fromkeys(("items", "testset", "strata", "chosen"), shape[-1])}
     # Files written without families, or before they were recorded, take models as independent.
     grouped = "family" in arrays and "family_column" in arrays
-    if grouped:
-        sizes |= {"family": shape[0], "family_column": 1}
-    if wrong := [name for name, size in sizes.items() if arrays[name].shape != (size,)]:
-        raise InputError(f"{path}: {listed(wrong)} does not fit the matrix; write it again with `breadth advise items`")
+    if wrong := _unfit_arrays(arrays, grouped):
+        raise InputError(
+            f"{path}: is a damaged short form: its array {listed(wrong)} is not what belongs there; write it again "
+            "with `breadth advise items`"
+        )
     models, items, testsets = (tuple(map(str, arrays[name])) for name in ("models", "items", "testset"))
     family, column = None, None
     if grouped:
@@ -147,3 +149,24 @@ def load_short_form(path: str | os.PathLike[str]) -> tuple[References, Indices, 
         column = str(arrays["family_column"][0])
     references = References(arrays["R"], models, items, testsets, family=family, column=column)
     return references, arrays["strata"].astype(np.intp), np.flatnonzero(arrays["chosen"])
+
+
+def _unfit_arrays(arrays: Mapping[str, npt.NDArray[Any]], grouped: bool) -> list[str]:
+    """Arrays of a short form that do not go together, or do not hold what they should."""
+    matrix, strata, chosen = arrays["R"], arrays["strata"], arrays["chosen"]
+    if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biu" or not np.isin(matrix, (0, 1)).all():
+        return ["R"]
+    models, items = matrix.shape
+    sizes = {"models": models} | dict.fromkeys(("items", "testset", "strata", "chosen"), items)
+    if grouped:
+        sizes |= {"family": models, "family_column": 1}
+    wrong = [name for name, size in sizes.items() if arrays[name].shape != (size,)]
+    if wrong:
+        return wrong
+    if chosen.dtype.kind != "b" or not chosen.any():
+        return ["chosen"]
+    # Strata are numbered from 0, and items were drawn from each of them.
+    drawn = np.unique(strata[chosen])
+    if strata.dtype.kind not in "iu" or strata.min() != 0 or not strata.max() == drawn[-1] == len(drawn) - 1:
+        return ["strata"]
+    return []

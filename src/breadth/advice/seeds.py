@@ -178,7 +178,7 @@ def seeds_table(result: SeedAdvice, width: int = WIDTH) -> Table:
     return table
 
 
-class _Runs(NamedTuple):
+class _RunScores(NamedTuple):
     """Scores of runs in points: courses [checkpoints, columns] by model; the first column is the mean of all."""
 
     courses: list[list[Floats]]
@@ -232,7 +232,7 @@ def advise_seeds(
     )  # fmt: skip
 
 
-def _read_runs(opened: ScoreTable, keys: Sequence[str]) -> _Runs:
+def _read_runs(opened: ScoreTable, keys: Sequence[str]) -> _RunScores:
     """Runs of every model, and the course of their scores; ``keys`` name models and runs where there is no order."""
     names = [*opened.controls, *opened.testsets]
     frame = opened.frame.drop_nulls(names)
@@ -257,7 +257,7 @@ def _read_runs(opened: ScoreTable, keys: Sequence[str]) -> _Runs:
         # Without checkpoints every row is a run; with them, the other columns say which run it is.
         own = part.partition_by(by, maintain_order=True) if opened.order else part.partition_by("__row")
         courses.append([scores[run["__row"].to_numpy()] for run in own])
-    return _Runs(courses, [MEAN, *names], opened.name, tuple(warnings))
+    return _RunScores(courses, [MEAN, *names], opened.name, tuple(warnings))
 
 
 def open_runs(source: Any) -> tuple[Study | ScoreTable, tuple[str, ...]]:

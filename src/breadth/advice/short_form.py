@@ -63,7 +63,7 @@ def make_strata(share: Floats, testset: Indices, k: int) -> Indices:
     return strata
 
 
-def draw_items(strata: Indices, k: int, seed: int = 0) -> Indices:
+def draw_from_strata(strata: Indices, k: int, seed: int = 0) -> Indices:
     """Two random items of every stratum, three of the largest if k is odd; in order."""
     generator = np.random.default_rng(seed)
     size = np.bincount(strata)
@@ -73,7 +73,7 @@ def draw_items(strata: Indices, k: int, seed: int = 0) -> Indices:
     return np.sort(np.concatenate(drawn))
 
 
-class Plain(NamedTuple):
+class PlainEstimate(NamedTuple):
     """The stratified mean of every model with its standard error and 95 % interval."""
 
     mean: Floats
@@ -82,7 +82,7 @@ class Plain(NamedTuple):
     high: Floats
 
 
-def plain_estimate(answers: Matrix, chosen: Indices, strata: Indices) -> Plain:
+def plain_estimate(answers: Matrix, chosen: Indices, strata: Indices) -> PlainEstimate:
     """The full score from the answers [models, k] to the chosen items: mean of strata, weighted by their size.
 
     It assumes nothing about the models. The variance is that of stratified sampling without replacement (Cochran 1977),
@@ -111,31 +111,38 @@ def plain_estimate(answers: Matrix, chosen: Indices, strata: Indices) -> Plain:
     low, high = (centre - reach) / (1 + z**2 / n), (centre + reach) / (1 + z**2 / n)
     # Rounding alone can bring the ends of a perfect score past 0 and 1.
     low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
-    return Plain(mean, (high - low) / (2 * z), low, high)
+    return PlainEstimate(mean, (high - low) / (2 * z), low, high)
 
 
 class Ridge(NamedTuple):
-    """Coefficients of penalised and free columns, and leave-one-out residuals."""
+    """Coefficients [columns, targets] of penalised and free columns, and leave-one-out residuals [models, targets]."""
 
     penalised: Floats
     free: Floats
     residual: Floats
 
 
-def fit_ridge(penalised: Floats, free: Floats, target: Floats) -> Ridge:
-    """Ridge regression whose penalty has the smallest leave-one-out error; ``free`` columns are not penalised."""
+def fit_ridge(penalised: Floats, free: Floats, targets: Floats) -> Ridge:
+    """Ridge regression of targets [models, targets] on columns of which the ``free`` ones are not penalised.
+
+    The penalty of every target is the one with the smallest leave-one-out error.
+    """
     basis, _ = np.linalg.qr(free)
     left, values, right = np.linalg.svd(penalised - basis @ (basis.T @ penalised), full_matrices=False)
-    rest = target - basis @ (basis.T @ target)
+    rest = targets - basis @ (basis.T @ targets)
     along, leverage = left.T @ rest, (basis**2).sum(axis=1)
-    trials = []
+    least = np.full(targets.shape[1], np.inf)
+    chosen, residual = np.empty(len(least)), np.empty_like(rest)
     for penalty in PENALTIES:
         shrink = values**2 / (values**2 + penalty)
-        residual = (rest - left @ (shrink * along)) / np.maximum(1 - leverage - left**2 @ shrink, 1e-3)
-        trials.append((float((residual**2).mean()), penalty, residual))
-    _, penalty, residual = min(trials, key=lambda trial: trial[0])
-    slope = right.T @ (values / (values**2 + penalty) * along)
-    return Ridge(slope, np.linalg.lstsq(free, target - penalised @ slope, rcond=None)[0], residual)
+        left_out = np.maximum(1 - leverage - left**2 @ shrink, 1e-3)
+        trial = (rest - left @ (shrink[:, None] * along)) / left_out[:, None]
+        loss = (trial**2).mean(axis=0)
+        better = loss < least
+        least[better], chosen[better], residual[:, better] = loss[better], penalty, trial[:, better]
+    slope = right.T @ (values[:, None] / (values[:, None] ** 2 + chosen) * along)
+    unpenalised = np.linalg.lstsq(free, targets - penalised @ slope, rcond=None)[0]
+    return Ridge(slope, unpenalised.astype(np.float64), residual)
 
 
 class Smooth(NamedTuple):
@@ -225,7 +232,7 @@ class Estimate(NamedTuple):
     low: Floats
     high: Floats
     used: Bools
-    plain: Plain
+    plain: PlainEstimate
     assisted: Floats
     assisted_low: Floats
     assisted_high: Floats
@@ -235,7 +242,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Scorer:
+class ShortFormScorer:
     """A short form that knows how reference models answered all items.
 
     The assisted estimate is the expected score at the ability that the answers show (2PL), corrected by a regression of
@@ -263,7 +270,7 @@ class Scorer:
     family: Indices | None = None
 
     @classmethod
-    def of(cls, reference: Matrix, chosen: Indices, strata: Indices, family: Indices | None = None) -> Scorer:
+    def of(cls, reference: Matrix, chosen: Indices, strata: Indices, family: Indices | None = None) -> ShortFormScorer:
         """Learn from the reference models' answers to all items; ``family`` numbers their families from 0."""
         cells = np.ascontiguousarray(reference, dtype=np.int8)
         items = MODELS["2pl"].fit(Answers.of(cells), errors=False).items
@@ -274,7 +281,7 @@ class Scorer:
             cells = cells[np.random.default_rng(0).permutation(len(cells))[:MOST_REFERENCES]]
         scores, known = cells.mean(axis=1, dtype=np.float64), cells[:, chosen]
         smooth = fit_smooth(known, _free(items, known, chosen, strata), scores, family)
-        r2 = _predicted_share(scores, smooth.residual, family)
+        r2 = _explained_share(scores, smooth.residual, family)
         return cls(items, chosen, strata, smooth, known, scores, r2, family)
 
     def score(self, answers: Matrix) -> Estimate:
@@ -307,7 +314,7 @@ class Scorer:
         )
 
 
-def _predicted_share(scores: Floats, residual: Floats, family: Indices | None) -> float:
+def _explained_share(scores: Floats, residual: Floats, family: Indices | None) -> float:
     """Share of the variance of the scores that held-out predictions explain; every family counts once."""
     if family is None:
         spread, left = float(scores.var()), float((residual**2).mean())
@@ -359,8 +366,8 @@ def try_short_form(
         own = np.unique(family[learn], return_inverse=True)[1].astype(np.intp)
     reference = matrix[learn]
     strata = make_strata(reference.mean(axis=0, dtype=np.float64), testset, k)
-    chosen = draw_items(strata, k, seed)
-    estimate = Scorer.of(reference, chosen, strata, own).score(matrix[test][:, chosen])
+    chosen = draw_from_strata(strata, k, seed)
+    estimate = ShortFormScorer.of(reference, chosen, strata, own).score(matrix[test][:, chosen])
     truth = matrix[test].mean(axis=1, dtype=np.float64)
     covered = (estimate.low <= truth) & (truth <= estimate.high)
     width = estimate.high - estimate.low

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from breadth.advice.families import Families, describe_target, find_families, limit_to_families
 from breadth.advice.figures import steps_figure
-from breadth.advice.prediction import Bools, Predictor, choose_sets
+from breadth.advice.prediction import Bools, Predictor, affordable_trials, choose_sets
 from breadth.advice.references import FEWEST_MODELS, differ_beyond_chance
 from breadth.advice.short_form import Indices
 from breadth.comparison import final_groups
@@ -234,7 +234,9 @@ def advise_testsets(
     scores = table.scores[reference]
     if still := [name for name, spread in zip(table.testsets, scores.std(axis=0), strict=True) if spread < 1e-9]:
         raise InputError(f"{table.name}: all models have one score on {listed(still)}; leave it out with --testsets")
-    if unrelated := [name for name, r2 in zip(table.testsets, _predicted_share(scores), strict=True) if r2 <= 0]:
+    shares = _predictable_shares(scores)
+    unrelated = [name for name, share in zip(table.testsets, shares, strict=False) if share <= 0]
+    if unrelated:
         warnings.append(
             f"{listed(unrelated)}: the other test sets say nothing about it; it measures something else, or models are "
             "at chance there"
@@ -272,7 +274,7 @@ def read_scores(
     if isinstance(opened, Study):
         return _from_study(opened, date, testsets, cluster)
     names = list(opened.testsets) + list(opened.controls)
-    frame = _with_labels(opened)
+    frame = _whole_frame(opened)
     if isinstance(source, str | os.PathLike | pl.DataFrame):
         columns = read_table(source).frame.columns
         if date is not None and date not in columns:
@@ -283,23 +285,23 @@ def read_scores(
         if keys and opened.order is None:
             opened = open_source(source, by=keys, order="none", control="none", testsets=names)
             assert isinstance(opened, ScoreTable)
-            frame = _with_labels(opened)
+            frame = _whole_frame(opened)
             if when is not None:
                 frame = frame.sort(when, maintain_order=True, nulls_last=False)
             models = frame[who].cast(pl.String).to_list() if who else [str(k + 1) for k in range(frame.height)]
-            return _table(frame, models, names, when is not None, opened, cluster)
+            return _model_scores(frame, models, names, when is not None, opened, cluster)
     frame = frame.group_by(opened.by, maintain_order=True).last() if opened.by and opened.order else frame
     models = [" / ".join(map(str, row)) for row in frame.select(opened.by).iter_rows()] if opened.by else []
     models = models or [str(k + 1) for k in range(frame.height)]
-    return _table(frame, models, names, False, opened, cluster)
+    return _model_scores(frame, models, names, False, opened, cluster)
 
 
-def _with_labels(opened: ScoreTable) -> pl.DataFrame:
+def _whole_frame(opened: ScoreTable) -> pl.DataFrame:
     """The scores with the other columns of the table beside them."""
     return opened.frame if opened.about is None else opened.frame.hstack(opened.about)
 
 
-def _table(
+def _model_scores(
     frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, opened: ScoreTable, cluster: str | None
 ) -> ModelScores:
     scores = frame.select(pl.col(names).cast(pl.Float64)).fill_null(float("nan")).to_numpy().copy()
@@ -318,7 +320,6 @@ def _table(
 def _from_study(
     study: Study, date: str | None, testsets: str | Sequence[str] | None, cluster: str | None
 ) -> ModelScores:
-    groups = final_groups(study)
     entries = [testsets] if isinstance(testsets, str) else testsets or study.testsets
     chosen = [name.strip() for entry in entries for name in ([entry] if entry in study.testsets else entry.split(","))]
     if unknown := [name for name in chosen if name not in study.testsets]:
@@ -328,6 +329,7 @@ def _from_study(
         )
     if len(chosen) < 2:
         raise InputError(f"{study.name}: has one test set; predicting one from others takes at least two")
+    groups = final_groups(study)
     places = [study.testsets.index(name) for name in chosen]
     rows = [group.rows[0] for group in groups]
     if guessed := [name for name, k in zip(chosen, places, strict=True) if _at_chance(study, rows, k)]:
@@ -396,9 +398,15 @@ def _limits(scores: Floats) -> tuple[Floats, Floats]:
     return np.where(percent, 0.0, -np.inf), np.where(percent, PERCENT, np.inf)
 
 
-def _predicted_share(scores: Floats) -> list[float]:
-    """For every test set, the share of its variance over models that all others predict, cross-validated."""
-    shares = []
+def _predictable_shares(scores: Floats) -> list[float]:
+    """For every test set, the share of its variance over models that all others predict, cross-validated.
+
+    Nothing where there are too many to look at each: among hundreds, one that stands alone is found by no user.
+    """
+    shares: list[float] = []
+    _, tried = affordable_trials(*scores.shape)
+    if tried < scores.shape[1]:
+        return shares
     for j in range(scores.shape[1]):
         error = Predictor.of(np.delete(scores, j, axis=1), scores[:, [j]]).error[0]
         shares.append(1 - float(error**2 / scores[:, j].var()))

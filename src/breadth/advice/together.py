@@ -18,11 +18,17 @@ from rich.table import Table
 from rich.text import Text
 
 from breadth.advice.figures import gains_figure
-from breadth.comparison import final_groups, item_clusters, item_levels, models_with_common_items, points
+from breadth.comparison import (
+    final_groups,
+    item_clusters,
+    levels_for_comparison,
+    models_with_common_items,
+    points_with_decimal,
+)
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
 from breadth.irt import cut_levels
-from breadth.records import Study
+from breadth.records import ROUND_SHARES, Study
 from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import WIDTH, make_table
 from breadth.results.words import count
@@ -200,10 +206,9 @@ class TogetherAdvice(Result):
         row = known.row(0, named=True)
         single = f"{self.best} ({self.accuracy:.1%} on {count(self.n_items, 'item')})"
         span = f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}".replace("-", "−")
-        said = (
-            f"{row['combination']} gains {points(row['honest'])} ({span}) over {single} on items it was not chosen on."
-        )
-        naive = f"Naively it looks like {points(row['naive'])}."
+        gain = points_with_decimal(row["honest"])
+        said = f"{row['combination']} gains {gain} ({span}) over {single} on items it was not chosen on."
+        naive = f"Naively it looks like {points_with_decimal(row['naive'])}."
         if row["ci_low"] > 0:
             return Verdict(Answer.YES, said, naive)
         if known["ci_high"].max() < WORTH:  # type: ignore[operator]
@@ -219,7 +224,7 @@ class TogetherAdvice(Result):
         return (
             f"{count(self.n_models, 'model')}. Honest gains come from nested cross-validation over items; naive ones "
             f"are {abs(100 * off):.1f} points {side} on average. "
-            f"The oracle ({points(oracle)}) knows who is right; no rule can."
+            f"The oracle ({points_with_decimal(oracle)}) knows who is right; no rule can."
         )
 
     def figure(self) -> alt.TopLevelMixin:
@@ -230,7 +235,7 @@ class TogetherAdvice(Result):
 together_verdict = TogetherAdvice.verdict
 
 
-def gains_table(gains: pl.DataFrame, width: int = WIDTH) -> Table:
+def combinations_table(gains: pl.DataFrame, width: int = WIDTH) -> Table:
     """Gains over the best single model, in points."""
     names, numbers = ["combination", "members"], ["naive", "honest", "interval"]
     title = "Gain in points over the best model"
@@ -242,7 +247,9 @@ def gains_table(gains: pl.DataFrame, width: int = WIDTH) -> Table:
     return table
 
 
-def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0) -> TogetherAdvice:
+def advise_together(
+    responses: Any, *, cluster: str | None = None, seed: int = 0, round_shares: bool = False
+) -> TogetherAdvice:
     """Gain of the best pair, triple and top-k by majority vote, and of routing by test set or level.
 
     The best of many combinations looks good by chance. So the honest gain is shown beside the naive one: by nested
@@ -264,6 +271,8 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
         Column of the items that says which of them belong together; folds keep them together.
     seed
         Seeds the folds.
+    round_shares
+        Whether to count shares from 0.5 on (ties, means of several tries) as right and others as wrong.
 
     Examples
     --------
@@ -273,8 +282,10 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
     >>> result.gains["combination"].to_list()
     ['best triple', 'top 3', 'oracle']
     """
-    study = open_answers(responses)
-    answers, names, columns, margins, warnings = _models(study)
+    study = open_answers(responses).comparable()
+    if round_shares:
+        study = study.rounded()
+    answers, names, columns, margins, warnings = _common_answers(study)
     clusters = item_clusters(study, cluster)
     repeats = REPEATS if answers.size <= MOST_CELLS else 1
     folds = make_folds(answers.shape[1], None if clusters is None else clusters[columns], repeats, seed)
@@ -289,7 +300,7 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
     if len(np.unique(place)) > 1:
         rows.append(("route by test set", route_gain(answers, folds, place)))
     if "level" in study.items.columns:  # else none: what all models get right is not known before they answer
-        level = item_levels(study, None, [])[columns]
+        level = levels_for_comparison(study, None, [])[columns]
         if not np.isnan(level).any() and len(np.unique(level)) > 1:
             rows.append(("route by level", route_gain(answers, folds, cut_levels(level, LEVELS))))
     best = int(best_first(answers)[0])
@@ -307,11 +318,13 @@ def advise_together(responses: Any, *, cluster: str | None = None, seed: int = 0
     return TogetherAdvice(frame, names[best], accuracy, len(answers), answers.shape[1], (*study.warnings, *warnings))
 
 
-def _models(study: Study) -> tuple[Floats, list[str], Any, Floats | None, list[str]]:
+def _common_answers(study: Study) -> tuple[Floats, list[str], Any, Floats | None, list[str]]:
     """Answers of all models that answered enough, to the items that all of them answered; margins if all are known."""
     groups = final_groups(study)
     if study.matrix.dtype != np.int8:
-        raise InputError(f"{study.name}: answers are shares; votes take answers that are right or wrong (1 or 0)")
+        raise InputError(
+            f"{study.name}: answers are shares; votes take answers that are right or wrong (1 or 0). {ROUND_SHARES}"
+        )
     rows = np.array([group.rows[0] for group in groups], dtype=np.intp)
     keep = models_with_common_items(study.answered[rows])
     columns = np.flatnonzero(study.answered[rows[keep]].all(axis=0))

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from breadth.cli.options import AnswersArgument, CalibrationArgument, ExcelSafe, FigureFile, Levels, Out, Seed, given
+from breadth.cli.options import (
+    AnswersArgument,
+    CalibrationArgument,
+    ExcelSafe,
+    FigureFile,
+    Levels,
+    Out,
+    RoundShares,
+    Seed,
+    given,
+)
 
 
 def calibrate_command(
@@ -33,6 +43,7 @@ def calibrate_command(
     chance: Annotated[
         float | None, typer.Option(metavar="P", help="Chance of guessing right: 0.25 for four options, 0 for none.")
     ] = None,
+    round_shares: RoundShares = False,
     seed: Seed = None,
     out: Out = None,
     figure: FigureFile = None,
@@ -70,7 +81,7 @@ def calibrate_command(
     check_outputs(out, figure)
     options = given(
         model=model, priors=priors, levels=levels, anchor=anchor, min_responses=min_responses, copies=copies, seed=seed,
-        testset=testset, chance=chance,
+        testset=testset, chance=chance, round_shares=round_shares or None,
     )  # fmt: skip
     with console.status(f"calibrating {answers.name}"):
         study = open_answers(answers)
@@ -107,9 +118,10 @@ def ability_command(
     import breadth
     from breadth.cli.terminal import check_outputs, console, print_warnings, write_tables
     from breadth.irt import subjects_table
+    from breadth.sources import open_answers
 
     check_outputs(out)
-    study = breadth.open(answers)
+    study = open_answers(answers)
     print_warnings(study.warnings)
     abilities = breadth.ability(study, calibration, **given(method=method))
     console.print(subjects_table(abilities, console.width))

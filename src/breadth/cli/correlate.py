@@ -163,11 +163,11 @@ def print_correlation(result: Correlation) -> None:
     from breadth.cli.terminal import console, print_line, print_result, print_verdict
     from breadth.correlation import (
         CorrelationByTrainSet,
+        correlations_table,
         groups_table,
         heterogeneity_table,
         moderator_words,
         moderators_table,
-        pairs_table,
     )
 
     parts = result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}
@@ -181,7 +181,7 @@ def print_correlation(result: Correlation) -> None:
             groups = groups_table(part.pairs, part.by, console.width)
             tables = [groups, heterogeneity_table(part.heterogeneity, console.width, part.units.noun)]
         else:
-            tables = [pairs_table(part.pairs, part.by, console.width)]
+            tables = [correlations_table(part.pairs, part.by, console.width)]
         if not several and result.moderators.height:
             tables.append(moderators_table(result.moderators, console.width))
         print_result(part, *tables, answered=several)

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from breadth.cli.options import AnswersArgument, Cluster, FigureFile, Levels, Out, Seed, Testsets, given, verb_class
+from breadth.cli.options import (
+    AnswersArgument,
+    Cluster,
+    FigureFile,
+    Levels,
+    Out,
+    RoundShares,
+    Seed,
+    Testsets,
+    given,
+    verb_class,
+)
 
 Families = Annotated[
     str | None,
@@ -66,7 +77,7 @@ def compare_command(
         write_figure_file,
         write_tables,
     )
-    from breadth.comparison import cells_table, pairs_table, ranks_table
+    from breadth.comparison import cells_table, pair_differences_table, ranks_table
     from breadth.errors import InputError
 
     check_outputs(out, figure)
@@ -87,7 +98,7 @@ def compare_command(
     failed = None if fail_if_worse is None else result.worse(fail_if_worse, on)
     print_warnings(result.warnings)
     alone = result.testsets.height == 1
-    print_result(result, (cells_table if alone else pairs_table)(result.cells, console.width))
+    print_result(result, (cells_table if alone else pair_differences_table)(result.cells, console.width))
     write_tables(out, result.cells, testsets=result.testsets, items=result.items)
     write_figure_file(result, figure, heading)
     if failed:
@@ -153,6 +164,7 @@ def items_command(
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="Number of items.")] = None,
     into: Annotated[Path, typer.Option(metavar="FILE", help="File to score with (NPZ).")] = Path("short.npz"),
     cluster: Families = None,
+    round_shares: RoundShares = False,
     seed: Seed = None,
     out: Out = None,
     figure: FigureFile = None,
@@ -172,7 +184,9 @@ def items_command(
     check_outputs(out, figure)
     check_target(into, (".npz",))
     with count_progress("trying short forms", "trials") as progress:
-        result = advise_items(answers, progress=progress, **given(k=k, cluster=cluster, seed=seed))
+        result = advise_items(
+            answers, progress=progress, round_shares=round_shares, **given(k=k, cluster=cluster, seed=seed)
+        )
     _show(result, [errors_table(result.errors, console.width)], out, figure, f"breadth advise items: {answers.name}")
     print_written(result.save(into))
 
@@ -181,6 +195,7 @@ def items_command(
 def score_command(
     short: Annotated[Path, typer.Argument(metavar="SHORT", help="File of `breadth advise items`.", show_default=False)],
     answers: AnswersArgument,
+    round_shares: RoundShares = False,
     out: Out = None,
     figure: FigureFile = None,
 ) -> None:
@@ -189,12 +204,12 @@ def score_command(
     Example: `breadth advise score short.npz new-answers.csv --out scores.csv`
     """
     from breadth import advise_score
-    from breadth.advice import scores_table
+    from breadth.advice import short_scores_table
     from breadth.cli.terminal import check_outputs, console
 
     check_outputs(out, figure)
-    result = advise_score(short, answers)
-    _show(result, [scores_table(result, console.width)], out, figure, f"breadth advise score: {answers.name}")
+    result = advise_score(short, answers, round_shares=round_shares)
+    _show(result, [short_scores_table(result, console.width)], out, figure, f"breadth advise score: {answers.name}")
 
 
 @advise_app.command("testsets", cls=verb_class("advise_testsets"))
@@ -235,16 +250,27 @@ def predict_command(
 
 @advise_app.command("together", cls=verb_class("advise_together"))
 def together_command(
-    answers: AnswersArgument, cluster: Cluster = None, seed: Seed = None, out: Out = None, figure: FigureFile = None
+    answers: AnswersArgument,
+    cluster: Cluster = None,
+    round_shares: RoundShares = False,
+    seed: Seed = None,
+    out: Out = None,
+    figure: FigureFile = None,
 ) -> None:
     """Would several models do better than the best one: votes, and routing by test set or level?
 
     Example: `breadth advise together answers.parquet --figure gains.html`
     """
     from breadth import advise_together
-    from breadth.advice import gains_table
+    from breadth.advice import combinations_table
     from breadth.cli.terminal import check_outputs, console
 
     check_outputs(out, figure)
-    result = advise_together(answers, **given(cluster=cluster, seed=seed))
-    _show(result, [gains_table(result.gains, console.width)], out, figure, f"breadth advise together: {answers.name}")
+    result = advise_together(answers, round_shares=round_shares, **given(cluster=cluster, seed=seed))
+    _show(
+        result,
+        [combinations_table(result.gains, console.width)],
+        out,
+        figure,
+        f"breadth advise together: {answers.name}",
+    )

@@ -167,7 +167,7 @@ def transfer_command(
     """
     from breadth import transfer
     from breadth.cli import terminal
-    from breadth.level_transfer import best_table, gains_table
+    from breadth.level_transfer import best_table, level_gains_table
 
     terminal.check_outputs(out, figure)
     part = given(model=model, train_set=train_set, examples=examples)
@@ -177,7 +177,9 @@ def transfer_command(
     terminal.print_warnings(dict.fromkeys(line for one in results.values() for line in one.warnings))
     for one in results.values():
         terminal.print_result(
-            one, gains_table(one.cells, one.by, terminal.console.width), best_table(one.best, terminal.console.width)
+            one,
+            level_gains_table(one.cells, one.by, terminal.console.width),
+            best_table(one.best, terminal.console.width),
         )
     for ending, one in results.items():
         beside = [path and path.with_name(f"{path.stem}{ending}{path.suffix}") for path in (out, figure)]

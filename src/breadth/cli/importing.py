@@ -18,7 +18,9 @@ TRAJECTORIES = "trajectories"
 def import_command(
     logs: Annotated[
         list[str],
-        typer.Argument(metavar="LOGS...", help="Files and directories, of any mixture of tools.", show_default=False),
+        typer.Argument(
+            metavar="LOGS...", help="Files, directories and patterns, of any mixture of tools.", show_default=False
+        ),
     ],
     into: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory for the answers: a study.")] = None,
     format: Annotated[str | None, typer.Option(metavar="NAME", help="Only logs of this tool.")] = None,
@@ -64,38 +66,52 @@ def import_command(
     * `breadth import trajectories runs/ --out scores.parquet`
     """
     if logs[0] == TRAJECTORIES:
-        refused: dict[str, object] = {
+        options_of_logs: dict[str, object] = {
             "--into": into,
             "--format": format,
             "--filter": filter,
             "--scorer": scorer,
             "--epochs": epochs,
+            "--split": split,
+            "--subject": subject,
+            "--keep": keep,
+            "--no-texts": no_texts or None,
         }
-        refused |= {"--split": split, "--subject": subject, "--keep": keep, "--no-texts": no_texts or None}
-        _refuse(refused, "breadth import trajectories", "Write the table with --out")
+        _refuse_options(options_of_logs, "breadth import trajectories", "Write the table with --out")
         _import_trajectories(logs[1:], out, dry_run, metric=metric, step_from=step_from, losses=losses)
         return
-    _refuse({"--out": out, "--losses": losses or None}, "logs", "Name a directory with --into")
+    _refuse_options({"--out": out, "--losses": losses or None}, "logs", "Name a directory with --into")
     options = given(
-        into=into, format=format, metric=metric, filter=filter, scorer=scorer, epochs=epochs, split=split, keep=keep,
-        step_from=step_from, subject=_subjects(subject),
-    )  # fmt: skip
+        into=into,
+        format=format,
+        metric=metric,
+        filter=filter,
+        scorer=scorer,
+        epochs=epochs,
+        split=split,
+        keep=keep,
+        step_from=step_from,
+        subject=_paths_of_subjects(subject),
+    )
     _import_logs(logs, dry_run=dry_run, texts=not no_texts, **options)
 
 
-def _refuse(options: Mapping[str, object], by: str, instead: str) -> None:
+def _refuse_options(options: Mapping[str, object], by: str, instead: str) -> None:
     for name, value in options.items():
         if value is not None:
             raise InputError(f"{name} is not an option for {by}. {instead}")
 
 
-def _subjects(pairs: list[str] | None) -> dict[str, str] | None:
+def _paths_of_subjects(pairs: list[str] | None) -> dict[str, str] | None:
     if not pairs:
         return None
+    paths = {}
     for pair in pairs:
-        if not all(pair.partition("=")):
+        name, _, path = pair.partition("=")
+        if not name or not path:
             raise InputError(f"--subject {pair}: write NAME=PATH, such as base=logs/run1")
-    return {name: path for name, _, path in (pair.partition("=") for pair in pairs)}
+        paths[name] = path
+    return paths
 
 
 def _import_logs(paths: list[str], *, dry_run: bool, **options: object) -> None:
@@ -109,12 +125,12 @@ def _import_logs(paths: list[str], *, dry_run: bool, **options: object) -> None:
     if result.left_out.height:
         tables.append(left_out_table(result.left_out, console.width))
     print_result(result, *tables, "\n".join([*scoring_words(result.testsets), ""]))
-    folder = options.get("into")
     if dry_run:
         print_line("Nothing was written (--dry-run).")
-    else:
-        state = "wrote" if result.changed else "unchanged:"
-        print_line(f"{state} {folder}\nnext: breadth report {folder}")
+        return
+    folder = options["into"]
+    state = "wrote" if result.changed else "unchanged:"
+    print_line(f"{state} {folder}\nnext: breadth report {folder}")
 
 
 def _import_trajectories(paths: list[str], out: Path | None, dry_run: bool, **options: object) -> None:

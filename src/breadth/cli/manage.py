@@ -190,10 +190,10 @@ def validate_command(
     * `breadth validate my-study.yaml`
     """
     from breadth.cli.terminal import print_runs, print_text, print_warnings
-    from breadth.study import read_study_file, summarise
+    from breadth.study import read_study_file, summarise_study
 
     file = read_study_file(study)
     print_warnings(file.warnings)
-    summary = summarise(file)
+    summary = summarise_study(file)
     print_runs(f"Study {file.name}", summary.rows)
     print_text(summary.text)

@@ -61,6 +61,9 @@ TablesArgument = Annotated[
         metavar="TABLE...", help="Scores, one table or several that belong together, or a study.", show_default=False
     ),
 ]
+RoundShares = Annotated[
+    bool, typer.Option("--round-shares", help="Count shares from 0.5 on (ties, means of tries) as right.")
+]
 AnswersArgument = Annotated[
     Path, typer.Argument(metavar="ANSWERS", help="Right and wrong answers, or a study.", show_default=False)
 ]

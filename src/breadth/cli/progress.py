@@ -20,7 +20,7 @@ from breadth.execute import ClusterStatus, Events, TimeLeft, Work
 if TYPE_CHECKING:
     import polars as pl
 
-    from breadth.execute import Pace, Plan
+    from breadth.execute import Pace, StudyPlan
     from breadth.study import RunSpec
 
 
@@ -68,7 +68,7 @@ class ShownEvents(Events):
 class TerminalEvents(ShownEvents):
     """Shows the progress of a study."""
 
-    def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
+    def __init__(self, plan: StudyPlan, paces: Mapping[str, Pace] | None = None) -> None:
         super().__init__()
         self.rest = TimeLeft(plan, paces)
         self.alone = len(plan.units) == 1
@@ -200,7 +200,7 @@ def describe_status(status: ClusterStatus) -> str:
 class ClusterEvents(ShownEvents):
     """Shows the progress of a study on a cluster."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: StudyPlan) -> None:
         super().__init__()
         self.said = 0.0
         self.bars = Progress(

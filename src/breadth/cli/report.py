@@ -99,13 +99,13 @@ def scores_command(answers: AnswersArgument, out: Out = None, excel_safe: ExcelS
     """
     from breadth import scores
     from breadth.cli.terminal import check_outputs, console, exit_if_empty, print_result, print_warnings, write_tables
-    from breadth.reporting import changes_table, scores_table
+    from breadth.reporting import changes_table, checkpoint_scores_table
 
     check_outputs(out, None)
     result = scores(answers)
     print_warnings(result.warnings)
     changes = (changes_table(result.changes, console.width),) if result.changes.height else ()
-    print_result(result, scores_table(result.scores, console.width), *changes)
+    print_result(result, checkpoint_scores_table(result.scores, console.width), *changes)
     write_tables(out, result.scores, excel_safe, changes=result.changes, answers=result.answers)
     exit_if_empty(result)
 

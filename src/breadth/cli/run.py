@@ -12,7 +12,7 @@ import typer
 from breadth.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from breadth.execute import Outcome, Pace, Plan
+    from breadth.execute import Outcome, Pace, StudyPlan
 
 
 def run_command(
@@ -70,12 +70,12 @@ def _run(
     workers: int | None, price: float | None, max_requests: int | None,
 ) -> None:  # fmt: skip
     from breadth.cli.terminal import print_line, print_warnings
-    from breadth.execute import EXECUTORS, Options, check_executor, execute_plan, executor_of, plan_study
+    from breadth.execute import EXECUTORS, ClusterOptions, check_executor, execute_plan, executor_of, plan_study
     from breadth.study import read_study_file
 
     file = read_study_file(study)
     print_warnings(file.warnings)
-    options = Options(workers=workers, threads=threads, max_requests=max_requests)
+    options = ClusterOptions(workers=workers, threads=threads, max_requests=max_requests)
     executor = executor_of(on, options)
     cluster = isinstance(executor, EXECUTORS["ray"])
     if not cluster and (workers is not None or price is not None):
@@ -153,7 +153,7 @@ def print_next(*commands: str) -> None:
         print_line(f"  {each}")
 
 
-def print_plan(plan: Plan) -> None:
+def print_plan(plan: StudyPlan) -> None:
     """Print what will be done."""
     from breadth.cli.terminal import print_notes, print_runs, print_text
     from breadth.study import run_rows
@@ -174,7 +174,7 @@ def print_plan(plan: Plan) -> None:
     print_notes(*plan.notes)
 
 
-def print_kept(plan: Plan) -> None:
+def print_kept(plan: StudyPlan) -> None:
     """Say how much disk the trained weights will take that the study keeps."""
     from breadth.cli.terminal import print_text
     from breadth.execute import disk_size, estimate_kept
@@ -191,7 +191,7 @@ def print_kept(plan: Plan) -> None:
         print_text(f"{what} will take about {disk_size(kept.size)} of disk, in {folders}.")
 
 
-def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
+def measured_paces(plan: StudyPlan, fetch: bool) -> dict[str, Pace]:
     """Time a few batches of each model that is available (or may be fetched); notes say which were not timed."""
     from breadth.cli.terminal import print_notes, print_warnings, stage_progress
     from breadth.execute import Events
@@ -223,7 +223,7 @@ def measured_paces(plan: Plan, fetch: bool) -> dict[str, Pace]:
     return paces
 
 
-def print_estimate(plan: Plan, paces: dict[str, Pace]) -> None:
+def print_estimate(plan: StudyPlan, paces: dict[str, Pace]) -> None:
     """Say how long all will take."""
     from breadth.cli.progress import duration
     from breadth.cli.terminal import print_text
@@ -240,7 +240,7 @@ def print_estimate(plan: Plan, paces: dict[str, Pace]) -> None:
     print_text(f"It should take about {duration(seconds)}{models}, measured on this machine with a few batches.")
 
 
-def print_requests(plan: Plan, max_requests: int | None) -> None:
+def print_requests(plan: StudyPlan, max_requests: int | None) -> None:
     """Say how much there is to ask of endpoints."""
     from breadth.cli.terminal import print_text
     from breadth.execute import estimate_requests
@@ -257,7 +257,7 @@ def print_requests(plan: Plan, max_requests: int | None) -> None:
 
 
 def print_forecast(
-    plan: Plan, paces: dict[str, Pace], workers: int | None, threads: int | None, price: float | None
+    plan: StudyPlan, paces: dict[str, Pace], workers: int | None, threads: int | None, price: float | None
 ) -> None:
     """Simulate the schedule of a cluster at the measured pace."""
     from breadth.cli.progress import duration

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import special
 
-from breadth.comparison.comparison import By, CellFlag, Comparison, Within
+from breadth.comparison.comparison import By, Comparison, ComparisonFlag, Within
 from breadth.comparison.groups import (
     LEVELS,
     Group,
@@ -20,12 +20,12 @@ from breadth.comparison.groups import (
     final_groups,
     group_answers,
     guessed_testsets,
-    item_levels,
+    levels_for_comparison,
     named_groups,
     shared_items,
 )
 from breadth.comparison.paired import Indices, paired_difference, run_spread
-from breadth.correlation import summarise
+from breadth.correlation import summarise_units
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import Calibration
@@ -95,15 +95,15 @@ def compare(
     """
     if margin is not None and not 0 < margin < 1:
         raise InputError(f"--margin is {margin:g}; choose a share between 0 and 1, 0.01 for one point")
-    study = open_answers(responses)
-    groups, warnings = _chosen(study, subjects)
+    study = open_answers(responses).comparable()
+    groups, warnings = _choose_groups(study, subjects)
     if guessed := guessed_testsets(study, groups):
         warnings.append(
             f"on {listed(guessed)} no model does better than always giving the commonest label: at chance, differences "
             "say nothing about what models can do"
         )
     clusters = item_clusters(study, cluster)
-    level = item_levels(study, None if calibration is None else Calibration.of(calibration), groups, levels)
+    level = levels_for_comparison(study, None if calibration is None else Calibration.of(calibration), groups, levels)
     cells, overall, items = [], [], []
     for first, second in itertools.combinations(groups, 2):
         columns = shared_items(study, first, second)
@@ -131,7 +131,7 @@ class _Pair(NamedTuple):
     two: Floats
 
 
-def _chosen(study: Study, names: Sequence[str]) -> tuple[list[Group], list[str]]:
+def _choose_groups(study: Study, names: Sequence[str]) -> tuple[list[Group], list[str]]:
     groups, warnings = named_groups(study, names) if names else (final_groups(study), [])
     if len(groups) < 2:
         known = listed([group.name for group in final_groups(study)], 5)
@@ -166,7 +166,13 @@ def _cell_rows(
         one, two, clusters = pair.one[:, inside], pair.two[:, inside], None if cluster is None else cluster[inside]
         gap = paired_difference(one, two, clusters)
         one_cluster = clusters is not None and len(np.unique(clusters)) < 2
-        flag = None if not np.isnan(gap.low) else CellFlag.ONE_CLUSTER if one_cluster else CellFlag.NO_VARIATION
+        flag = (
+            None
+            if not np.isnan(gap.low)
+            else ComparisonFlag.ONE_CLUSTER
+            if one_cluster
+            else ComparisonFlag.NO_VARIATION
+        )
         sizes = (one.shape[1], len(one), len(two))
         numbers = (float(one.mean()), float(two.mean()), gap.estimate, gap.se, gap.low, gap.high, gap.p)
         counts = (gap.exact, gap.only_first, gap.only_second, gap.runs_se)
@@ -200,8 +206,8 @@ def _cells_frame(rows: Sequence[tuple[Any, ...]], margin: float | None) -> pl.Da
 def _over_testsets(pair: _Pair, place: npt.NDArray[np.intp], cluster: Indices | None) -> tuple[Any, ...]:
     """The mean over test sets as a sample of test sets, and where the difference on a new one is expected.
 
-    Random effects on the differences of the test sets (:func:`breadth.correlation.summarise`), with the errors that
-    items cause. Runs move all test sets together, so what they add to the mean is added at the end.
+    Random effects on the differences of the test sets (:func:`breadth.correlation.summarise_units`), with the errors
+    that items cause. Runs move all test sets together, so what they add to the mean is added at the end.
     """
     present = np.unique(place)
     gaps = [
@@ -215,7 +221,7 @@ def _over_testsets(pair: _Pair, place: npt.NDArray[np.intp], cluster: Indices | 
         [max(gap.se**2 if gap.se > 0 else 0.0, 0.5 / (n + 2) ** 2) for gap, n in zip(gaps, size, strict=True)]
     )
     estimates = np.array([gap.estimate for gap in gaps])
-    one = summarise(estimates[None], variance[None], fisher=False)
+    one = summarise_units(estimates[None], variance[None], fisher=False)
     reach = np.sqrt(_runs_reach(pair, place, present))
     mean = float(one.r_mean[0])
     ends = [float(end[0]) for end in (one.ci_low, one.ci_high, one.predict_low, one.predict_high)]

@@ -44,7 +44,7 @@ class By(StrEnum):
     LEVEL = "level"
 
 
-class CellFlag(StrEnum):
+class ComparisonFlag(StrEnum):
     """Why a cell has no interval."""
 
     NO_VARIATION = "no_variation"
@@ -72,7 +72,7 @@ FEW_RUNS = 3
 PLACES = {By.TESTSET: "on {}", By.SHIFT: "on {} test sets", By.LEVEL: "on level {}", By.ALL: "overall"}
 
 
-def points(value: float) -> str:
+def points_with_decimal(value: float) -> str:
     """A difference of accuracy in points with one decimal, and its sign."""
     return f"{100 * value:+.1f} points".replace("-", "−")
 
@@ -86,7 +86,7 @@ def reach(row: Mapping[str, Any], low: str = "ci_low", high: str = "ci_high") ->
 
 def _with_interval(row: Mapping[str, Any]) -> str:
     inside = reach(row)
-    return f"{points(row['difference'])} ({inside})" if inside else points(row["difference"])
+    return f"{points_with_decimal(row['difference'])} ({inside})" if inside else points_with_decimal(row["difference"])
 
 
 def _place(row: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ class Comparison(Result):
         line = " ".join(text for text in lines if text)
         overall = f"{_with_interval(row)} on {count(row['n_items'], 'item')}"
         if up.height and down.height:
-            sides = f"{second} is ahead {_where(up)} and behind {_where(down)}; overall {overall}."
+            sides = f"{second} is ahead {_where_found(up)} and behind {_where_found(down)}; overall {overall}."
             return Verdict(Answer.DEPENDS, sides, line)
         if clear:
             better = row["difference"] > 0
@@ -157,12 +157,12 @@ class Comparison(Result):
             against = down if better else up
             if against.height:
                 behind = "behind" if better else "ahead"
-                reason = f"{second} is {word} than {first} overall, {overall}, but {behind} {_where(against)}."
+                reason = f"{second} is {word} than {first} overall, {overall}, but {behind} {_where_found(against)}."
                 return Verdict(Answer.DEPENDS, reason, line)
             return Verdict(Answer.YES if better else Answer.NO, f"{second} is {word} than {first}: {overall}.", line)
         if found.height:
             side, word = (up, "ahead of") if up.height else (down, "behind")
-            reason = f"{second} is {word} {first} {_where(side)}, but not clearly overall: {overall}."
+            reason = f"{second} is {word} {first} {_where_found(side)}, but not clearly overall: {overall}."
             return Verdict(Answer.DEPENDS, reason, line)
         return _undecided(row, self, overall, line)
 
@@ -281,8 +281,11 @@ def _undecided(row: Mapping[str, Any], result: Comparison, overall: str, lines: 
     if row["ci_low"] is None or times_more(_error(row), effect) <= 1:
         return Verdict(Answer.NO, f"{second} is neither clearly better nor worse than {first}: {overall}.", lines)
     # More runs also tell better how far runs lie apart, so the wide quantile of few runs is not what more data keep.
-    times = times_more(row["se"], effect)
-    times = times if times > 1 else times_more(_error(row), effect)
+    times = 0.0
+    if row["se"] is not None:  # the answers to one item have none
+        times = times_more(row["se"], effect)
+    if times <= 1:
+        times = times_more(_error(row), effect)
     what = "items"
     if row["runs_se"] and row["runs_se"] ** 2 > row["se"] ** 2 / 2:
         what = "items or runs"
@@ -317,7 +320,7 @@ def _many(whole: pl.DataFrame, trained: bool) -> Verdict:
     return Verdict(answer, reason, " ".join(lines))
 
 
-def _where(cells: pl.DataFrame) -> str:
+def _where_found(cells: pl.DataFrame) -> str:
     """Test sets, else shifts, else levels, on which something was found."""
     for by, word in ((By.TESTSET, "on "), (By.SHIFT, "on shift "), (By.LEVEL, "on level ")):
         names = cells.filter(pl.col("by") == by).sort(pl.col("difference").abs(), descending=True)["value"].to_list()
@@ -357,7 +360,7 @@ def cells_table(cells: pl.DataFrame, width: int = WIDTH) -> Table:
     return table
 
 
-def pairs_table(cells: pl.DataFrame, width: int = WIDTH) -> Table:
+def pair_differences_table(cells: pl.DataFrame, width: int = WIDTH) -> Table:
     """A row per pair of models, on all items."""
     whole = cells.filter(pl.col("by") == By.ALL)
     title = "Differences on all items: second minus first" + (

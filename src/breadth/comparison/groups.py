@@ -71,16 +71,31 @@ def final_groups(study: Study) -> list[Group]:
     In a table that does not tell runs from models, every subject is a group.
     """
     subjects = _last(study)
-    if "model" not in subjects.columns or subjects["model"].null_count():
+    keys = _model_columns(subjects)
+    if not keys:
         return [Group(name, (row,)) for row, name in subjects.select("row", "subject").iter_rows()]
-    keys = ["model", *(name for name in CONDITIONS if name in subjects.columns and subjects[name].n_unique() > 1)]
     grouped = subjects.group_by(keys, maintain_order=True).agg("row")
     numeric = [name for name in keys if subjects[name].dtype != pl.String]
     names = name_rows(grouped.select(keys), keys, labelled=numeric)
     return [Group(name, tuple(rows)) for name, rows in zip(names, grouped["row"], strict=True)]
 
 
-def noun_of_groups(study: Study, groups: Sequence[Group]) -> str:
+def has_several_groups(study: Study) -> bool:
+    """Whether there are at least two models to compare, without making a group of each."""
+    subjects = _last(study)
+    keys = _model_columns(subjects)
+    return (subjects.select(keys).n_unique() if keys else subjects.height) > 1
+
+
+def _model_columns(subjects: pl.DataFrame) -> list[str]:
+    """Columns that tell models, and ways of training them, apart; none where runs are not told from models."""
+    if "model" not in subjects.columns or subjects["model"].null_count():
+        return []
+    conditions = [name for name in CONDITIONS if name in subjects.columns and subjects[name].n_unique() > 1]
+    return ["model", *conditions]
+
+
+def noun_of_compared(study: Study, groups: Sequence[Group]) -> str:
     """What groups are called: models, or recipes where a model was trained in several ways and counts as several."""
     if "model" not in study.subjects.columns:
         return "model"
@@ -121,8 +136,10 @@ def named_groups(study: Study, names: Sequence[str]) -> tuple[list[Group], list[
         columns = [column for column in ("model", "run", "subject") if column in subjects.columns]
         matched = next((part for column in columns if (part := _matching(subjects, column, name)).height), None)
         if matched is None:
-            words = [*known, *(word for column in columns for word in subjects[column].drop_nulls().unique())]
-            longer = sorted({str(word) for word in words if name.lower() in str(word).lower()})
+            words = [*known]
+            for column in columns:
+                words += subjects[column].drop_nulls().unique().cast(pl.String).to_list()
+            longer = sorted({word for word in words if name.lower() in word.lower()})
             meant = f" Names with it: {listed(longer, 3)}." if longer else did_you_mean([name], words)
             raise InputError(f"{study.name}: nothing is called {name!r}.{meant} To compare: {listed(known, 5)}")
         mixed = [key for key in ("model", *CONDITIONS) if key in matched.columns and matched[key].n_unique() > 1]
@@ -195,7 +212,7 @@ def guessed_testsets(study: Study, groups: Sequence[Group]) -> list[str]:
     return guessed
 
 
-def item_levels(
+def levels_for_comparison(
     study: Study, calibration: Calibration | None, compared: Sequence[Group], levels: int = LEVELS
 ) -> Floats:
     """Level of difficulty of every item, NaN where there is none.

@@ -43,7 +43,7 @@ class Difference(NamedTuple):
     runs_se: float
 
 
-class Spread(NamedTuple):
+class MeanVariance(NamedTuple):
     """Variance of a mean, and the degrees of freedom with which it is known."""
 
     variance: float
@@ -75,7 +75,7 @@ def score_interval(only_first: int, only_second: int, n: int) -> tuple[float, fl
     return max(-1.0, middle - half), min(1.0, middle + half)
 
 
-def mean_spread(values: Floats, cluster: Indices | None = None) -> Spread:
+def mean_spread(values: Floats, cluster: Indices | None = None) -> MeanVariance:
     """Variance of the mean of ``values`` [n] over items, which may come in clusters numbered from 0.
 
     Residuals are added up within clusters, and each sum is divided by the square root of the share of items outside
@@ -86,11 +86,11 @@ def mean_spread(values: Floats, cluster: Indices | None = None) -> Spread:
     n = len(values)
     centred = values - values.mean()
     if cluster is None:
-        return Spread(float(centred @ centred) / (n - 1) / n, n - 1.0) if n > 1 else Spread(np.nan, np.nan)
+        return MeanVariance(float(centred @ centred) / (n - 1) / n, n - 1.0) if n > 1 else MeanVariance(np.nan, np.nan)
     size = np.bincount(cluster).astype(np.float64)
     size, total = size[size > 0], np.bincount(cluster, centred)[np.bincount(cluster) > 0]
     if len(size) < 2:
-        return Spread(np.nan, np.nan)
+        return MeanVariance(np.nan, np.nan)
     share = size / n
     weight = 1 / (1 - share)
     variance = float((weight * total**2).sum()) / n**2
@@ -105,7 +105,7 @@ def mean_spread(values: Floats, cluster: Indices | None = None) -> Spread:
     basis = np.column_stack([share, spread])
     gram = basis.T @ (weight[:, None] * basis) @ np.array([[everything, -1.0], [-1.0, 0.0]])
     squares = float((weight**2 * (spread**2 + 2 * spread * own_part)).sum() + np.trace(gram @ gram))
-    return Spread(variance, max(1.0, mean**2 / squares) if squares > 0 else len(size) - 1.0)
+    return MeanVariance(variance, max(1.0, mean**2 / squares) if squares > 0 else len(size) - 1.0)
 
 
 def run_spread(runs: Floats, cluster: Indices | None = None) -> tuple[float, float, int]:
@@ -122,7 +122,7 @@ def run_spread(runs: Floats, cluster: Indices | None = None) -> tuple[float, flo
     return float(apart @ apart) / df, noise, df
 
 
-def add_runs(items: Spread, runs: Spread, noise: float) -> Spread:
+def add_runs(items: MeanVariance, runs: MeanVariance, noise: float) -> MeanVariance:
     """Squared standard error of a difference from items and runs, with degrees of freedom that give its interval.
 
     ``items`` is the variance of the mean over items, ``runs`` what the spread of run means makes of it, and ``noise``
@@ -141,29 +141,29 @@ def add_runs(items: Spread, runs: Spread, noise: float) -> Spread:
     variance = max(rest + runs.variance, least)
     wobble = rest**2 / items.df + runs.variance**2 / runs.df
     if not wobble > 0:
-        return Spread(variance, items.df)
+        return MeanVariance(variance, items.df)
     inner, outer = (float(special.stdtrit(df, (1 + LEVEL) / 2)) ** 2 for df in (items.df, runs.df))
     satterthwaite = float(special.stdtrit(max(1.0, (rest + runs.variance) ** 2 / wobble), (1 + LEVEL) / 2)) ** 2
     short, long = satterthwaite * (rest + runs.variance), inner * rest + outer * runs.variance
     squared = (max(short, inner * least) + max(long, inner * least)) / 2
     ratio = np.sqrt(squared / variance)
     df = float(special.stdtridf((1 + LEVEL) / 2, ratio)) if ratio > NORMAL * (1 + 1e-6) else np.inf
-    return Spread(variance, max(df, 1.0))
+    return MeanVariance(variance, max(df, 1.0))
 
 
-def _runs_spreads(first: Floats, second: Floats, cluster: Indices | None) -> tuple[list[Spread], list[float]]:
+def _runs_spreads(first: Floats, second: Floats, cluster: Indices | None) -> tuple[list[MeanVariance], list[float]]:
     """What run means make of the variance of a difference, pooled and (where counts differ) apart; its noise, too."""
     counts = np.array([len(first), len(second)], dtype=np.float64)
     known = [run_spread(runs, cluster) if len(runs) > 1 else (0.0, 0.0, 0) for runs in (first, second)]
     own, noise, df = (np.array(values, dtype=np.float64) for values in zip(*known, strict=True))
     total = max(float(df.sum()), 1.0)
     scale = float((1 / counts).sum())
-    spreads = [Spread(float((df * own).sum()) / total * scale, float(df.sum()))]
+    spreads = [MeanVariance(float((df * own).sum()) / total * scale, float(df.sum()))]
     parts = [float((df * noise).sum()) / total * scale]
     variance = own / counts
     if counts.min() > 1 and counts[0] != counts[1] and variance.any():
         welch = float(variance.sum() ** 2 / (variance**2 / df).sum())
-        spreads.append(Spread(float(variance.sum()), welch))
+        spreads.append(MeanVariance(float(variance.sum()), welch))
         parts.append(float((noise / counts).sum()))
     return spreads, parts
 

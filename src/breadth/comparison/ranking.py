@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from breadth.comparison.groups import (
     group_answers,
     models_with_common_items,
     named_groups,
-    noun_of_groups,
+    noun_of_compared,
 )
 from breadth.comparison.paired import Difference, Indices, paired_difference, run_spread
 from breadth.errors import InputError, listed
@@ -43,6 +44,9 @@ MOST_DRAWN = 400
 
 #: Draws behind the joint intervals: as many as this number of differences allows, within these bounds.
 DRAWN_DIFFERENCES, FEWEST_DRAWS, MOST_DRAWS = 40_000_000, 1000, 20_000
+
+#: Pairs of models that are held in memory together; more models are compared block by block.
+MOST_HELD = 4_000_000
 
 #: Models that a figure of ranks shows: the best ones.
 MOST_SHOWN = 60
@@ -196,7 +200,7 @@ def ranking_figure(ranks: pl.DataFrame, table: str = "ranks") -> Figure:
 
 
 class Standing(NamedTuple):
-    """Mean and squared standard error of every model [M], squared standard errors of differences [M, M], ranks.
+    """Mean, squared standard error and interval of the rank of every model [M].
 
     ``df`` are the degrees of freedom with which standard errors are known. ``neighbour_p`` [M - 1] is for every model
     and the next, from the highest mean down, the p-value that allows for all comparisons of the two with others.
@@ -204,7 +208,6 @@ class Standing(NamedTuple):
 
     mean: Floats
     variance: Floats
-    apart: Floats
     df: float
     rank_low: npt.NDArray[np.intp]
     rank_high: npt.NDArray[np.intp]
@@ -242,42 +245,93 @@ def rank_intervals(
         starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
         centred = np.add.reduceat(centred[:, order], starts, axis=1)
         groups = len(starts)
-    covariance = (centred @ centred.T).astype(np.float64) * groups / max(groups - 1, 1) / n**2
     extra = np.zeros(models) if runs_variance is None else runs_variance
-    covariance[np.diag_indices(models)] += extra
-    own = np.diag(covariance)
-    apart = np.maximum(own[:, None] + own[None, :] - 2 * covariance, PSEUDO_ITEMS / (groups + PSEUDO_ITEMS) ** 2)
-    error = np.sqrt(apart)
+    errors = _Errors(centred, groups, n, extra)
+    own = errors.own
     df = runs_df * float(np.mean(np.divide(own, extra, out=np.full(models, np.inf), where=extra > 0))) ** 2
     df = max(min(df, groups - 1.0), 1.0)
-    joint = _Joint(covariance, error, seed)
+    joint = _Joint(errors, seed)
     stretched = float(special.stdtrit(df, (1 + LEVEL) / 2)) / NORMAL
-    t = (mean[:, None] - mean[None, :]) / error / stretched
-    ahead = t > np.maximum(joint.critical[:, None], joint.critical[None, :])
     order = np.argsort(-mean, kind="stable")
+    following = np.full(models, -1)
+    following[order[:-1]] = order[1:]
+    rank_low, rank_high = np.ones(models, dtype=np.intp), np.full(models, models)
+    t_next = np.empty(models)
+    for block in errors.blocks:
+        t = (mean[block, None] - mean[None, :]) / errors.of_differences(block) / stretched
+        ahead = t > np.maximum(joint.critical[block, None], joint.critical[None, :])
+        # A model and the next are judged below, by a p-value of their own.
+        row = np.flatnonzero(following[block] >= 0)
+        column = following[block][row]
+        t_next[block.start + row] = t[row, column]
+        ahead[row, column] = False
+        rank_low += ahead.sum(axis=0)
+        rank_high[block] -= ahead.sum(axis=1)
     if neighbour_p is None:
-        neighbour_p = 2 * special.ndtr(-t[order[:-1], order[1:]])
+        neighbour_p = 2 * special.ndtr(-t_next[order[:-1]])
     joint_p = joint.p_values(order, neighbour_p)
-    ahead[order[:-1], order[1:]] = joint_p < 1 - LEVEL
-    rank_low, rank_high = 1 + ahead.sum(axis=0), models - ahead.sum(axis=1)
+    ahead_of_next = joint_p < 1 - LEVEL
+    rank_low[order[1:]] += ahead_of_next
+    rank_high[order[:-1]] -= ahead_of_next
     candidates = np.flatnonzero(rank_low == 1)
     if len(candidates) == 1:
         # No other model may be the best, though one may be ahead of some that is not surely behind this one.
         rank_high[candidates] = 1
-    return Standing(mean, own, apart, df, rank_low, rank_high, joint_p)
+    return Standing(mean, own, df, rank_low, rank_high, joint_p)
+
+
+class _Errors:
+    """How the means of models err together: squared standard errors ``own`` [M], and those of their differences.
+
+    ``centred`` [M, groups] are answers without the mean of their model, summed over groups of items; ``extra`` [M] is
+    added to the variance of every mean. Twenty thousand models have four hundred million pairs, so differences are
+    computed for some rows at a time: ``blocks``.
+    """
+
+    def __init__(self, centred: npt.NDArray[Any], groups: int, items: int, extra: Floats) -> None:
+        self.centred, self.groups, self.items, self.extra = centred, groups, items, extra
+        self.models = len(centred)
+        rows = max(MOST_HELD // self.models, 1)
+        self.blocks = [slice(start, min(start + rows, self.models)) for start in range(0, self.models, rows)]
+        if len(self.blocks) == 1:
+            self.own = np.diag(self.whole)
+        else:
+            self.own = self._scaled(np.einsum("ij,ij->i", centred, centred, dtype=np.float64)) + extra
+
+    @cached_property
+    def whole(self) -> Floats:
+        """The covariance of all means, where there are few."""
+        return self._covariance(slice(0, self.models))
+
+    def of_differences(self, block: slice) -> Floats:
+        """Standard errors [rows, M] of the differences between the means of a block and all means."""
+        covariance = self.whole if len(self.blocks) == 1 else self._covariance(block)
+        least = PSEUDO_ITEMS / (self.groups + PSEUDO_ITEMS) ** 2
+        apart = np.maximum(self.own[block, None] + self.own[None, :] - 2 * covariance, least)
+        return np.asarray(np.sqrt(apart))
+
+    def _covariance(self, block: slice) -> Floats:
+        covariance = self._scaled((self.centred[block] @ self.centred.T).astype(np.float64))
+        row = np.arange(len(covariance))
+        covariance[row, block.start + row] += self.extra[block]
+        return covariance
+
+    def _scaled(self, products: Floats) -> Floats:
+        return np.asarray(products * self.groups / max(self.groups - 1, 1) / self.items**2)
 
 
 class _Joint:
     """How large the largest |t| of a model against all others gets by chance: ``critical`` [M] are 95 % quantiles."""
 
-    def __init__(self, covariance: Floats, error: Floats, seed: int) -> None:
-        self.models = len(covariance)
+    def __init__(self, errors: _Errors, seed: int) -> None:
+        self.models = errors.models
         self.largest: Floats | None = None
         bound = float(-special.ndtri((1 - LEVEL) / 2 / max(self.models - 1, 1)))
         self.critical = np.full(self.models, bound)
         if not 2 < self.models <= MOST_DRAWN:
             return
-        value, vector = np.linalg.eigh(covariance)
+        error = errors.of_differences(slice(0, self.models))
+        value, vector = np.linalg.eigh(errors.whole)
         root = vector * np.sqrt(np.maximum(value, 0.0))
         number = int(np.clip(DRAWN_DIFFERENCES // self.models**2, FEWEST_DRAWS, MOST_DRAWS))
         draws = root @ np.random.default_rng(seed).standard_normal((self.models, number))
@@ -326,12 +380,12 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
     >>> breadth.rank(answers).ranks.select("model", "rank_low", "rank_high").rows()
     [('1', 1, 2), ('2', 1, 2), ('0', 3, 3), ('3', 4, 4)]
     """
-    study = open_answers(responses)
+    study = open_answers(responses).comparable()
     groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
     if len(groups) < 2:
         raise InputError(f"{study.name}: a ranking needs at least two models; it has {listed(study.subject_names, 3)}")
     groups, columns, left_out = _complete(study, groups)
-    noun = noun_of_groups(study, groups)
+    noun = noun_of_compared(study, groups)
     if left_out:
         names = listed([group.name for group in left_out], 3)
         warnings.append(f"{len(left_out)} models that answered few of the others' items are left out: {names}")
@@ -360,7 +414,7 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
         better = own_answers
     p = np.nan_to_num(np.array([gap.p for gap in gaps]), nan=1.0)
     standing = rank_intervals(answers, clusters, extra, df_runs or np.inf, seed, p)
-    ranks = _ranks(study, groups, columns, answers, standing)
+    ranks = _ranks_frame(study, groups, columns, answers, standing)
     ordered = ranks["model"].to_list()
     neighbours = pl.DataFrame(
         {
@@ -397,7 +451,7 @@ def _complete(study: Study, groups: Sequence[Group]) -> tuple[list[Group], npt.N
     )
 
 
-def _ranks(
+def _ranks_frame(
     study: Study,
     groups: Sequence[Group],
     columns: npt.NDArray[np.intp],

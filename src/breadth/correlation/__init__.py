@@ -9,7 +9,7 @@ from breadth.correlation.changes import Changes, change_of_run, change_over_unit
 from breadth.correlation.correlate import Method, correlate, perfect_score
 from breadth.correlation.figure import correlations_figure, heatmap
 from breadth.correlation.group_figures import agreement_figure, similarity_figure, windows_figure
-from breadth.correlation.groups import Heterogeneity, Similarity, compare_groups, summarise
+from breadth.correlation.groups import Heterogeneity, Similarity, compare_groups, summarise_units
 from breadth.correlation.intervals import IntervalMethod, independent_interval
 from breadth.correlation.moderator_words import moderator_words, moderators_figure, moderators_table
 from breadth.correlation.moderators import Moderation, ModeratorFlag, kinds_of, moderate
@@ -19,7 +19,7 @@ from breadth.correlation.result import CORRECTED_COLUMNS, PAIR_COLUMNS, Correlat
 from breadth.correlation.smooth import Adjust
 from breadth.correlation.units import MODEL_COLUMNS, describe_groups, find_units
 from breadth.correlation.verdict import Counts, correlation_verdict, count_findings
-from breadth.correlation.words import groups_table, heterogeneity_table, pairs_table
+from breadth.correlation.words import correlations_table, groups_table, heterogeneity_table
 
 __all__ = [
     "CORRECTED_COLUMNS",
@@ -49,6 +49,7 @@ __all__ = [
     "correlate",
     "correlation_verdict",
     "correlations_figure",
+    "correlations_table",
     "count_findings",
     "describe_groups",
     "find_units",
@@ -63,12 +64,11 @@ __all__ = [
     "moderators_figure",
     "moderators_table",
     "orient",
-    "pairs_table",
     "partial_correlations",
     "perfect_score",
     "residual_series",
     "rows_needed",
     "similarity_figure",
-    "summarise",
+    "summarise_units",
     "windows_figure",
 ]

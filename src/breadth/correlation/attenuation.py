@@ -9,7 +9,7 @@ from scipy import special
 
 from breadth.correlation.intervals import to_z
 from breadth.correlation.panel import Bools, Floats
-from breadth.correlation.smooth import Adjust, Basis, Fit, raw_columns
+from breadth.correlation.smooth import Adjust, Basis, SmoothFit, raw_columns
 from breadth.inference import LEVEL
 
 #: Below this share of signal in the residuals, a correlation of the signal cannot be estimated.
@@ -20,7 +20,7 @@ LEAST_RELIABILITY = 0.2
 MOST_LEAK = 0.5
 
 
-class Noise(NamedTuple):
+class ScoreNoise(NamedTuple):
     """Sampling noise: variance per row of every test set's residual [F, m], and of the controls [F, q]."""
 
     testsets: Floats
@@ -45,7 +45,7 @@ class Corrected(NamedTuple):
     control_reliability: Floats
 
 
-def noise_from_counts(scores: Floats, controls: Floats, rows: Bools, counts: Floats, scale: Floats) -> Noise:
+def noise_from_counts(scores: Floats, controls: Floats, rows: Bools, counts: Floats, scale: Floats) -> ScoreNoise:
     """Binomial noise of accuracies: p (1 - p) / N, averaged over the rows.
 
     ``counts`` and ``scale`` [m + q] hold the number of items of every column (test sets first; NaN if unknown)
@@ -61,10 +61,10 @@ def noise_from_counts(scores: Floats, controls: Floats, rows: Bools, counts: Flo
     per_row = variance / (np.maximum(rows.sum(axis=1), 1)[:, None] * counts)
     m = scores.shape[2]
     per_row = np.nan_to_num(per_row)
-    return Noise(per_row[:, :m], per_row[:, m:])
+    return ScoreNoise(per_row[:, :m], per_row[:, m:])
 
 
-def noise_from_halves(halves: Floats, basis: Basis, fit: Fit, rows: Bools) -> Noise:
+def noise_from_halves(halves: Floats, basis: Basis, fit: SmoothFit, rows: Bools) -> ScoreNoise:
     """Noise from split halves: residuals of the halves' differences after the same smoother.
 
     Half the difference between two random halves of a test set has the noise of the whole and none of the
@@ -81,15 +81,15 @@ def noise_from_halves(halves: Floats, basis: Basis, fit: Fit, rows: Bools) -> No
     per_row = (left**2).sum(axis=1).mean(axis=2) / free
     centred = (controls - controls.sum(axis=1, keepdims=True) / n[:, None, None, None]) * inside
     control_noise = (centred**2).sum(axis=1).mean(axis=2) / np.maximum(n[:, None] - 1, 1)
-    return Noise(per_row, control_noise)
+    return ScoreNoise(per_row, control_noise)
 
 
 def correct(
-    noise: Noise,
+    noise: ScoreNoise,
     controls: Floats,
     rows: Bools,
     basis: Basis,
-    fit: Fit,
+    fit: SmoothFit,
     n_eff: Floats,
     spent: Floats,
     adjust: Adjust,
@@ -164,7 +164,7 @@ def correct(
 
 
 def _leak(
-    noise: Floats, controls: Floats, rows: Bools, basis: Basis, fit: Fit, adjust: Adjust, at_most: bool
+    noise: Floats, controls: Floats, rows: Bools, basis: Basis, fit: SmoothFit, adjust: Adjust, at_most: bool
 ) -> tuple[Floats, Floats]:
     """The covariance [F, m, m] that noise in the controls puts between residuals, and the least reliability [F]."""
     n, q = np.maximum(rows.sum(axis=1), 1).astype(np.float64)[:, None, None], controls.shape[2]

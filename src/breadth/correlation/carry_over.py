@@ -103,7 +103,7 @@ def carry_over(
     compared = ("similarity",) if runs <= MOST_RUNS else ()
     tables = {name: getattr(result, name) for name in ("pairs", "heterogeneity", *compared)}
     tables["correlations"] = _correlations(list(parts.values()), groups)
-    tables |= _checkpoints(list(parts.values()), groups)
+    tables |= _checkpoint_scores(list(parts.values()), groups)
     models = pl.concat(groups)["model"].drop_nulls().unique(maintain_order=True).to_list()
     testsets, given = result.trajectories.testsets, result.given
     measure = SCORE_WORDS[score] if isinstance(source, Study) else "scores"
@@ -217,7 +217,7 @@ def _of_part(part: Correlation, groups: pl.DataFrame) -> pl.DataFrame:
     results["raw"] = raw
     frames = [pl.DataFrame(schema=COLUMNS).drop("panel", "q")]
     for kind, result in results.items():
-        frames.append(_mean(result, part.units.of_group).with_columns(kind=pl.lit(kind)))
+        frames.append(_mean_correlations(result, part.units.of_group).with_columns(kind=pl.lit(kind)))
         if not part.by:
             continue
         single = deciding(pairs_frame(result._partial, part._labels, part.trajectories, result.settings))
@@ -231,7 +231,7 @@ def _of_part(part: Correlation, groups: pl.DataFrame) -> pl.DataFrame:
             mean = single.filter(pl.col("model") == model).drop("run")
             if len(own) > 1:
                 alone = replace(result, _partial=select_groups(result._partial, own))
-                mean = _mean(alone, np.arange(len(own), dtype=np.intp))
+                mean = _mean_correlations(alone, np.arange(len(own), dtype=np.intp))
             frames.append(mean.select(MEAN).with_columns(kind=pl.lit(kind), model=pl.lit(model)))
     together = pl.concat(frames, how="diagonal_relaxed").drop("q", strict=False)
     return together.with_columns(
@@ -239,7 +239,7 @@ def _of_part(part: Correlation, groups: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _mean(result: Correlation, of_group: Ints) -> pl.DataFrame:
+def _mean_correlations(result: Correlation, of_group: Ints) -> pl.DataFrame:
     """Means over units of all pairs; the pairs themselves where there are no groups."""
     if not result.by:
         own = deciding(pairs_frame(result._partial, result._labels, result.trajectories, result.settings))
@@ -279,7 +279,7 @@ def _window_means(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) 
     return with_q(pl.concat(frames, how="vertical_relaxed"))
 
 
-def _checkpoints(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def _checkpoint_scores(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """Every checkpoint's scores with their residuals and the first control: what is behind a correlation."""
     frames = []
     for part, own in zip(parts, groups, strict=True):

@@ -181,7 +181,7 @@ def _unit_means(side: Partial, known: Bools, member: Floats) -> _Side:
     return _Side(z, first, second, clean)
 
 
-class _Runs(NamedTuple):
+class _RunCorrelations(NamedTuple):
     """One part of training: z of every run [G, P] (of signal, where noise is known), its variance and freedom."""
 
     z: Floats
@@ -189,7 +189,7 @@ class _Runs(NamedTuple):
     df: Floats
 
 
-def _each_run(side: Partial) -> _Runs:
+def _each_run(side: Partial) -> _RunCorrelations:
     df = np.maximum(np.nan_to_num(side.n_eff, nan=4.0) - 2 - side.spent, 1.0)
     r, low, high = side.r, side.ci_low, side.ci_high
     if side.correction is not None:
@@ -199,7 +199,7 @@ def _each_run(side: Partial) -> _Runs:
         half = (to_z(high) - to_z(low)) / 2
     # An end of an interval at 1 leaves the error open; what the effective rows give is the least that it can be.
     error = np.maximum(half / special.stdtrit(df, (1 + LEVEL) / 2), 1 / np.sqrt(np.maximum(df - 1, 1.0)))
-    return _Runs(np.where(usable, to_z(np.nan_to_num(r)), np.nan), np.where(usable, error**2, np.nan), df)
+    return _RunCorrelations(np.where(usable, to_z(np.nan_to_num(r)), np.nan), np.where(usable, error**2, np.nan), df)
 
 
 def _tested(k: Ints, early: Floats, late: Floats, difference: Floats, error: Floats, df: Floats) -> Changes:

@@ -63,7 +63,7 @@ RUN_COLUMNS = frozenset({"run", "step", "train_set"})
 MOST_TESTSETS = 500
 
 
-class Options(NamedTuple):
+class CorrelationOptions(NamedTuple):
     """What to compute for every table, checked."""
 
     adjust: Adjust
@@ -115,7 +115,7 @@ def correlate(
         Path or frame; wide (a column per test set), long (``testset``, ``score``) or answers (``testset``,
         ``item``, ``correct``), with these names or those of other tools; or a study or its directory, where ``by`` is
         ``run`` and ``order`` is ``step`` by default. :class:`ScoreTable` bring their own columns. Which columns of a
-        table play which part is recognised unless it is given, and said in ``trajectories.understood``.
+        table play which part is recognised unless it is given, and said in ``trajectories.reading``.
     control
         In-domain performance: one or several columns, or ``none``. In a study, by default the in-domain set of every
         run's own training set; with several training sets the frames have a column ``train_set``. ``bias`` adds the
@@ -202,7 +202,7 @@ def correlate(
         raise InputError("--robust has an interval of its own; omit --ci block")
     if isinstance(item_counts, str) and item_counts != "none":
         raise InputError(f"item_counts is {item_counts!r}; give a number for every test set, or none")
-    options = Options(
+    options = CorrelationOptions(
         adjust, method == "spearman", ci, resamples, windows, item_counts, seed, progress, score, robust, cluster
     )
     if is_study(table):
@@ -234,7 +234,7 @@ def _with_properties(
     moderators: Names,
     kinds: Mapping[str, str] | None,
     known: Mapping[str, str | None],
-    options: Options,
+    options: CorrelationOptions,
 ) -> Correlation:
     """The result with the kinds of its test sets, and with what correlations depend on if that is asked."""
     result = replace(result, kinds=kinds_of(result.trajectories.testsets, kinds, known))
@@ -268,7 +268,7 @@ def _check_testsets(trajectories: ScoreTable) -> None:
         )
 
 
-def _analyse(trajectories: ScoreTable, options: Options) -> Correlation:
+def _analyse(trajectories: ScoreTable, options: CorrelationOptions) -> Correlation:
     _check_testsets(trajectories)
     ci = _checked_interval(trajectories, options)
     warnings = list(trajectories.warnings)
@@ -318,7 +318,7 @@ def _analyse(trajectories: ScoreTable, options: Options) -> Correlation:
     )
 
 
-def _checked_interval(trajectories: ScoreTable, options: Options) -> IntervalMethod:
+def _checked_interval(trajectories: ScoreTable, options: CorrelationOptions) -> IntervalMethod:
     """The kind of interval, after checking that the table has what the options need."""
     order, ci = trajectories.order, options.ci
     if clash := [name for name in (*trajectories.by, order) if name in OUTPUT_COLUMNS]:
@@ -342,7 +342,7 @@ def _checked_interval(trajectories: ScoreTable, options: Options) -> IntervalMet
 
 
 def _window_pairs(
-    trajectories: ScoreTable, settings: Settings, options: Options, units: Units
+    trajectories: ScoreTable, settings: Settings, options: CorrelationOptions, units: Units
 ) -> tuple[pl.DataFrame, pl.DataFrame, WindowParts]:
     """Pairs of consecutive parts of every group on their own, and what changes from the first part to the last.
 
@@ -381,7 +381,7 @@ class _Counts(NamedTuple):
     perfect: Floats
 
 
-def _item_counts(trajectories: ScoreTable, options: Options, warnings: list[str]) -> _Counts | None:
+def _item_counts(trajectories: ScoreTable, options: CorrelationOptions, warnings: list[str]) -> _Counts | None:
     """Items and perfect score of every column, given or looked up; None where noise is not to come from them."""
     given = options.item_counts
     if given == "none":
@@ -400,7 +400,7 @@ def _item_counts(trajectories: ScoreTable, options: Options, warnings: list[str]
             raise unknown_column(name, columns, trajectories.name, "item count")
         if number < 1:
             raise InputError(f"--item-counts: {name}={number}; a test set has at least 1 item")
-        low, high = _ends(trajectories, name)
+        low, high = _column_range(trajectories, name)
         if low < 0 or high > 100:
             raise InputError(
                 f"{trajectories.name}, column {name!r}: ranges from {low!r} to {high!r}, so it is not an accuracy and "
@@ -425,7 +425,7 @@ def _usual_counts(trajectories: ScoreTable, warnings: list[str]) -> dict[str, in
     counts = {}
     for name in (*trajectories.testsets, *trajectories.controls):
         items = usual_items(name)
-        low, high = _ends(trajectories, name)
+        low, high = _column_range(trajectories, name)
         if items is None or name in trajectories.turned or low < 0 or high > 100:
             continue
         if name in trajectories.controls and _varies_less(trajectories, name, items):
@@ -458,7 +458,7 @@ def _varies_less(trajectories: ScoreTable, name: str, items: int) -> bool:
     return bool(values.height) and values["observed"].sum() < values["expected"].sum() / items
 
 
-def _ends(trajectories: ScoreTable, name: str) -> tuple[float, float]:
+def _column_range(trajectories: ScoreTable, name: str) -> tuple[float, float]:
     """Lowest and highest value of a column as it was given."""
     values = trajectories.frame[name]
     if name in trajectories.turned:
@@ -469,7 +469,7 @@ def _ends(trajectories: ScoreTable, name: str) -> tuple[float, float]:
 
 def perfect_score(trajectories: ScoreTable, name: str) -> float:
     """What a column would be at best: 1, or 100 for percentages."""
-    return 100.0 if _ends(trajectories, name)[1] > 1 else 1.0
+    return 100.0 if _column_range(trajectories, name)[1] > 1 else 1.0
 
 
 def _row_clusters(trajectories: ScoreTable, cluster: str | None, warnings: list[str]) -> Ints | None:
@@ -523,7 +523,7 @@ def _warn_of_families(about: pl.DataFrame, warnings: list[str]) -> None:
 
 
 def _correlate_study(
-    study: Study, control: Names, testsets: Names, by: Names, order: str, options: Options
+    study: Study, control: Names, testsets: Names, by: Names, order: str, options: CorrelationOptions
 ) -> Correlation:
     """Correlate the runs of a study over their checkpoints, each with its own in-domain set as the control.
 
@@ -595,7 +595,13 @@ def _correlate_study(
 
 
 def _with_own_control(
-    study: Study, train_set: str, testsets: Names, by: Names, order: str, options: Options, others: Sequence[str]
+    study: Study,
+    train_set: str,
+    testsets: Names,
+    by: Names,
+    order: str,
+    options: CorrelationOptions,
+    others: Sequence[str],
 ) -> ScoreTable:
     """ScoreTable of the runs of one training set; its in-domain sets are the control and not among the test sets.
 

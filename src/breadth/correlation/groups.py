@@ -20,7 +20,7 @@ FEWEST_TESTSETS = 4
 
 
 class Heterogeneity(NamedTuple):
-    """One number per pair; correlations are on the r scale, ``tau2`` on Fisher's z scale (:func:`summarise`)."""
+    """One number per pair; correlations are on the r scale, ``tau2`` on Fisher's z scale (:func:`summarise_units`)."""
 
     k: Ints
     r_mean: Floats
@@ -46,7 +46,7 @@ class Similarity(NamedTuple):
     p: Floats
 
 
-def summarise(
+def summarise_units(
     z: Floats,
     variance: Floats,
     predict: bool = True,

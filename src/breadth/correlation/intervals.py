@@ -10,7 +10,7 @@ import numpy as np
 from scipy import fft, special
 
 from breadth.correlation.panel import Bools, Floats, Ints
-from breadth.correlation.smooth import GRID, Basis, Fit, choose_factors, diagonalise
+from breadth.correlation.smooth import GRID, Basis, SmoothFit, choose_factors, diagonalise
 from breadth.inference import LEVEL
 
 #: Fisher's interval, effective rows, block bootstrap; auto is ``ar`` with an order and ``iid`` without.
@@ -186,7 +186,7 @@ def row_cost(phi: Floats, factors: Floats, worth: Floats) -> Floats:
 def block_errors(
     basis: Basis,
     series: Floats,
-    fit: Fit,
+    fit: SmoothFit,
     rows: Bools,
     inflation: Floats,
     *,

@@ -49,19 +49,22 @@ def _sentence(rows: Sequence[dict[str, Any]], ends: pl.DataFrame) -> str:
             if sure
             else ("Whether two test sets are of one kind of shift makes no clear difference")
         )
-        change = f"mean r {_short(last['r_from'])} for two kinds, {_short(last['r_to'])} for one"
+        change = (
+            f"mean r {_short_correlation(last['r_from'])} for two kinds, {_short_correlation(last['r_to'])} for one"
+        )
         return f"{words}: {change} ({_range(last)}).{observed}"
     if last["contrast"] == ANY:
         contrasts = [row for row in rows if row["q"] is not None and row["q"] < FINDING and row["contrast"] != ANY]
         if not sure:
             return f"Correlations do not clearly depend on {name} ({over}, p {probability_text(last['p'])}).{observed}"
-        named = [f"{row['contrast'].removesuffix(' - others')} {_short(row['r_to'])}" for row in contrasts]
+        named = [f"{row['contrast'].removesuffix(' - others')} {_short_correlation(row['r_to'])}" for row in contrasts]
         text = f"Correlations depend on {name} ({over}, p {probability_text(last['p'])})"
         if named:
             text += f": mean r {joined(named, MOST_LEVELS)}"
         return f"{text}.{observed}"
     first_level, last_level = (ends["level"][0], ends["level"][-1]) if ends.height else ("lowest", "highest")
-    change = f"mean r {_short(last['r_from'])} at {first_level}, {_short(last['r_to'])} at {last_level}"
+    first, second = _short_correlation(last["r_from"]), _short_correlation(last["r_to"])
+    change = f"mean r {first} at {first_level}, {second} at {last_level}"
     if not sure:
         return f"Correlations do not clearly depend on {name}: {change} ({_range(last)}; {over}).{observed}"
     numeric = last["contrast"].startswith("per ")
@@ -79,7 +82,7 @@ def _range(row: dict[str, Any]) -> str:
     )
 
 
-def _short(r: float) -> str:
+def _short_correlation(r: float) -> str:
     """A correlation without its leading zero."""
     return f"{r:+.2f}".replace("0.", ".", 1).replace("-", "−")
 

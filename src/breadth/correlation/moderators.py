@@ -159,7 +159,7 @@ class Evidence(NamedTuple):
     result: Correlation
 
 
-class Fitted(NamedTuple):
+class ModeratorFit(NamedTuple):
     """A moderator's contrasts, what they were tested over, and what its figure needs."""
 
     contrasts: Contrasts
@@ -229,7 +229,7 @@ def moderate(
             rows += _moderator_rows(evidence, moderator, others, generator)
     if KIND in names:
         rows.append(kind_row(evidence, kinds or {}, generator))
-    return Moderation(_with_q(rows), pl.concat([pl.DataFrame(schema=MEANS_SCHEMA), *means]))
+    return Moderation(_moderators_frame(rows), pl.concat([pl.DataFrame(schema=MEANS_SCHEMA), *means]))
 
 
 # What is known of the runs.
@@ -454,7 +454,7 @@ def _signal(evidence: Evidence, cells: Ints) -> Floats:
     return np.where(usable & known, np.sqrt(np.clip(first * second, 0, 1)), np.nan)
 
 
-def _cells(evidence: Evidence, moderators: Sequence[Moderator]) -> Ints:
+def _cells_of_runs(evidence: Evidence, moderators: Sequence[Moderator]) -> Ints:
     """Runs that are alike in all moderators, and of one model where models have several runs."""
     columns = [np.zeros(len(evidence.z)), *(moderator.values for moderator in moderators)]
     if evidence.units.nested:
@@ -469,7 +469,7 @@ def _varies_within(columns: Floats, unit: Ints) -> Ints:
     return np.array(varying, dtype=np.intp)
 
 
-class Problem(NamedTuple):
+class ModeratorRegression(NamedTuple):
     """Runs that have an effect: effects ``y`` [G] with sampling variances, the unit of each, and columns of moderators.
 
     Of the other moderators, which are held constant, ``inside`` [G, c] vary within units and ``outside`` do not.
@@ -484,7 +484,9 @@ class Problem(NamedTuple):
     noun: str
 
 
-def _problem(evidence: Evidence, effects: Effects, target: Moderator, others: Sequence[Moderator]) -> Problem:
+def _problem(
+    evidence: Evidence, effects: Effects, target: Moderator, others: Sequence[Moderator]
+) -> ModeratorRegression:
     keep = ~np.isnan(effects.runs)
     unit = np.unique(evidence.units.of_group[keep], return_inverse=True)[1].reshape(-1)
     nothing = np.zeros((int(keep.sum()), 0))
@@ -492,7 +494,7 @@ def _problem(evidence: Evidence, effects: Effects, target: Moderator, others: Se
     for other in others:
         columns = other.columns[keep]
         (inside if len(_varies_within(columns, unit)) else outside).append(columns)
-    return Problem(
+    return ModeratorRegression(
         effects.runs[keep],
         _sampling_variance(evidence, effects)[keep],
         unit,
@@ -513,13 +515,13 @@ def _sampling_variance(evidence: Evidence, effects: Effects) -> Floats:
     return np.asarray(variance_of_mean(effects.pairs, len(evidence.testsets)) * own / np.maximum(kept, 0.05))
 
 
-def _fit(
+def _fit_moderator(
     evidence: Evidence,
     effects: Effects,
     target: Moderator,
     others: Sequence[Moderator],
     generator: np.random.Generator,
-) -> Fitted | Refusal:
+) -> ModeratorFit | Refusal:
     """Regress run effects on a moderator, holding others constant."""
     problem = _problem(evidence, effects, target, others)
     columns = problem.columns
@@ -533,7 +535,7 @@ def _fit(
     if isinstance(found, Refusal):
         return found
     permutation = None if others else found.permutation
-    return Fitted(found.contrasts, found.over, found.units, len(columns), effects, found.level, permutation)
+    return ModeratorFit(found.contrasts, found.over, found.units, len(columns), effects, found.level, permutation)
 
 
 class Tested(NamedTuple):
@@ -548,7 +550,7 @@ class Tested(NamedTuple):
     permutation: tuple[Floats, float]
 
 
-def _fit_within(problem: Problem, target: Moderator, generator: np.random.Generator) -> Tested | Refusal:
+def _fit_within(problem: ModeratorRegression, target: Moderator, generator: np.random.Generator) -> Tested | Refusal:
     """A moderator that varies within units: by the contrasts within each of them."""
     y, unit, columns = problem.y, problem.unit, problem.columns
     width = columns.shape[1]
@@ -583,7 +585,7 @@ def _fit_within(problem: Problem, target: Moderator, generator: np.random.Genera
     return Tested(fitted._replace(b=b), over, number, float(np.mean(y - columns @ b)), permutation)
 
 
-def _fit_between(problem: Problem, target: Moderator, generator: np.random.Generator) -> Tested | Refusal:
+def _fit_between(problem: ModeratorRegression, target: Moderator, generator: np.random.Generator) -> Tested | Refusal:
     """A moderator that is the same in all runs of a unit: by one number per unit."""
     y, unit, columns = problem.y, problem.unit, problem.columns
     over, number = problem.noun, int(unit.max()) + 1
@@ -616,11 +618,11 @@ def _fit_between(problem: Problem, target: Moderator, generator: np.random.Gener
     return Tested(fitted._replace(b=fitted.b[start:]), over, number, level, permutation)
 
 
-def _effects(evidence: Evidence, moderators: Sequence[Moderator], corrected: bool) -> Effects | None:
+def _run_effects(evidence: Evidence, moderators: Sequence[Moderator], corrected: bool) -> Effects | None:
     """Effects of runs and pairs, corrected for noise or not; None where too few correlations can be corrected."""
     if not corrected:
         return additive_effects(evidence.observed, np.ones_like(evidence.observed))
-    size = _signal(evidence, _cells(evidence, moderators))
+    size = _signal(evidence, _cells_of_runs(evidence, moderators))
     known = ~np.isnan(evidence.z)
     if (~np.isnan(size)).sum() < LEAST_CORRECTED * known.sum() or not known.any():
         return None
@@ -629,9 +631,9 @@ def _effects(evidence: Evidence, moderators: Sequence[Moderator], corrected: boo
 
 def run_effects(evidence: Evidence) -> Effects:
     """Effects of runs and pairs, corrected for noise where it is known and leaves enough."""
-    effects = _effects(evidence, [], corrected=True) if evidence.reliability is not None else None
+    effects = _run_effects(evidence, [], corrected=True) if evidence.reliability is not None else None
     if effects is None:
-        effects = _effects(evidence, [], corrected=False)
+        effects = _run_effects(evidence, [], corrected=False)
     assert effects is not None
     return effects
 
@@ -642,18 +644,18 @@ def _moderator_rows(
     """Rows of a moderator: one per contrast, and one for any difference between three or more levels."""
     moderators = [target, *others]
     note = flag = None
-    fits: list[Fitted | Refusal] = []
+    fits: list[ModeratorFit | Refusal] = []
     if evidence.reliability is not None:
-        effects = _effects(evidence, moderators, corrected=True)
+        effects = _run_effects(evidence, moderators, corrected=True)
         if effects is not None:
-            fits.append(_fit(evidence, effects, target, others, generator))
+            fits.append(_fit_moderator(evidence, effects, target, others, generator))
         else:
             flag = ModeratorFlag.LOW_RELIABILITY
             note = "too little of the scores is signal to correct for noise"
     if evidence.reliability is None or evidence.at_most:
-        effects = _effects(evidence, moderators, corrected=False)
+        effects = _run_effects(evidence, moderators, corrected=False)
         assert effects is not None
-        fits.append(_fit(evidence, effects, target, others, generator))
+        fits.append(_fit_moderator(evidence, effects, target, others, generator))
         if flag is not None:
             note = f"{note}; these are correlations as they were observed"
     base: dict[str, object] = {
@@ -663,7 +665,7 @@ def _moderator_rows(
         "note": note,
     }
     refused = [fit for fit in fits if isinstance(fit, Refusal)]
-    done = [fit for fit in fits if isinstance(fit, Fitted)]
+    done = [fit for fit in fits if isinstance(fit, ModeratorFit)]
     names = [*target.names]
     if len(target.levels) > 2:
         names.append(ANY)
@@ -685,7 +687,7 @@ def _moderator_rows(
         if permutation is not None and plain_fit.permutation is not None:
             shares, any_share = plain_fit.permutation
             permutation = np.where(opposed, 1.0, np.maximum(permutation[0], shares)), max(permutation[1], any_share)
-    ends = _ends(target, main)
+    ends = _correlations_at_ends(target, main)
     rows = []
     for index, name in enumerate(target.names):
         rows.append(
@@ -728,7 +730,7 @@ def mean_correlation(pairs: Floats, effect: float) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _ends(target: Moderator, fitted: Fitted) -> list[tuple[float, float]]:
+def _correlations_at_ends(target: Moderator, fitted: ModeratorFit) -> list[tuple[float, float]]:
     """The mean correlation at both ends of every contrast: lowest and highest value, or other levels and the level."""
     b, pairs = fitted.contrasts.b[: target.columns.shape[1]], fitted.effects.pairs
     if not target.levels:
@@ -745,7 +747,7 @@ def _ends(target: Moderator, fitted: Fitted) -> list[tuple[float, float]]:
     return ends
 
 
-def _with_q(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+def _moderators_frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
     complete = [{name: row.get(name) for name in MODERATOR_SCHEMA} for row in rows]
     frame = pl.DataFrame(complete, schema=MODERATOR_SCHEMA, nan_to_null=True)
     q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
@@ -806,14 +808,14 @@ def kind_row(evidence: Evidence, kinds: Mapping[str, str], generator: np.random.
     flag = note = None
     effects = None
     if evidence.reliability is not None:
-        effects = _effects(evidence, [], corrected=True)
+        effects = _run_effects(evidence, [], corrected=True)
         if effects is None:
             flag = ModeratorFlag.LOW_RELIABILITY
             note = (
                 "too little of the scores is signal to correct for noise; these are correlations as they were observed"
             )
     if effects is None:
-        effects = _effects(evidence, [], corrected=False)
+        effects = _run_effects(evidence, [], corrected=False)
     assert effects is not None
     known = ~np.isnan(effects.pairs)
     sets = np.zeros((len(a), len(testsets)))
@@ -896,9 +898,9 @@ def _relabelled(z: Floats, codes: Ints, a: Ints, b: Ints, sets: Floats, generato
 def _moderator_means(evidence: Evidence, target: Moderator) -> pl.DataFrame:
     """Mean correlation of every unit with its interval, and what the regression expects of a unit's mean."""
     corrected = evidence.reliability is not None
-    effects = _effects(evidence, [target], corrected)
+    effects = _run_effects(evidence, [target], corrected)
     if effects is None:
-        effects = _effects(evidence, [target], corrected=False)
+        effects = _run_effects(evidence, [target], corrected=False)
     assert effects is not None
     keep = ~np.isnan(effects.runs)
     y, values, unit = effects.runs[keep], target.values[keep], evidence.units.of_group[keep]
@@ -913,9 +915,9 @@ def _moderator_means(evidence: Evidence, target: Moderator) -> pl.DataFrame:
             else:
                 half = special.ndtri((1 + LEVEL) / 2) * np.sqrt(sampling[mine].sum()) / runs
             rows.append(_mean_row(effects, target, "unit", evidence.units.names[index], value, mean, half, runs))
-    fitted = _fit(evidence, effects, target, [], np.random.default_rng(0))
-    if isinstance(fitted, Fitted):
-        rows += _line(target, fitted)
+    fitted = _fit_moderator(evidence, effects, target, [], np.random.default_rng(0))
+    if isinstance(fitted, ModeratorFit):
+        rows += _fitted_line(target, fitted)
     return pl.DataFrame(rows, schema=MEANS_SCHEMA, nan_to_null=True)
 
 
@@ -930,7 +932,7 @@ def _mean_row(
     }  # fmt: skip
 
 
-def _line(target: Moderator, fitted: Fitted) -> list[dict[str, object]]:
+def _fitted_line(target: Moderator, fitted: ModeratorFit) -> list[dict[str, object]]:
     """The fitted line at values of a number, with the interval that the slope alone gives around the middle."""
     b = fitted.contrasts.b
     rows = []

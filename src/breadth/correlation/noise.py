@@ -57,14 +57,14 @@ def find_too_small(result: Correlation) -> TooSmall:
     The signal in the residual of a test set stays as it is with more items; its own noise falls as one over its items,
     and what leaks in from the control as one over the control's. Enough is where half of the variance is signal.
     """
-    each = [_too_small(part) for part in result.analyses if part.corrected]
+    each = [_too_small_sets(part) for part in result.analyses if part.corrected]
     names = tuple(dict.fromkeys(name for part in each for name in part.names))
     signal = min((part.signal for part in each), default=1.0)
     share = max((part.share for part in each), default=0.0)
     return TooSmall(names, share, signal, " ".join(dict.fromkeys(part.needed for part in each if part.needed)))
 
 
-def _too_small(result: Correlation) -> TooSmall:
+def _too_small_sets(result: Correlation) -> TooSmall:
     """The same for one training set."""
     testsets, controls = result.trajectories.testsets, result.trajectories.controls
     pooled = pool_units(result._partial, result.units.of_group, predict=False)

@@ -145,7 +145,7 @@ def prepare(scores: Floats, controls: Floats, rows: Bools, rank: bool) -> Prepar
     """Blank out everything outside ``rows``; with ``rank``, replace values by their ranks within the rows."""
     inside = rows[:, :, None]
     if rank:
-        scores, controls = _ranks(scores, rows), _ranks(controls, rows)
+        scores, controls = _rank_rows(scores, rows), _rank_rows(controls, rows)
     filled = np.where(inside, scores, 0.0)
     mean = filled.sum(axis=1, keepdims=True) / np.maximum(rows.sum(axis=1), 1)[:, None, None]
     # A test set may lack rows that other test sets of the entry have; it is in no pair of this entry then.
@@ -153,7 +153,7 @@ def prepare(scores: Floats, controls: Floats, rows: Bools, rank: bool) -> Prepar
     return Prepared(filled, np.where(inside, controls, 0.0), (filled - mean) * inside, rows)
 
 
-def _ranks(values: Floats, rows: Bools) -> Floats:
+def _rank_rows(values: Floats, rows: Bools) -> Floats:
     """Ranks within an entry's rows, ties averaged; other rows are ranked last and blanked later."""
     if not values.shape[2]:
         return values

@@ -26,7 +26,7 @@ from breadth.correlation.intervals import (
     to_z,
 )
 from breadth.correlation.panel import Bools, Entries, Floats, Ints, Panel, Prepared, make_entries, prepare
-from breadth.correlation.smooth import Adjust, Basis, Fit, make_basis, remove_control
+from breadth.correlation.smooth import Adjust, Basis, SmoothFit, make_basis, remove_control
 from breadth.correlation.tails import robust_correlation, robust_residuals, tail_inflation
 from breadth.threads import one_blas_thread
 
@@ -107,7 +107,7 @@ class Correction(NamedTuple):
     at_most: Bools
 
 
-class Plain(NamedTuple):
+class PlainCorrelation(NamedTuple):
     """Arrays [G, P]: what the plain correlation is beside a robust one, and the degrees of freedom of the latter."""
 
     r: Floats
@@ -132,7 +132,7 @@ class Partial(NamedTuple):
     spent: Floats
     flag: npt.NDArray[np.int8]
     correction: Correction | None = None
-    plain: Plain | None = None
+    plain: PlainCorrelation | None = None
 
 
 @one_blas_thread
@@ -153,7 +153,7 @@ def partial_correlations(panel: Panel, settings: Settings, progress: Progress | 
     corrections = [part.correction for part in parts if part.correction is not None]
     correction = Correction(*map(np.concatenate, zip(*corrections, strict=True))) if corrections else None
     plains = [part.plain for part in parts if part.plain is not None]
-    plain = Plain(*map(np.concatenate, zip(*plains, strict=True))) if plains else None
+    plain = PlainCorrelation(*map(np.concatenate, zip(*plains, strict=True))) if plains else None
     arrays = zip(*(part[:-2] for part in parts), strict=True)
     return Partial(*map(np.concatenate, arrays), correction, plain)  # type: ignore[call-arg, arg-type]
 
@@ -183,7 +183,7 @@ def _batch(panel: Panel, settings: Settings, seeds: list[np.random.SeedSequence]
     if settings.robust:
         robust = _robust(ready, basis, fit, entries, spent, settings)
         tail_df = np.where((flag <= HAS_INTERVAL) & np.isfinite(robust.tail_df), robust.tail_df, np.nan)
-        plain = Plain(np.where(flag <= HAS_R, r, np.nan), interval.low, interval.high, tail_df)
+        plain = PlainCorrelation(np.where(flag <= HAS_R, r, np.nan), interval.low, interval.high, tail_df)
         # Where the fit fails, the plain correlation stays.
         fitted = ~np.isnan(robust.r)
         r = np.where(fitted, robust.r, r)
@@ -245,7 +245,9 @@ class _Robust(NamedTuple):
     tail_df: Floats
 
 
-def _robust(ready: Prepared, basis: Basis, fit: Fit, entries: Entries, spent: Floats, settings: Settings) -> _Robust:
+def _robust(
+    ready: Prepared, basis: Basis, fit: SmoothFit, entries: Entries, spent: Floats, settings: Settings
+) -> _Robust:
     """Correlate every pair by the scatter of a bivariate t, a few pairs at a time."""
     of_pair, a, b = entries.of_pair, entries.a, entries.b
     entry, cost = of_pair.reshape(-1), spent.reshape(-1)
@@ -279,7 +281,7 @@ class _Worth(NamedTuple):
 def _worth(
     basis: Basis,
     ready: Prepared,
-    fit: Fit,
+    fit: SmoothFit,
     settings: Settings,
     seeds: list[np.random.SeedSequence],
 ) -> _Worth:

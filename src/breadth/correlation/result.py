@@ -22,7 +22,7 @@ from breadth.correlation.partial import (
     Correction,
     Flag,
     Partial,
-    Plain,
+    PlainCorrelation,
     Settings,
     residual_series,
     rows_needed,
@@ -359,7 +359,7 @@ def select_groups(partial: Partial, chosen: Ints) -> Partial:
         correction = Correction(*(values[chosen] for values in correction))  # type: ignore[arg-type]
     plain = partial.plain
     if plain is not None:
-        plain = Plain(*(values[chosen] for values in plain))
+        plain = PlainCorrelation(*(values[chosen] for values in plain))
     return Partial(*arrays, correction, plain)  # type: ignore[arg-type, call-arg]
 
 

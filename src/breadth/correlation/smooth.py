@@ -127,7 +127,7 @@ def diagonalise(gram: Floats, penalty: Floats) -> tuple[Floats, Floats]:
     return rotation, ease
 
 
-class Fit(NamedTuple):
+class SmoothFit(NamedTuple):
     """Residuals [F, n, m], the factor [F, K, m] of every basis function, its loading [F, K, m], and edf [F, m]."""
 
     residuals: Floats
@@ -136,7 +136,7 @@ class Fit(NamedTuple):
     edf: Floats
 
 
-def remove_control(basis: Basis, series: Floats, rows: Bools) -> Fit:
+def remove_control(basis: Basis, series: Floats, rows: Bools) -> SmoothFit:
     """Fit every series [F, n, m] on the basis and return the residuals, zero outside an entry's rows.
 
     Parameters
@@ -148,14 +148,14 @@ def remove_control(basis: Basis, series: Floats, rows: Bools) -> Fit:
 
     Returns
     -------
-    Fit
+    SmoothFit
         Residuals, the factor and loading of every basis function, and the effective degrees of freedom.
     """
     loadings = basis.phi.transpose(0, 2, 1) @ series
     total = np.einsum("fnm,fnm->fm", series, series)
     factors = choose_factors(basis.ease, loadings, total, rows.sum(axis=1).astype(np.float64))
     residuals = (series - basis.phi @ (factors * loadings)) * rows[:, :, None]
-    return Fit(residuals, factors, loadings, factors.sum(axis=1))
+    return SmoothFit(residuals, factors, loadings, factors.sum(axis=1))
 
 
 def choose_factors(ease: Floats, loadings: Floats, total: Floats, n: Floats) -> Floats:

@@ -15,7 +15,7 @@ import polars as pl
 from scipy import special
 
 from breadth.correlation.attenuation import LEAST_RELIABILITY, MOST_LEAK, divide_interval, keep_sign
-from breadth.correlation.groups import Heterogeneity, summarise
+from breadth.correlation.groups import Heterogeneity, summarise_units
 from breadth.correlation.intervals import new_group_variance, to_z, z_variance
 from breadth.correlation.panel import Bools, Floats, Ints
 from breadth.correlation.partial import HAS_INTERVAL, Correction, Partial
@@ -175,7 +175,7 @@ def pool_units(partial: Partial, of_group: Ints, *, predict: bool = True) -> Poo
     fails, which would select (a mean over the other runs is biased). NaN where less than a fifth of the mean variance
     of a test set's residuals, or of the control, is signal, or more than half is noise of the control.
 
-    ``of_group`` [G] numbers the unit of every group. Uncertainty is that of :func:`summarise` over units: t with
+    ``of_group`` [G] numbers the unit of every group. Uncertainty is that of :func:`summarise_units` over units: t with
     units - 1 degrees of freedom.
     """
     known, units = known_pairs(partial), int(of_group.max(initial=-1)) + 1
@@ -203,7 +203,7 @@ def pool_units(partial: Partial, of_group: Ints, *, predict: bool = True) -> Poo
     wider = _widening(partial, z_each)
     z = mean(z_each).T
     sampling = variance_of_mean(wider / np.maximum(n_eff - 3 - spent, 1.0)).T
-    summary = summarise(
+    summary = summarise_units(
         z, sampling, predict,
         differ_variance=variance_of_mean(wider * z_variance(n_eff, spent)).T,
         new_variance=variance_of_mean(wider * new_group_variance(n_eff, spent)).T,

@@ -73,7 +73,7 @@ class Pairs(NamedTuple):
     same: Floats | None
 
 
-class Predicted(NamedTuple):
+class PairPredictions(NamedTuple):
     """Predicted z of pairs with the half-width of the intervals, how, and the errors of this and of the mean."""
 
     z: Floats
@@ -140,7 +140,7 @@ def unmeasured_pairs(result: Correlation, kinds: Mapping[str, str]) -> pl.DataFr
     return pl.DataFrame([{name: row.get(name) for name in UNMEASURED_SCHEMA} for row in rows], schema=UNMEASURED_SCHEMA)
 
 
-def predict_pairs(pairs: Pairs, a: Ints, b: Ints, same: Floats | None, *, new: bool = False) -> Predicted | None:
+def predict_pairs(pairs: Pairs, a: Ints, b: Ints, same: Floats | None, *, new: bool = False) -> PairPredictions | None:
     """Predict the z of pairs ``a`` and ``b`` [W] (``same``: of one kind) by the guess that does best on hidden pairs.
 
     Measured pairs are hidden one by one (with ``new``, all pairs of a test set at once, for test sets of which nothing
@@ -172,7 +172,7 @@ def predict_pairs(pairs: Pairs, a: Ints, b: Ints, same: Floats | None, *, new: b
         best_guess, error = MEAN, error_of_mean
     z = _guess(pairs, best_guess, np.arange(len(pairs.z)), a, b, same)
     half = float(special.stdtrit(sets - 1, (1 + LEVEL) / 2)) * error
-    return Predicted(z, half, best_guess.basis, error, error_of_mean)
+    return PairPredictions(z, half, best_guess.basis, error, error_of_mean)
 
 
 def _hidden(pairs: Pairs, new: bool) -> list[Ints]:

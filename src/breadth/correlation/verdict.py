@@ -136,7 +136,7 @@ def correlation_verdict(result: Correlation) -> Verdict:
     counts = assessment.counts
     unclear = assessment.answer is Answer.UNKNOWN and small.share >= LEAST_KNOWN
     if unclear or (counts.known < LEAST_KNOWN * result.pooled.height and small.names):
-        return _too_small(result, small, assessment)
+        return _too_small_verdict(result, small, assessment)
     if not counts.known:
         return _nothing(result)
     noun = result.units.noun
@@ -171,7 +171,7 @@ def correlation_verdict(result: Correlation) -> Verdict:
             strong = "not even strong ones"
         reason = f"{given}, {none}, and {strong} would have been seen."
         needed.append(assessment.needed)
-    findings = " ".join(line for line in (_raw_words(result), _named(result, opposed)) if line)
+    findings = " ".join(line for line in (_raw_words(result), _name_findings(result, opposed)) if line)
     return Verdict(assessment.answer, reason, findings, " ".join(line for line in needed if line))
 
 
@@ -203,7 +203,7 @@ def _mixed(result: Correlation, assessment: Assessment, pairs: str) -> str:
     return f"{reason}."
 
 
-def _too_small(result: Correlation, small: TooSmall, assessment: Assessment) -> Verdict:
+def _too_small_verdict(result: Correlation, small: TooSmall, assessment: Assessment) -> Verdict:
     """Most of what is left of the scores is noise, so no correlation can be told from none."""
     signal = f"{small.signal:.0%}" if small.signal > 0.005 else "next to nothing"
     if result.settings.counts is None:
@@ -302,7 +302,7 @@ def contradictions(result: Correlation) -> tuple[pl.DataFrame, int]:
     return opposed, pl.concat([opposed.select(keys), differ]).n_unique()
 
 
-def _named(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
+def _name_findings(result: Correlation, opposed: pl.DataFrame | None = None) -> str:
     """The strongest findings with intervals, in how many units they have their sign, and how many hold in all.
 
     Then, of pairs on which units have findings of both signs, the one on which they are farthest apart.

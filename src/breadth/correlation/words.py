@@ -124,7 +124,7 @@ def _robust_words(pairs: pl.DataFrame) -> str:
     return text
 
 
-def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
+def correlations_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> Table:
     """Pairs; where not all fit, the best supported ones."""
     shown = pairs
     title = "Partial correlations"
@@ -139,13 +139,13 @@ def pairs_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> T
     table = make_table(title, [*by, "a", "b"], numbers, width, least=["n", "r_raw", "n_eff", "r_partial"])
     for row, decides in zip(shown.iter_rows(named=True), deciding(shown).iter_rows(named=True), strict=True):
         cells = [Text(str(row[name])) for name in (*by, "a", "b")]
-        cells += [Text(str(row["n"])), _number(row["n_eff"], ".0f"), _number(row["r_raw"])]
+        cells += [Text(str(row["n"])), _number_text(row["n_eff"], ".0f"), _number_text(row["r_raw"])]
         if corrected:
-            cells.append(_number(row["r"]))
+            cells.append(_number_text(row["r"]))
         if decides["r"] is None:
             cells += [Text("-"), Text("see note", style="dim italic")]
         else:
-            cells.append(_number(decides["r"], q=row["q"]))
+            cells.append(_number_text(decides["r"], q=row["q"]))
             cells.append(interval_text(decides["ci_low"], decides["ci_high"]))
         table.add_row(*cells, Text(probability_text(row["q"])))
     return table
@@ -165,12 +165,12 @@ def heterogeneity_table(frame: pl.DataFrame, width: int = WIDTH, noun: str = "gr
             Text(row["a"]),
             Text(row["b"]),
             Text(str(row["k"])),
-            _number(row["r_raw"]),
-            _number(row["r_mean"], "+.2f", row["q"], mark=True),
+            _number_text(row["r_raw"]),
+            _number_text(row["r_mean"], "+.2f", row["q"], mark=True),
             interval_text(row["ci_low"], row["ci_high"]),
             interval_text(row["predict_low"], row["predict_high"]),
-            _number(row["i2"], ".0%"),
-            _number(row["sign_agreement"], ".0%"),
+            _number_text(row["i2"], ".0%"),
+            _number_text(row["sign_agreement"], ".0%"),
         )
     return table
 
@@ -188,14 +188,14 @@ def groups_table(pairs: pl.DataFrame, by: Sequence[str], width: int = WIDTH) -> 
         table.add_row(
             *(Text(str(part[name][0])) for name in by),
             Text(str(part["n"].max())),
-            _number(part["n_eff"].median(), ".0f"),
+            _number_text(part["n_eff"].median(), ".0f"),
             *(Text(str(number)) for number in counts[:4]),
-            _number(part["r"].median()),
+            _number_text(part["r"].median()),
         )
     return table
 
 
-def _number(value: object, form: str = "+.2f", q: float | None = None, mark: bool = False) -> Text:
+def _number_text(value: object, form: str = "+.2f", q: float | None = None, mark: bool = False) -> Text:
     """A number, or a dash; bold where it is a finding, and with a star if ``mark``."""
     sure = q is not None and q < FINDING
     text = format(value, form) if isinstance(value, float) else "-"

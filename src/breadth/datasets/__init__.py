@@ -7,7 +7,7 @@ word and score them. Imports only ``records`` and
 """
 
 from breadth.datasets.canonical import Entry
-from breadth.datasets.examples import draw_examples, draw_items, places, without
+from breadth.datasets.examples import draw_examples, draw_items, drop_shared_texts, hash_items
 from breadth.datasets.extraction import RULES, extract, extract_answer
 from breadth.datasets.kinds import (
     NEITHER,
@@ -83,21 +83,21 @@ __all__ = [
     "describe_datasets",
     "draw_examples",
     "draw_items",
+    "drop_shared_texts",
     "extract",
     "extract_answer",
     "fields_of",
     "find",
     "find_file",
     "generate",
+    "hash_items",
     "is_cached",
     "load",
     "load_own",
-    "places",
     "register_kind",
     "simulate_answers",
     "simulate_scores",
     "simulate_study",
     "unregister_kind",
-    "without",
     "wording_problems",
 ]

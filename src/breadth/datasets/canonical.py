@@ -32,7 +32,7 @@ Kind = Literal["nli", "qa", "generated"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class FileLayout:
     """How the file of a set is laid out.
 
     ``columns`` maps canonical column names to the file's. They are used where the canonical name is absent; with
@@ -53,7 +53,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry(Layout):
+class Entry(FileLayout):
     """A set that can be loaded by name: what it is, and where it comes from.
 
     ``items`` is the number of test items after preprocessing; for generated sets, the maximum. ``extra_columns`` are
@@ -86,7 +86,7 @@ class Entry(Layout):
         return f"{self.hub} {self.configs[0]}" if self.configs[0] else self.hub
 
 
-def canonical(table: Table, layout: Layout, lenient: bool = False) -> tuple[pl.DataFrame, list[str]]:
+def canonical(table: Table, layout: FileLayout, lenient: bool = False) -> tuple[pl.DataFrame, list[str]]:
     """Check a table row by row and convert it to canonical columns, with notes on what was dropped.
 
     ``lenient`` drops rows without text, which public collections contain; in a user's file they are an error.
@@ -105,9 +105,9 @@ def canonical(table: Table, layout: Layout, lenient: bool = False) -> tuple[pl.D
         table = Table(complete, table.name)
     if layout.prepare is not None:
         table = Table(layout.prepare(table), table.name, table.header_lines)
-    check_columns(table, fields)
+    require_columns(table, fields)
     check_texts(table, fields)
-    frame = _with_labels(table, layout).with_columns(
+    frame = _add_labels(table, layout).with_columns(
         pl.lit(layout.name).alias("testset"),
         pl.lit(layout.shift).alias("shift"),
         *(pl.col(name).cast(pl.String) for name in fields),
@@ -119,7 +119,7 @@ def canonical(table: Table, layout: Layout, lenient: bool = False) -> tuple[pl.D
     return kept, notes
 
 
-def _with_labels(table: Table, layout: Layout) -> pl.DataFrame:
+def _add_labels(table: Table, layout: FileLayout) -> pl.DataFrame:
     labels = map_labels(table, layout.label, layout.labels, layout.task)
     ids = _ids(table, layout.item)
     frame = table.frame
@@ -133,7 +133,9 @@ def _with_labels(table: Table, layout: Layout) -> pl.DataFrame:
     )
 
 
-def identify(frame: pl.DataFrame, layout: Layout, where: str, by_split: bool = False) -> tuple[pl.DataFrame, list[str]]:
+def identify(
+    frame: pl.DataFrame, layout: FileLayout, where: str, by_split: bool = False
+) -> tuple[pl.DataFrame, list[str]]:
     """Give every item an id that starts with the set's name, and sort by it.
 
     The file's own ids are used if it has them, prefixed with the split where each split numbers its own items.
@@ -152,13 +154,13 @@ def identify(frame: pl.DataFrame, layout: Layout, where: str, by_split: bool = F
     if repeated.any():
         first = ids[int(repeated.arg_max() or 0)]
         raise InputError(f"{where}: id {first!r} occurs more than once; ids must be unique")
-    return _in_order(frame.with_columns(ids.alias("item")), layout).sort("item"), []
+    return _order_columns(frame.with_columns(ids.alias("item")), layout).sort("item"), []
 
 
-def _hashed(frame: pl.DataFrame, layout: Layout) -> tuple[pl.DataFrame, list[str]]:
+def _hashed(frame: pl.DataFrame, layout: FileLayout) -> tuple[pl.DataFrame, list[str]]:
     texts = frame.select(layout.task.texts).rows()
     items = [f"{layout.name}-{_hash(row)}" for row in texts]
-    frame = _in_order(frame.with_columns(pl.Series("item", items, dtype=pl.String)), layout)
+    frame = _order_columns(frame.with_columns(pl.Series("item", items, dtype=pl.String)), layout)
     agreed = frame.filter(pl.col("label").n_unique().over("item") == 1)
     # A text that is in both splits stays in both: the split decides whether it is for training or for testing.
     key = [name for name in ("item", "split") if name in frame.columns]
@@ -179,12 +181,12 @@ def _ids(table: Table, column: str | None) -> list[str | None]:
         column = next((name for name in ("id", "item") if name in table.frame.columns), None)
     if column is None:
         return [None] * table.frame.height
-    check_columns(table, [column], "the item id")
+    require_columns(table, [column], "the item id")
     check_texts(table, [column])
     return [str(value).strip() for value in table.frame[column].to_list()]
 
 
-def _renamed(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+def _renamed(frame: pl.DataFrame, layout: FileLayout) -> pl.DataFrame:
     present = set(frame.columns)
     wanted = {
         raw: name
@@ -195,7 +197,7 @@ def _renamed(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
     return frame.rename({**replaced, **wanted})
 
 
-def _in_order(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+def _order_columns(frame: pl.DataFrame, layout: FileLayout) -> pl.DataFrame:
     options = [name for name in ("options", "option_labels") if name in frame.columns]
     first = list(dict.fromkeys(["item", "testset", "shift", "label", *layout.task.fields, *options]))
     return frame.select(*first, *(name for name in frame.columns if name not in first and name != _ID))
@@ -205,7 +207,7 @@ def _dropped(count: int, which: str) -> list[str]:
     return [f"dropped {count:,} {'item' if count == 1 else 'items'} {which}"] if count else []
 
 
-def check_columns(table: Table, columns: Iterable[str], role: str = "a field of the pattern") -> None:
+def require_columns(table: Table, columns: Iterable[str], role: str = "a field of the pattern") -> None:
     """Refuse a table that lacks one of the columns."""
     for name in columns:
         if name not in table.frame.columns:
@@ -249,7 +251,7 @@ def map_labels(table: Table, column: str, labels: Labels | None, task: Task | No
 
     A task whose items share labels must know every label that occurs.
     """
-    check_columns(table, [column], "the label")
+    require_columns(table, [column], "the label")
     values = table.frame[column]
     blank = blank_texts(values) if not values.dtype.is_nested() else values.is_null()
     _refuse(table, column, blank, "the label is missing; fill it in or remove the row")
@@ -274,14 +276,14 @@ def check_labels(labels: pl.Series, task: Task, where: str) -> None:
         raise InputError(f"{where}: every item has the label {present[0]!r}; a test set needs at least two labels")
 
 
-def read_options(table: Table, column: str) -> list[list[str]]:
+def read_item_options(table: Table, column: str) -> list[list[str]]:
     """The options of every row: a list, or a list written as text (JSON or Python).
 
     >>> import polars as pl
-    >>> read_options(Table(pl.DataFrame({"o": ['["yes", "no"]']}), "t"), "o")
+    >>> read_item_options(Table(pl.DataFrame({"o": ['["yes", "no"]']}), "t"), "o")
     [['yes', 'no']]
     """
-    check_columns(table, [column], "the options of an item")
+    require_columns(table, [column], "the options of an item")
     return [_options(value, table.place(row, column)) for row, value in enumerate(table.frame[column].to_list())]
 
 
@@ -338,8 +340,8 @@ def with_options(table: Table, options: str, answer: str, names: str | None = No
 
     ``names`` is the column with the file's own names of the options, if it has one.
     """
-    texts = read_options(table, options)
-    check_columns(table, [answer], "the correct option")
+    texts = read_item_options(table, options)
+    require_columns(table, [answer], "the correct option")
     letters = [list(LETTERS[: len(row)]) for row in texts]
     named = table.frame[names].to_list() if names else letters
     correct = [

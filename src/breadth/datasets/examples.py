@@ -23,10 +23,10 @@ _HELD_OUT = ("validation", "validation_matched", "dev", "dev_matched", "val")
 _TEST = ("test", "test_matched", *_HELD_OUT)
 
 
-def places(items: Sequence[str], seed: int | str) -> list[int]:
+def hash_items(items: Sequence[str], seed: int | str) -> list[int]:
     """A pseudo-random 64-bit number for every item: the BLAKE2b hash of seed and id.
 
-    >>> places(["mnli-1", "mnli-2"], 0) == places(["mnli-2", "mnli-1"], 0)[::-1]
+    >>> hash_items(["mnli-1", "mnli-2"], 0) == hash_items(["mnli-2", "mnli-1"], 0)[::-1]
     True
     """
     start = hashlib.blake2b(f"{seed}\0".encode(), digest_size=8)
@@ -55,7 +55,9 @@ def draw_examples(frame: pl.DataFrame, n: int, seed: int) -> pl.DataFrame:
     ordered = _ordered(frame, seed)
     if not has_classes(frame):
         if n > frame.height:
-            raise InputError(f"{_where(frame)}: cannot draw {n} training items, because there are only {frame.height}")
+            raise InputError(
+                f"{_testset_name(frame)}: cannot draw {n} training items, because there are only {frame.height}"
+            )
         return ordered.head(n).drop(_PLACE)
     labels = sorted(frame["label"].unique().to_list())
     wanted = {label: (n + len(labels) - 1 - i) // len(labels) for i, label in enumerate(labels)}
@@ -64,8 +66,8 @@ def draw_examples(frame: pl.DataFrame, n: int, seed: int) -> pl.DataFrame:
         part = ordered.filter(pl.col("label") == label)
         if part.height < count:
             raise InputError(
-                f"{_where(frame)}: {n} balanced training items need {count} items labelled {label!r}, but there are "
-                f"only {part.height}; draw at most {part.height * len(labels)}"
+                f"{_testset_name(frame)}: {n} balanced training items need {count} items labelled {label!r}, but there "
+                f"are only {part.height}; draw at most {part.height * len(labels)}"
             )
         parts.append(part.head(count))
     return pl.concat(parts).sort(_PLACE, "item").drop(_PLACE)
@@ -88,17 +90,17 @@ def draw_items(frame: pl.DataFrame, n: int | None, seed: int) -> pl.DataFrame:
     return ordered.head(n).drop(_PLACE).sort("item")
 
 
-def without(test: pl.DataFrame, train: pl.DataFrame, fields: Sequence[str]) -> pl.DataFrame:
+def drop_shared_texts(test: pl.DataFrame, train: pl.DataFrame, fields: Sequence[str]) -> pl.DataFrame:
     """The items of ``test`` whose texts (all ``fields`` together) do not occur in ``train``."""
     return test.join(train.select(fields).unique(), on=list(fields), how="anti", maintain_order="left")
 
 
 def _ordered(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
-    numbers = pl.Series(_PLACE, places(frame["item"].to_list(), seed), dtype=pl.UInt64)
+    numbers = pl.Series(_PLACE, hash_items(frame["item"].to_list(), seed), dtype=pl.UInt64)
     return frame.with_columns(numbers).sort(_PLACE, "item")
 
 
-def _where(frame: pl.DataFrame) -> str:
+def _testset_name(frame: pl.DataFrame) -> str:
     return str(frame["testset"][0]) if "testset" in frame.columns and frame.height else "the training pool"
 
 
@@ -116,7 +118,7 @@ def halve(frame: pl.DataFrame) -> Parts:
 
     The part of an item depends on its id alone, so rows added later never move other items.
     """
-    even = pl.Series([place % 2 == 0 for place in places(frame["item"].to_list(), "half")], dtype=pl.Boolean)
+    even = pl.Series([place % 2 == 0 for place in hash_items(frame["item"].to_list(), "half")], dtype=pl.Boolean)
     return Parts(frame.filter(even), frame.filter(~even), "half of the items, by a hash of their ids", halved=True)
 
 

@@ -17,15 +17,15 @@ from pydantic import ValidationError
 
 from breadth.datasets.canonical import (
     Entry,
-    Layout,
+    FileLayout,
     canonical,
-    check_columns,
     check_labels,
     identify,
+    require_columns,
     with_choices,
     with_options,
 )
-from breadth.datasets.examples import Parts, draw_items, halve, part, without
+from breadth.datasets.examples import Parts, draw_items, drop_shared_texts, halve, part
 from breadth.datasets.registry import LOCAL_COPY, cache_directory, find, find_file, is_cached
 from breadth.datasets.suite import generate
 from breadth.datasets.tasks import DEFAULT_KIND, KINDS, Task
@@ -128,10 +128,10 @@ def check_split(name: str, split: str) -> None:
         raise InputError(f"{name}: unknown split {split!r}; use one of {listed(get_args(Split))}")
 
 
-def finish(layout: Layout, parts: Parts, split: str, source: str, notes: list[str], where: str) -> Loaded:
+def finish(layout: FileLayout, parts: Parts, split: str, source: str, notes: list[str], where: str) -> Loaded:
     """Drop test items that repeat a train item, check the rest, and return the requested part."""
     train, whole = (side.unique("item", keep="first", maintain_order=True) for side in (parts.train, parts.test))
-    test = without(whole, train, layout.task.texts)
+    test = drop_shared_texts(whole, train, layout.task.texts)
     shared = whole.height - test.height
     if shared and split != "train":
         notes = [*notes, f"dropped {shared:,} test items whose texts are in the train part"]
@@ -193,13 +193,13 @@ def fetch(entry: Entry, split: str) -> pl.DataFrame:
         raise _failure(entry, reason)
     try:
         with _cache_only() if reason else contextlib.nullcontext():
-            parts = [_load(datasets, entry, config, split) for config in entry.configs]
+            parts = [_load_from_hub(datasets, entry, config, split) for config in entry.configs]
     except Exception as error:  # the libraries raise many exception types, none of them an error in breadth
         raise _failure(entry, _first_words(error, 200)) from error
     return pl.concat(parts, how="diagonal_relaxed").with_columns(pl.lit(split).alias("split"))
 
 
-def _load(datasets: Any, entry: Entry, config: str | None, split: str) -> pl.DataFrame:
+def _load_from_hub(datasets: Any, entry: Entry, config: str | None, split: str) -> pl.DataFrame:
     try:
         dataset = datasets.load_dataset(entry.hub, config, split=split)
     except RuntimeError as error:
@@ -304,16 +304,16 @@ def load_own(
     }
     task = _own_task(name, kind, common, keys)
     column = options or ("options" if task.uses_options else None)
-    layout = Layout(
+    layout = FileLayout(
         name=name, shift=shift, task=task, columns=dict(fields or {}), label=label,
         labels=None if labels is None else dict(labels.items()), item=item, explicit=True,
         prepare=None if column is None else lambda table: with_choices(with_options(table, column, label)),
     )  # fmt: skip
-    table = _table(file, name)
-    frame, notes = _read(table, "test", layout, one_file=train_file is None)
+    table = _table_of_set(file, name)
+    frame, notes = _read_part(table, "test", layout, one_file=train_file is None)
     if train_file is not None:
-        train_table = _table(train_file, f"{name} (train)")
-        other, more = _read(train_table, "train", layout, one_file=False)
+        train_table = _table_of_set(train_file, f"{name} (train)")
+        other, more = _read_part(train_table, "train", layout, one_file=False)
         frame, notes = pl.concat([frame, other], how="diagonal_relaxed"), [*notes, *more]
     frame, more = identify(frame, layout, table.name)
     parts = part(frame, "test", "train", table.name)
@@ -326,15 +326,15 @@ def load_own(
     return finish(layout, parts, split, source, [*notes, *more, *asked], table.name)
 
 
-def _table(source: Any, name: str) -> Table:
+def _table_of_set(source: Any, name: str) -> Table:
     """A file, or a frame that messages call by the name of the set."""
     table = read_table(source, name)
     return table if isinstance(source, str | os.PathLike) else replace(table, name=name)
 
 
-def _read(table: Table, split: str, layout: Layout, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
+def _read_part(table: Table, split: str, layout: FileLayout, one_file: bool) -> tuple[pl.DataFrame, list[str]]:
     for name, column in layout.columns.items():
-        check_columns(table, [column], f"field {name!r} of the pattern")
+        require_columns(table, [column], f"field {name!r} of the pattern")
     frame, notes = canonical(table, layout)
     return (frame if one_file else frame.with_columns(pl.lit(split).alias("split"))), notes
 

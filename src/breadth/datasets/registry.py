@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from breadth.datasets.canonical import LETTERS, Entry, Labels, with_choices, with_options
-from breadth.datasets.examples import places
+from breadth.datasets.examples import hash_items
 from breadth.datasets.extraction import BOXED, extract
 from breadth.datasets.kinds import NLI_PATTERN, Choice, Generate
 from breadth.datasets.suite import MAX_ITEMS, SETS
@@ -161,7 +161,7 @@ def _graduate(table: Table) -> pl.DataFrame:
     options, labels = [], []
     for row in frame.select("question", "Correct Answer", *_GPQA_WRONG).iter_rows():
         question, right, *wrong = (str(text).strip() for text in row)
-        place = places([question], "gpqa")[0] % (len(wrong) + 1)
+        place = hash_items([question], "gpqa")[0] % (len(wrong) + 1)
         options.append([*wrong[:place], right, *wrong[place:]])
         labels.append(LETTERS[place])
     letters = list(LETTERS[: len(_GPQA_WRONG) + 1])

@@ -182,7 +182,9 @@ def simulate_study(
     generator = np.random.default_rng(seed)
     store = StudyStore(folder)
     sizes = [items if isinstance(items, int) else items.get(name, 200) for name in testsets]
-    frames = [_items(name, size, generator, train_levels or 5) for name, size in zip(testsets, sizes, strict=True)]
+    frames = [
+        _simulate_items(name, size, generator, train_levels or 5) for name, size in zip(testsets, sizes, strict=True)
+    ]
     everything = pl.concat(frames)
     carried = generator.uniform(0.25, 0.9, len(testsets))
     carried[0] = 1.0
@@ -242,7 +244,7 @@ def simulate_study(
     return SimulatedStudy(store.folder, tuple(names), tuple(wrong))
 
 
-def _items(name: str, count: int, generator: np.random.Generator, levels: int) -> pl.DataFrame:
+def _simulate_items(name: str, count: int, generator: np.random.Generator, levels: int) -> pl.DataFrame:
     known = name in SETS
     frame = generate(name if known else "plain", count)
     if not known:

@@ -22,7 +22,7 @@ from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy
 from breadth.records import Study
 from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, as_chart, as_many, times_more
 from breadth.results.terminal import WIDTH, interval_text, make_table, probability_text, share_text, signed_text
-from breadth.results.words import FINDING, count, interval, joined, points
+from breadth.results.words import FINDING, count, joined, points_text, score_interval_text
 from breadth.sources import Table, open_study
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ class Profile(Result):
             parts = [*parts[:MOST_DESCRIBED], f"{count(len(parts) - MOST_DESCRIBED, 'more subject')} in the table."]
         if self.levels["subject"].n_unique() == 2 and self.differences.height:
             whole = self.differences.row(0, named=True)
-            inside = f" ({interval(whole)})" if whole["ci_low"] is not None else ""
+            inside = f" ({score_interval_text(whole)})" if whole["ci_low"] is not None else ""
             parts.append(
-                f"{whole['subject_1']} minus {whole['subject_2']}: {points(whole['difference'])}{inside} on "
+                f"{whole['subject_1']} minus {whole['subject_2']}: {points_text(whole['difference'])}{inside} on "
                 f"{count(whole['n'], 'item')}."
             )
         return " ".join(parts)
@@ -118,7 +118,7 @@ def _largest(found: pl.DataFrame) -> str:
     same = found.filter(subject_1=first["subject_1"], subject_2=first["subject_2"])
     rows = pl.concat([same.filter(pl.col("level").is_null()), same.drop_nulls("level").head(1)]).iter_rows(named=True)
     places = [(row, "overall" if row["level"] is None else f"on level {row['level']}") for row in rows]
-    parts = [f"{points(row['difference'])} ({interval(row)}) {place}" for row, place in places]
+    parts = [f"{points_text(row['difference'])} ({score_interval_text(row)}) {place}" for row, place in places]
     return f"Largest: {first['subject_1']} minus {first['subject_2']}, {' and '.join(parts)}."
 
 
@@ -192,14 +192,14 @@ def profile(
     if trained:
         chosen = choose_checkpoints(study, None if subjects is None else names)
     else:
-        chosen = evenly(scale.ranked) if subjects is None else _chosen(study, names)
+        chosen = evenly(scale.ranked) if subjects is None else _check_subjects(study, names)
     frame = accuracy_by_level(study, scale.level, subjects=chosen, ability=scale.ability, probability=scale.probability)
     compared = chosen[::-1] if trained else chosen
     warnings = study.warnings
     if not scale.used.all():
         sizes = f"{scale.used.sum():,} of {scale.used.size:,} items"
         warnings += (f"{sizes} {scale.have}; the others are left out",)
-    return Profile(frame, _differences(study, scale.level, compared), warnings)
+    return Profile(frame, _subject_differences(study, scale.level, compared), warnings)
 
 
 def _stored_levels(study: Study) -> Scale:
@@ -268,7 +268,7 @@ def choose_checkpoints(study: Study, patterns: Sequence[str] | None) -> list[str
     return list(dict.fromkeys(chosen))
 
 
-def _chosen(study: Study, names: Sequence[str]) -> list[str]:
+def _check_subjects(study: Study, names: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in study.subject_names]
     if unknown:
         hint = did_you_mean(unknown, study.subject_names)
@@ -278,7 +278,7 @@ def _chosen(study: Study, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _differences(study: Study, level: Floats, subjects: Sequence[str]) -> pl.DataFrame:
+def _subject_differences(study: Study, level: Floats, subjects: Sequence[str]) -> pl.DataFrame:
     """Mean difference of every two subjects, on all items and by level, with its t interval.
 
     There is no interval for fewer than two items or without any variation.

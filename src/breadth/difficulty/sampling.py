@@ -61,11 +61,11 @@ def sample_items(
             f"strategy {strategy} can draw 1 to {most:,} of {len(ranked):,} items with a difficulty, not {wanted:,}; "
             "choose fewer, or a strategy that draws from the whole range"
         )
-    drawn = ranked[_places(plan.selection, wanted, len(ranked), generator)]
+    drawn = ranked[_draw_ranks(plan.selection, wanted, len(ranked), generator)]
     return drawn[_ordering(order or plan.order, wanted, generator)]
 
 
-def _quantile(selection: Selection, p: Floats) -> Floats:
+def _target_quantiles(selection: Selection, p: Floats) -> Floats:
     """Quantile function of a selection's target distribution over difficulty quantiles."""
     thirds = {"easy": 0, "middle": 1, "hard": 2}
     if selection in thirds:
@@ -87,12 +87,12 @@ def _most(selection: Selection, items: int) -> int:
     return items // 3
 
 
-def _places(selection: Selection, n: int, items: int, generator: np.random.Generator) -> Indices:
+def _draw_ranks(selection: Selection, n: int, items: int, generator: np.random.Generator) -> Indices:
     """Ranks of n different items: one drawn in each n-th part of the distribution, neighbours moved apart on a tie."""
     step = np.arange(n)
-    wanted = np.floor(_quantile(selection, (step + generator.random(n)) / n) * items).astype(np.intp)
+    wanted = np.floor(_target_quantiles(selection, (step + generator.random(n)) / n) * items).astype(np.intp)
     apart = np.maximum.accumulate(wanted - step) + step
-    end = int(_quantile(selection, np.ones(1))[0] * items)
+    end = int(_target_quantiles(selection, np.ones(1))[0] * items)
     return np.minimum(apart, end - n + step)
 
 
@@ -289,6 +289,8 @@ def item_column(table: Table) -> str:
     key = next((name for name in ("item", "id") if name in table.frame.columns), None)
     if key is None:
         raise unknown_column("item", table.frame.columns, table.name, "which item a row is about")
+    if table.frame[key].dtype.is_nested():
+        raise InputError(f"{table.name}: column {key!r} holds lists or objects, not names of items; give items names")
     return key
 
 

@@ -13,20 +13,20 @@ Order = Literal["shuffled", "rising", "falling", "spiral"]
 Selection = Literal["easy", "middle", "hard", "full", "centred"]
 
 
-class Plan(NamedTuple):
+class SamplingPlan(NamedTuple):
     """Which items a strategy draws, and in which order they come."""
 
     selection: Selection
     order: Order
 
 
-STRATEGIES: dict[Strategy, Plan] = {
-    "easy": Plan("easy", "shuffled"),
-    "middle": Plan("middle", "shuffled"),
-    "hard": Plan("hard", "shuffled"),
-    "full": Plan("full", "shuffled"),
-    "centred": Plan("centred", "shuffled"),
-    "spiral": Plan("full", "spiral"),
-    "curriculum": Plan("full", "rising"),
-    "anti-curriculum": Plan("full", "falling"),
+STRATEGIES: dict[Strategy, SamplingPlan] = {
+    "easy": SamplingPlan("easy", "shuffled"),
+    "middle": SamplingPlan("middle", "shuffled"),
+    "hard": SamplingPlan("hard", "shuffled"),
+    "full": SamplingPlan("full", "shuffled"),
+    "centred": SamplingPlan("centred", "shuffled"),
+    "spiral": SamplingPlan("full", "spiral"),
+    "curriculum": SamplingPlan("full", "rising"),
+    "anti-curriculum": SamplingPlan("full", "falling"),
 }

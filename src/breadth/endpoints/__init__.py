@@ -18,10 +18,9 @@ from breadth.endpoints.client import (
     url_problem,
 )
 from breadth.endpoints.connection import AskedTestSet, Connection, Connections, Form, How, Kept, forms_of
-from breadth.endpoints.protocol import Answer, Continued, Question, Tokens
+from breadth.endpoints.protocol import Continued, KeptAnswer, Question, Tokens
 
 __all__ = [
-    "Answer",
     "Api",
     "AskedTestSet",
     "Budget",
@@ -35,6 +34,7 @@ __all__ = [
     "How",
     "Journal",
     "Kept",
+    "KeptAnswer",
     "Question",
     "RefusedError",
     "Tokens",

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from breadth.endpoints.client import BudgetSpentError, Client, StoppedError
-from breadth.endpoints.protocol import Answer, Question, Tokens, Value
+from breadth.endpoints.protocol import KeptAnswer, Question, Tokens, Value
 from breadth.records import RunStore, checksum
 
 #: The file of a run.
@@ -26,7 +26,7 @@ LOOK = 0.1
 
 
 def ask_all(
-    client: Client, questions: Sequence[Question], keep: Callable[[Answer], None], progress: Callable[[], None]
+    client: Client, questions: Sequence[Question], keep: Callable[[KeptAnswer], None], progress: Callable[[], None]
 ) -> None:
     """Ask questions, as many at a time as the endpoint allows.
 
@@ -56,7 +56,7 @@ def ask_all(
 class _Asking:
     """What the threads share."""
 
-    def __init__(self, client: Client, waiting: deque[Question], keep: Callable[[Answer], None]) -> None:
+    def __init__(self, client: Client, waiting: deque[Question], keep: Callable[[KeptAnswer], None]) -> None:
         self.client, self.waiting, self.keep = client, waiting, keep
         self.stop = client.stop = threading.Event()
         self.error: BaseException | None = None
@@ -103,11 +103,11 @@ class Journal:
             self._read(line)
 
     @contextmanager
-    def adding(self) -> Iterator[Callable[[Answer], None]]:
+    def adding(self) -> Iterator[Callable[[KeptAnswer], None]]:
         """A function that writes an answer to the file."""
         with self.run.store.appending(self._key) as append:
 
-            def add(answer: Answer) -> None:
+            def add(answer: KeptAnswer) -> None:
                 question, value, tokens = answer
                 body = json.dumps([question.key, value, *tokens], ensure_ascii=False).encode()
                 append(checksum(body).encode() + b" " + body)
@@ -115,7 +115,7 @@ class Journal:
 
             yield add
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: KeptAnswer) -> None:
         """Write one answer to the file."""
         with self.adding() as add:
             add(answer)

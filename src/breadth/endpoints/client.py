@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from breadth.endpoints.protocol import (
-    Answer,
+    KeptAnswer,
     MalformedError,
     NoLogprobsError,
     Question,
@@ -219,7 +219,7 @@ class Client:
         """What messages call the endpoint."""
         return f"{self.endpoint.url} ({printable(self.endpoint.model)})"
 
-    def ask(self, question: Question, attempts: int = ATTEMPTS) -> Answer:
+    def ask(self, question: Question, attempts: int = ATTEMPTS) -> KeptAnswer:
         """Ask until there is an answer; ``InputError`` if there is none after so many requests."""
         content = json.dumps({"model": self.endpoint.model, **question.fields()}).encode()
         for attempt in range(1, attempts + 1):
@@ -243,7 +243,7 @@ class Client:
                 self._wait_before_retry(error, attempt)
         raise AssertionError("no attempt was made")
 
-    def _ask_once(self, question: Question, content: bytes) -> Answer:
+    def _ask_once(self, question: Question, content: bytes) -> KeptAnswer:
         reply = self._request("POST", question.path, content)
         # Routers in front of several providers pass on an error of theirs with status 200; it may pass.
         said = self._quote(error_words(reply))
@@ -252,7 +252,7 @@ class Client:
         value = question.read(reply)
         if isinstance(value, str):
             value = self._redact(value)
-        return Answer(question, value, tokens_of(reply))
+        return KeptAnswer(question, value, tokens_of(reply))
 
     def models(self) -> list[str] | None:
         """Names of the server's models; None if it does not list them. It must be there, though."""

@@ -20,7 +20,7 @@ import polars as pl
 
 from breadth.datasets import Choice, Generate, ItemSet, Pattern, Task
 from breadth.endpoints.client import FIRST_ATTEMPTS, UNSUPPORTED, Api, Budget, Client, Endpoint, RefusedError
-from breadth.endpoints.protocol import Answer, Continued, Counted, FirstToken, Question, Value, Written
+from breadth.endpoints.protocol import Continued, Counted, FirstToken, KeptAnswer, Question, Value, Written
 from breadth.errors import InputError, listed, printable
 from breadth.lm import SCORES, choice_scores, pattern_scores, prompt_texts, written_scores
 
@@ -153,7 +153,7 @@ class Kept(NamedTuple):
     """Values by the keys of their questions from earlier calls, and a function that keeps an answer for later ones."""
 
     values: Mapping[str, Value] = MappingProxyType({})
-    add: Callable[[Answer], None] = lambda _: None
+    add: Callable[[KeptAnswer], None] = lambda _: None
 
 
 NOTHING = Kept()
@@ -167,7 +167,7 @@ class Connection:
 
     def __init__(self, endpoint: Endpoint, budget: Budget | None = None) -> None:
         self.endpoint, self.client = endpoint, Client(endpoint, budget)
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, KeptAnswer] = {}
         self.unsupported: dict[Form, str] = {}
         self.notes: list[str] = []
         self._models: list[str] | None = None

@@ -146,7 +146,7 @@ class Continued(Question):
         if place is None:
             raise NoLogprobsError("the reply does not repeat the prompt with log-probabilities")
         first, end = place
-        total = sum(_number(value) for value in values[first:end])
+        total = sum(_finite_number(value) for value in values[first:end])
         begins_in_prompt = len("".join(tokens[first:end])) > len(self.continuation)
         return [total, float(begins_in_prompt)]
 
@@ -208,7 +208,7 @@ class Counted(Question):
         return tokens_of(reply).read
 
 
-class Answer(NamedTuple):
+class KeptAnswer(NamedTuple):
     """What is kept of the reply to a question."""
 
     question: Question
@@ -308,7 +308,7 @@ def _likeliest(logprobs: dict[str, Any]) -> list[tuple[str, float]]:
             pairs.extend(first.items())
     if not pairs:
         raise NoLogprobsError("the reply lists no likeliest tokens")
-    return [(_text(token).translate(_SPELLING), _number(value)) for token, value in pairs]
+    return [(_text(token).translate(_SPELLING), _finite_number(value)) for token, value in pairs]
 
 
 def _logprobs(reply: Reply) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _number(value: Any) -> float:
+def _finite_number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise MalformedError("a log-probability of the reply is not a finite number")
     return float(value)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from breadth.execute.cluster.executor import RayExecutor
 from breadth.execute.data import StudyData
-from breadth.execute.endpoint_session import Requests, estimate_requests
+from breadth.execute.endpoint_session import RequestEstimate, estimate_requests
 from breadth.execute.evaluating import Following, checkpoint_study, evaluate, plans
 from breadth.execute.executors import (
     EXECUTORS,
+    ClusterOptions,
     Executor,
     LocalExecutor,
-    Options,
     Outcome,
     Status,
     UnitResult,
@@ -26,7 +26,7 @@ from breadth.execute.executors import (
     run,
 )
 from breadth.execute.kept_weights import disk_size
-from breadth.execute.plan import Plan, Unit, plan_study
+from breadth.execute.plan import StudyPlan, Unit, plan_study
 from breadth.execute.progress import ClusterStatus, Events, Pace, TimeLeft, Work
 from breadth.execute.recorder import Recorder
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXECUTORS",
+    "ClusterOptions",
     "ClusterStatus",
     "Events",
     "Executor",
     "Following",
     "LocalExecutor",
-    "Options",
     "Outcome",
     "Pace",
-    "Plan",
     "RayExecutor",
     "Recorder",
-    "Requests",
+    "RequestEstimate",
     "Status",
     "StudyData",
+    "StudyPlan",
     "TimeLeft",
     "Unit",
     "UnitResult",

@@ -25,9 +25,9 @@ from breadth.datasets import (
     Task,
     draw_examples,
     draw_items,
+    hash_items,
     load,
     load_own,
-    places,
 )
 from breadth.difficulty import STRATEGIES, sample_items
 from breadth.errors import InputError, did_you_mean, listed
@@ -307,7 +307,7 @@ def split_levels(pool: Loaded, train: Train, base: Path, seed: int) -> LevelSpli
     if known.height < frame.height:
         notes.append(f"left out {frame.height - known.height:,} of {frame.height:,} items that have no difficulty")
     frame = _with_levels(known, train.levels or DEFAULT_LEVELS, pool.name)
-    place = pl.Series("place", places(frame["item"].to_list(), f"halves {seed}"), dtype=pl.UInt64)
+    place = pl.Series("place", hash_items(frame["item"].to_list(), f"halves {seed}"), dtype=pl.UInt64)
     trained = frame.with_columns(place).select(
         2 * pl.col("place").rank("ordinal").over("level") <= pl.len().over("level")
     )
@@ -420,6 +420,6 @@ def fewshot_prefix(run: RunSpec, study_data: RunData) -> str:
     texts: list[tuple[int, str]] = []
     for part in examples.parts:
         names = [f"{part.name} {item}" for item in part.frame["item"]]
-        order = places(names, f"mixture {run.seed}")
+        order = hash_items(names, f"mixture {run.seed}")
         texts += [(place, few_shot_text(part.task, part.frame[k : k + 1])) for k, place in enumerate(order)]
     return "".join(text for _, text in sorted(texts))

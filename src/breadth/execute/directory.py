@@ -27,7 +27,7 @@ def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> 
     Models, seeds and sizes may be added; a change to runs that have begun makes another study.
     """
     folder = store.folder
-    names = _names(folder, "choose a directory with --into")
+    names = _names_in(folder, "choose a directory with --into")
     # The lock is the first thing that a study writes.
     if names and not names & {"study.yaml", ".lock"}:
         raise InputError(f"{folder}: contains other files; choose an empty or a new directory with --into")
@@ -45,7 +45,7 @@ def check_directory(file: StudyFile, runs: list[RunSpec], store: StudyStore) -> 
 def check_recording(store: StudyStore) -> None:
     """Refuse a directory that cannot be written, or holds anything but what a recorder wrote. Changes nothing."""
     folder, remedy = store.folder, "choose an empty or a new directory"
-    names = _names(folder, remedy)
+    names = _names_in(folder, remedy)
     if "study.yaml" in names or is_imported(folder):
         raise InputError(f"{folder}: holds a study that `breadth run` or `breadth import` made; {remedy}")
     if names and ".lock" not in names:
@@ -53,7 +53,7 @@ def check_recording(store: StudyStore) -> None:
     check_writable(folder)
 
 
-def _names(folder: Path, remedy: str) -> set[str]:
+def _names_in(folder: Path, remedy: str) -> set[str]:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; {remedy}")
     try:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import polars as pl
 
 from breadth.endpoints import (
-    Answer,
     AskedTestSet,
     BudgetSpentError,
     Connection,
@@ -19,13 +18,14 @@ from breadth.endpoints import (
     How,
     Journal,
     Kept,
+    KeptAnswer,
     Question,
     RefusedError,
     ask_all,
     forms_of,
 )
 from breadth.execute.data import StudyData, fewshot_prefix
-from breadth.execute.plan import Plan
+from breadth.execute.plan import StudyPlan
 from breadth.execute.progress import Events, Work
 from breadth.records import RunStore, StudyStore
 from breadth.study import RunSpec
@@ -40,13 +40,13 @@ class EndpointRunner:
     def __init__(self, connections: Connections) -> None:
         self.connections = connections
 
-    def check(self, plan: Plan, store: StudyStore, events: Events) -> None:
+    def check(self, plan: StudyPlan, store: StudyStore, events: Events) -> None:
         """Refuse an endpoint that is not there, or cannot answer a test set, before anything is asked in bulk."""
         for unit in plan.units:
             if unit.run.endpoint is not None and unit.missing and plan.study_data is not None:
                 connection, own = self._connection(unit.run), store.run(unit.run.name)
                 try:
-                    _chosen(unit.run, plan.study_data, connection, _kept_if_free(own))
+                    _choose_forms(unit.run, plan.study_data, connection, _kept_if_free(own))
                 except BudgetSpentError:
                     return
                 for note in connection.notes:
@@ -103,7 +103,7 @@ class EndpointRunner:
         return self.connections.of(run.endpoint)
 
 
-class Requests(NamedTuple):
+class RequestEstimate(NamedTuple):
     """An estimate of what is left to ask of one endpoint: at most so many requests and tokens to write, and about so
     many tokens of prompts."""
 
@@ -113,7 +113,7 @@ class Requests(NamedTuple):
     max_written: int
 
 
-def estimate_requests(plan: Plan) -> list[Requests]:
+def estimate_requests(plan: StudyPlan) -> list[RequestEstimate]:
     """What is left to ask, endpoint by endpoint, in the form that takes most requests. Asks nothing."""
     totals: dict[Endpoint, list[Question]] = {}
     store = StudyStore(plan.folder)
@@ -131,11 +131,11 @@ def estimate_requests(plan: Plan) -> list[Requests]:
         bodies = [question.fields() for question in asked]
         characters = sum(len(str(body.get("prompt") or body["messages"][0]["content"])) for body in bodies)
         written = sum(int(body["max_tokens"]) for body in bodies)
-        estimates.append(Requests(endpoint, len(bodies), characters // PER_TOKEN, written))
+        estimates.append(RequestEstimate(endpoint, len(bodies), characters // PER_TOKEN, written))
     return estimates
 
 
-def _chosen(run: RunSpec, study_data: StudyData, connection: Connection, kept: Kept) -> list[AskedTestSet]:
+def _choose_forms(run: RunSpec, study_data: StudyData, connection: Connection, kept: Kept) -> list[AskedTestSet]:
     """Every test set in a form that the server supports."""
     before = fewshot_prefix(run, study_data)
     return [connection.choose(testset, before, kept) for testset in study_data.testsets_of(run).values()]
@@ -150,7 +150,7 @@ def _kept_if_free(own: RunStore) -> Kept:
     """The journal of a run that has not begun here; nothing is added while another process has the run."""
     journal = Journal(own)
 
-    def add(answer: Answer) -> None:
+    def add(answer: KeptAnswer) -> None:
         with own.store.lock(own.key, wait=False) as mine:
             if mine:
                 journal.add(answer)
@@ -161,7 +161,7 @@ def _kept_if_free(own: RunStore) -> Kept:
 def _begun(run: RunSpec, study_data: StudyData, connection: Connection, journal: Journal) -> list[AskedTestSet]:
     """The test sets of a run that has begun, each in its form."""
     try:
-        return _chosen(run, study_data, connection, Kept(journal.values, journal.add))
+        return _choose_forms(run, study_data, connection, Kept(journal.values, journal.add))
     except BudgetSpentError:
         raise BudgetSpentError(f"answers kept so far: {len(journal.values):,}") from None
 
@@ -193,7 +193,7 @@ def _ask_missing(
     progress.done = shares.of(journal.values)
     with journal.adding() as add:
 
-        def keep(answer: Answer) -> None:
+        def keep(answer: KeptAnswer) -> None:
             add(answer)
             progress.done += shares.of([answer.question.key])
 

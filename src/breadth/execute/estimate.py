@@ -12,7 +12,7 @@ from typing import Any
 from breadth.datasets import Mixture
 from breadth.execute.data import StudyData, fewshot_prefix
 from breadth.execute.kept_weights import steps_to_keep
-from breadth.execute.plan import Plan, Unit
+from breadth.execute.plan import StudyPlan, Unit
 from breadth.execute.progress import Events, Pace
 from breadth.execute.session import load_adapted, trunk_fits
 from breadth.execute.swapped import load_sample
@@ -27,7 +27,7 @@ from breadth.lm import (
     encode_testset,
     encode_train_set,
     estimate_kept_bytes,
-    evaluate,
+    evaluate_model,
     fault_of,
     lane_count,
     locate,
@@ -70,7 +70,7 @@ def measure_pace(unit: Unit, study_data: StudyData, events: Events) -> Pace:
     trunk, answers = _per_token(model, testsets, cached, mixed)
     example, step = _per_step(run, study_data, loaded, model, cached)
     generated = sum(
-        _timed(partial(evaluate, loaded, model, [testset]))[1] * size / testset.items.height
+        _timed(partial(evaluate_model, loaded, model, [testset]))[1] * size / testset.items.height
         for testset, size in zip(testsets, sizes, strict=True)
         if testset.requests is None
     )
@@ -86,7 +86,7 @@ class KeptDisk:
     unknown: tuple[str, ...] = ()
 
 
-def estimate_kept(plan: Plan) -> KeptDisk | None:
+def estimate_kept(plan: StudyPlan) -> KeptDisk | None:
     """The disk that ``recipe.keep`` will take for what is left of a study; None if it keeps nothing more."""
     folders, size, unknown = 0, 0, []
     known: dict[str, int | None] = {}

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from breadth.errors import InputError, NothingFoundError
 from breadth.execute.executors import LocalExecutor, Outcome, execute_plan
-from breadth.execute.plan import Plan, plan_study
+from breadth.execute.plan import StudyPlan, plan_study
 from breadth.execute.progress import Events
 from breadth.lm import AUTO, BUILT_IN, NONE, find_checkpoints, is_settled, pattern_of, read_weights_record, readable
 from breadth.records import StudyStore
@@ -171,8 +171,8 @@ def checkpoint_study(
     """
     given = [pattern_of(path) for path in checkpoints] if follow else list(checkpoints)
     entry = {
-        "checkpoints": [_relative(path, into) for path in dict.fromkeys(given)],
-        "base": base if base is None or base in BUILT_IN or not os.path.isdir(base) else _relative(base, into),
+        "checkpoints": [_relative_path(path, into) for path in dict.fromkeys(given)],
+        "base": base if base is None or base in BUILT_IN or not os.path.isdir(base) else _relative_path(base, into),
         "trained_on": trained_on,
         "name": name or _kept_run(given[0]) or name_of_checkpoints(os.path.abspath(given[0])) or "model",
         "recipe": {} if dtype is None else {"dtype": dtype},
@@ -180,7 +180,7 @@ def checkpoint_study(
     }
     if chat_template is not None:
         is_word = chat_template in (AUTO, NONE)
-        entry["chat_template"] = chat_template if is_word else _relative(chat_template, into)
+        entry["chat_template"] = chat_template if is_word else _relative_path(chat_template, into)
     if weights is not None:
         entry["weights"] = weights
     try:
@@ -194,7 +194,7 @@ def checkpoint_study(
             }
         )
     except ValidationError as error:
-        raise InputError(_described(plain_problems(error, StudySpec))) from error
+        raise InputError(_problem_lines(plain_problems(error, StudySpec))) from error
     others = [each for each in _models_in(into) if each.name != study.models[0].name]
     study = study.model_copy(update={"models": [*others, study.models[0]]})
     problems = [
@@ -205,7 +205,7 @@ def checkpoint_study(
         if not (follow and _is_waiting(study, each.place, into))
     ]
     if problems:
-        raise InputError(_described(problems))
+        raise InputError(_problem_lines(problems))
     warnings = tuple(each.message for each in study_warnings(study, into))
     return StudyFile(study, Path("breadth evaluate"), resolved_yaml(study), into, warnings)
 
@@ -227,7 +227,7 @@ def plans(
     following: Following | None,
     waiting: Callable[[str], None],
     dry: bool = False,
-) -> Iterator[Plan]:
+) -> Iterator[StudyPlan]:
     """The plan of a study of checkpoints; if they are followed, another one whenever there are new checkpoints."""
     seen: set[tuple[str, int]] = set()
     last = time.monotonic()
@@ -281,11 +281,11 @@ def _models_in(into: Path) -> list[ModelEntry]:
     return study.models if study.recipe.method == EVALUATE else []
 
 
-def _relative(path: str, into: Path) -> str:
+def _relative_path(path: str, into: Path) -> str:
     return os.path.relpath(os.path.abspath(os.path.expanduser(path)), into.absolute())
 
 
-def _described(problems: Sequence[Problem]) -> str:
+def _problem_lines(problems: Sequence[Problem]) -> str:
     """Problems as lines, by the names of options."""
     lines = []
     for each in problems:

@@ -18,7 +18,7 @@ from breadth.endpoints import BudgetSpentError, Connections
 from breadth.errors import InputError, listed
 from breadth.execute.directory import begin_run, environment, open_directory, write_environment
 from breadth.execute.kept_weights import KeptWeights
-from breadth.execute.plan import Plan, Unit, missing_checkpoints, plan_study
+from breadth.execute.plan import StudyPlan, Unit, missing_checkpoints, plan_study
 from breadth.execute.progress import Events, Work
 from breadth.records import RunStore, StudyStore
 from breadth.study import StudyFile, expand, read_study_file
@@ -94,7 +94,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Options:
+class ClusterOptions:
     """How a cluster is used: its address, the most workers, and threads of each; None leaves the choice to breadth.
 
     ``max_requests`` is the most requests to endpoints in all.
@@ -112,13 +112,13 @@ class Executor(ABC):
     #: Whether it runs models behind an endpoint.
     asks_endpoints: ClassVar[bool] = False
 
-    def __init__(self, options: Options | None = None) -> None:
-        self.options = options or Options()
+    def __init__(self, options: ClusterOptions | None = None) -> None:
+        self.options = options or ClusterOptions()
 
     def check(self) -> None:  # noqa: B027
         """Refuse at once what cannot work here, before anything is prepared; by default nothing."""
 
-    def check_plan(self, plan: Plan) -> None:  # noqa: B027
+    def check_plan(self, plan: StudyPlan) -> None:  # noqa: B027
         """Refuse a plan that cannot be carried out here; by default none."""
 
     def check_models(self, file: StudyFile) -> None:
@@ -133,7 +133,9 @@ class Executor(ABC):
             raise InputError("--max-requests is for models behind an endpoint, and the study has none")
 
     @abstractmethod
-    def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
+    def execute(
+        self, plan: StudyPlan, store: StudyStore, study_data: StudyData, events: Events
+    ) -> Iterator[UnitResult]:
         """Bring every unit of the plan to its end and yield what became of it.
 
         The store and the study's data are open already. Units are independent of each other, in any order: a unit that
@@ -171,7 +173,9 @@ class LocalExecutor(Executor):
     asks_endpoints = True
     computing: Runner | None = None
 
-    def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
+    def execute(
+        self, plan: StudyPlan, store: StudyStore, study_data: StudyData, events: Events
+    ) -> Iterator[UnitResult]:
         """Execute the units in the order of the plan; what is wrong with an endpoint is known before the first."""
         from breadth.execute.endpoint_session import EndpointRunner
 
@@ -188,7 +192,7 @@ class LocalExecutor(Executor):
 EXECUTORS: dict[str, type[Executor]] = {"local": LocalExecutor}
 
 
-def executor_of(on: str, options: Options) -> Executor:
+def executor_of(on: str, options: ClusterOptions) -> Executor:
     """The executor of a name, or the one for the address of a Ray cluster."""
     if on in EXECUTORS:
         return EXECUTORS[on](options)
@@ -240,7 +244,7 @@ def run(
         ``max_requests`` stopped, and that failed; warnings.
     """
     file = study if isinstance(study, StudyFile) else read_study_file(study)
-    options = Options(workers=workers, threads=threads, max_requests=max_requests)
+    options = ClusterOptions(workers=workers, threads=threads, max_requests=max_requests)
     check_executor(executor_of(on, options), file)
     folder = Path(into) if into is not None else Path(file.name)
     plan = plan_study(file, folder, data=None if data is None else Path(data), shard=shard, dry=False)
@@ -262,15 +266,15 @@ def check_executor(executor: Executor, file: StudyFile, dry: bool = False) -> No
 
 
 def execute_plan(
-    plan: Plan,
+    plan: StudyPlan,
     *,
     events: Events | None = None,
     on: str = "local",
-    options: Options | None = None,
+    options: ClusterOptions | None = None,
     executor: Executor | None = None,
 ) -> Outcome:
     """Write the study's items, then have an executor carry out the plan; failed runs are in the outcome."""
-    executor = executor or executor_of(on, options or Options())
+    executor = executor or executor_of(on, options or ClusterOptions())
     executor.check_plan(plan)
     if plan.study_data is None:
         raise InputError(f"{plan.file.path}: cannot run, because {listed(plan.notes)}")

@@ -58,7 +58,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The units of a study, complete ones included.
 
     ``sizes`` are the items per test set, None where only data that is not available could tell; then ``study_data`` is
@@ -99,7 +99,7 @@ class Plan:
 
 def plan_study(
     file: StudyFile, into: Path, *, data: Path | None = None, shard: str | None = None, dry: bool = True
-) -> Plan:
+) -> StudyPlan:
     """Derive what is left of a study in the directory ``into``; changes nothing.
 
     ``dry`` also plans a study whose data is not available: sizes of test sets are then those of the registry.
@@ -123,14 +123,14 @@ def plan_study(
             raise
         sizes = {name: expected_items(file, name) for name in file.study.evaluate.on}
         note = f"some data is missing, so sizes are those of the registry: {error}"
-        return Plan(file, into, units, sizes, (*left_out, note))
+        return StudyPlan(file, into, units, sizes, (*left_out, note))
     starts = (
         f"{run.model} is first trained on {run.start.examples:,} examples of {run.train_set} "
         f"({run.start_steps():,} steps); step 0 comes after that"
         for run in chosen
         if run.start
     )
-    return Plan(file, into, units, sizes, (*left_out, *study_data.notes, *dict.fromkeys(starts)), study_data)
+    return StudyPlan(file, into, units, sizes, (*left_out, *study_data.notes, *dict.fromkeys(starts)), study_data)
 
 
 def shard_of(runs: Sequence[RunSpec], shard: str | None) -> list[RunSpec]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-    from breadth.execute.plan import Plan
+    from breadth.execute.plan import StudyPlan
     from breadth.study import RunSpec
 
 #: The weight of what was measured before the study: as so many training steps, and as so many checkpoints.
@@ -136,7 +136,7 @@ class _Model:
 
 
 @dataclass
-class _Run:
+class _RunWork:
     model: str
     steps: int
     answers: float
@@ -153,17 +153,17 @@ class TimeLeft:
     Feed it what happens; times are in seconds since any moment. ``items`` are those of all test sets together.
     """
 
-    def __init__(self, plan: Plan, paces: Mapping[str, Pace] | None = None) -> None:
+    def __init__(self, plan: StudyPlan, paces: Mapping[str, Pace] | None = None) -> None:
         self.items = max(plan.items, 1)
         self.models = {unit.run.label: _Model((paces or {}).get(unit.run.label)) for unit in plan.units}
-        self.runs: dict[str, _Run] = {}
+        self.runs: dict[str, _RunWork] = {}
         for unit in plan.units:
             if unit.missing:
                 run, first = unit.run, all(each.model != unit.run.label for each in self.runs.values())
                 examples = (run.examples or 0) + (run.start.examples if run.start and first else 0)
                 answers = unit.to_evaluate * plan.items_of(run)
-                self.runs[run.name] = _Run(run.label, unit.steps_left, answers, examples, first, run.start_steps())
-        self._running: _Run | None = None
+                self.runs[run.name] = _RunWork(run.label, unit.steps_left, answers, examples, first, run.start_steps())
+        self._running: _RunWork | None = None
         self._pending = _Spent()
 
     def passed(self, run: str) -> None:
@@ -259,7 +259,7 @@ class TimeLeft:
                 expected += other.steps.amount * other.pace.step + other.checkpoints.amount * other.pace.answers
         return math.sqrt(taken / expected)
 
-    def _setup(self, run: _Run, step: float) -> float:
+    def _setup(self, run: _RunWork, step: float) -> float:
         """Seconds to load and prepare a run; only the first one of a model passes all items and trains a start."""
         model = self.models[run.model]
         if model.pace is None:

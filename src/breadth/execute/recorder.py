@@ -110,7 +110,7 @@ class Recorder:
             if text is not None and not (isinstance(text, str) and text.strip()):
                 raise InputError(f"Recorder: {option} is {text!r}; it must be a non-empty string")
         self.every, self.items, self.trained_on, self.name, self.seed = every, items, trained_on, name, seed
-        self.tokenizer, self.context, self.config = tokenizer, context, _plain(config or {})
+        self.tokenizer, self.context, self.config = tokenizer, context, _json_values(config or {})
         self.chat = _chat_settings(chat_template, system)
         self.testsets = load_testsets(testsets, items=items, trained_on=trained_on, data=data)
         self.store = StudyStore(directory)
@@ -228,7 +228,7 @@ class Recorder:
             method=METHOD,
             recipe={**self.config, "context": self.context, **chat},
             evaluate={"on": sorted(self.testsets), "items": self.items},
-            tasks=_plain(tasks),
+            tasks=_json_values(tasks),
         )
 
     def _run_name(self, language_model: LanguageModel) -> str:
@@ -323,7 +323,7 @@ def load_testsets(
         raise InputError("testsets: is empty; name at least one data set (see `breadth ls datasets`)")
     loaded: dict[str, Loaded] = {}
     for one in given:
-        testset = _load(one, trained_on, data)
+        testset = _load_testset(one, trained_on, data)
         if testset.name in loaded:
             raise InputError(f"testsets: {testset.name!r} is listed twice; remove one")
         shift = testset.shift if testset.shift != "in-domain" else "domain"
@@ -339,7 +339,7 @@ def load_testsets(
     return loaded
 
 
-def _load(testset: Any, trained_on: str | None, data: str | os.PathLike[str] | None) -> Loaded:
+def _load_testset(testset: Any, trained_on: str | None, data: str | os.PathLike[str] | None) -> Loaded:
     if isinstance(testset, Loaded):
         return testset
     if isinstance(testset, str):
@@ -386,7 +386,7 @@ def _checked_step(step: Any) -> int:
     return number
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _json_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as JSON holds them."""
     if not isinstance(values, Mapping):
         raise InputError(f"config: {values!r} is not a mapping of settings to values")

@@ -32,7 +32,7 @@ from breadth.lm import (
     locate,
     pickled_digest,
     pickled_paths,
-    refuse_damaged,
+    refuse_damaged_weights,
     tokenizer_paths,
     tokenizer_sum,
     weight_paths,
@@ -162,7 +162,7 @@ class KnownWeights:
         if known is not None and known["files"] == files:
             return dict(known["sums"])
         sums = group_sums(weight_paths(folder))
-        sums[SETTINGS] = _sum(computing_settings(checkpoint))
+        sums[SETTINGS] = _checksum_of_values(computing_settings(checkpoint))
         if checkpoint.is_adapter and self.base is not None:
             sums[BASE] = self._base_sum
         if self.own_tokenizer:
@@ -177,7 +177,7 @@ class KnownWeights:
         # Pickled weights of a base are known by the files themselves, which are not loaded for this.
         if self.is_pickled:
             return pickled_digest(self.base)
-        return _sum(group_sums(weight_paths(self.base)))
+        return _checksum_of_values(group_sums(weight_paths(self.base)))
 
     def all_sums(self) -> list[Sums]:
         """The checksums of what every known checkpoint computes with, deleted ones included."""
@@ -216,7 +216,7 @@ def check_source(run: RunSpec, store: RunStore) -> tuple[str, ...]:
     done = set(store.sound_steps())
     for each in source.checkpoints:
         if each.is_local and each.step not in done:
-            refuse_damaged(Path(each.place))
+            refuse_damaged_weights(Path(each.place))
     check_alike(source.checkpoints, own_tokenizer=source.has_own_tokenizer)
     locate(source.model())
     KnownWeights.read(store, run).check_unchanged(source.checkpoints)
@@ -229,5 +229,5 @@ def _files(paths: Iterable[Path]) -> list[list[Any]]:
     return [[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats]
 
 
-def _sum(values: Mapping[str, Any]) -> str:
+def _checksum_of_values(values: Mapping[str, Any]) -> str:
     return checksum(json.dumps(values, sort_keys=True).encode())

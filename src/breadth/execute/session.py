@@ -30,7 +30,7 @@ from breadth.lm import (
     derived_seed,
     encode_testset,
     encode_train_set,
-    evaluate,
+    evaluate_model,
     keep_frozen_states,
     kept_bytes,
     load_model,
@@ -118,7 +118,7 @@ def finish_run(
             loss = trainer.advance()
             events.trained(trainer.step, loss)
         trained = time.perf_counter()
-        answers = evaluate(language_model, model, cache.every, events.answered)
+        answers = evaluate_model(language_model, model, cache.every, events.answered)
         seconds = time.perf_counter() - trained
         if kept.wants(step, answers):
             kept.check_space(kept_bytes(language_model))

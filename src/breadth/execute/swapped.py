@@ -26,7 +26,7 @@ from breadth.lm import (
     base_of,
     changed_top,
     encode_testset,
-    evaluate,
+    evaluate_model,
     group_sums,
     keep_frozen_states,
     weight_paths,
@@ -119,7 +119,7 @@ def evaluate_run(
             events.ready(run)
             ready = True
         loaded = time.perf_counter()
-        answers = evaluate(swapped.weights.language_model, model, swapped.testsets, events.answered)
+        answers = evaluate_model(swapped.weights.language_model, model, swapped.testsets, events.answered)
         seconds = time.perf_counter() - loaded
         store.write_part(step, answers)
         events.checkpoint(run, step, answers)

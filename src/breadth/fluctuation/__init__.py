@@ -5,9 +5,9 @@ tables and figure. Imports ``correlation``, ``records`` and ``results``.
 """
 
 from breadth.fluctuation.mean_squares import MeanSquares, contrasts, mean_over_testsets, mean_squares
-from breadth.fluctuation.pooling import Ratio, Spread, Typical, compare_models, spread_of_runs, typical_run
+from breadth.fluctuation.pooling import FluctuationVariance, Ratio, Typical, compare_models, spread_of_runs, typical_run
 from breadth.fluctuation.result import (
-    Noise,
+    NoiseSource,
     Stability,
     StabilityFlag,
     comparisons_table,
@@ -18,10 +18,10 @@ from breadth.fluctuation.result import (
 from breadth.fluctuation.stability import stability
 
 __all__ = [
+    "FluctuationVariance",
     "MeanSquares",
-    "Noise",
+    "NoiseSource",
     "Ratio",
-    "Spread",
     "Stability",
     "StabilityFlag",
     "Typical",

@@ -21,7 +21,7 @@ LEAST_WIDTH = 0.7
 HALVINGS, FARTHEST = 60, 12.0
 
 
-class Spread(NamedTuple):
+class FluctuationVariance(NamedTuple):
     """Fluctuation beyond item noise as a variance, its interval, and the p-value of no fluctuation beyond noise."""
 
     variance: Floats
@@ -32,7 +32,7 @@ class Spread(NamedTuple):
 
 def spread_of_runs(
     total: Floats, df: Floats, pure_df: Floats, noise: Floats, noise_df: Floats, at_most: bool
-) -> Spread:
+) -> FluctuationVariance:
     """Fluctuation of single runs, or of a model's runs taken together: what these very runs did.
 
     Question: how far did the score move up and down, beyond what the choice of items explains?
@@ -56,7 +56,7 @@ def spread_of_runs(
         p = np.where(exact, p_exact, special.fdtrc(shape, SKEWED * np.where(exact, 1e9, noise_df), ratio))
     upper = high if at_most else high - known
     p = np.where(np.isnan(noise) | np.isnan(total), np.nan, np.where(total > 0, p, 1.0))
-    return Spread(_positive(total - known), _positive(low - known), _positive(upper), p)
+    return FluctuationVariance(_positive(total - known), _positive(low - known), _positive(upper), p)
 
 
 class Typical(NamedTuple):

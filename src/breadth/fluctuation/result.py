@@ -48,7 +48,7 @@ class StabilityFlag(StrEnum):
     ONE_RUN = "one_run"
 
 
-class Noise(StrEnum):
+class NoiseSource(StrEnum):
     """Where the noise of finite test sets is known from."""
 
     HALVES = "answers"
@@ -75,7 +75,7 @@ class Stability(Result):
     scales: pl.DataFrame
     trajectories: ScoreTable
     noun: str
-    noise: Noise
+    noise: NoiseSource
     warnings: tuple[str, ...] = ()
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
@@ -130,7 +130,7 @@ class Stability(Result):
         whole = self.models.filter(pl.col("testset").is_null()).drop_nulls("sd").sort("sd", descending=True)
         parts = []
         for row in whole.head(MOST_NAMED).iter_rows(named=True):
-            size = f"{size_text(row)}"
+            size = f"{fluctuation_text(row)}"
             if row["ci_low"] is not None:
                 size += f" ({row['ci_low']:.1f} to {row['ci_high']:.1f})"
             parts.append(f"{row['model']} {size}" if self.several else size)
@@ -141,7 +141,7 @@ class Stability(Result):
         single = self.models.filter(pl.col("testset").is_not_null(), pl.col("q") < FINDING).sort("sd", descending=True)
         if single.height > 1:
             row = single.row(0, named=True)
-            text += f" Most: {row['testset']}{' in ' + row['model'] if self.several else ''} ({size_text(row)})."
+            text += f" Most: {row['testset']}{' in ' + row['model'] if self.several else ''} ({fluctuation_text(row)})."
         return text
 
     def _differences(self) -> str:
@@ -197,7 +197,7 @@ class Stability(Result):
             parts.append(
                 f"Of the squared fluctuation that is seen, {min(part, 1):.0%} is noise of the questions (median)."
             )
-        if self.noise is Noise.COUNTS:
+        if self.noise is NoiseSource.COUNTS:
             parts.append(
                 "That noise follows from the number of questions, as if they were other ones at every checkpoint. With "
                 "the same ones it is smaller, so scores may fluctuate by more than said here; intervals allow for it."
@@ -241,7 +241,7 @@ class Stability(Result):
 stability_verdict = Stability.verdict
 
 
-def size_text(row: Mapping[str, Any]) -> str:
+def fluctuation_text(row: Mapping[str, Any]) -> str:
     """A standard deviation with its unit."""
     return f"{row['sd']:.1f} points" if row["unit"] == "points" else f"{row['sd']:.3g}"
 

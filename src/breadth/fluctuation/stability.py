@@ -15,7 +15,7 @@ from breadth.datasets.sizes import usual_items
 from breadth.errors import InputError, listed, unknown_column
 from breadth.fluctuation.mean_squares import Floats, MeanSquares, mean_over_testsets, mean_squares
 from breadth.fluctuation.pooling import Typical, compare_models, spread_of_runs, typical_run
-from breadth.fluctuation.result import ALL_RUNS, Noise, Stability, StabilityFlag
+from breadth.fluctuation.result import ALL_RUNS, NoiseSource, Stability, StabilityFlag
 from breadth.inference import benjamini_hochberg
 from breadth.records import Score, Study, is_study
 from breadth.sources import ScoreTable, load_scores, open_study
@@ -100,7 +100,7 @@ def stability(
         raise InputError(f"item_counts is {item_counts!r}; give a number for every test set, or none")
     if item_counts not in (None, "none") and score != "accuracy":
         raise InputError(f"--item-counts tells the noise of accuracies, not of {score}; omit one of the two")
-    trajectories = _read(table, testsets, by, order, score, seed)
+    trajectories = _open_scores(table, testsets, by, order, score, seed)
     if trajectories.order is None:
         raise InputError(
             f"{trajectories.name}: no column orders the checkpoints of a run; name it with --order, such as step"
@@ -114,7 +114,7 @@ def stability(
     noise, variance = _find_noise(trajectories, names, values, score, item_counts, warnings)
     data = _Data(
         values * scale,
-        None if noise is not Noise.HALVES or panel.halves is None else panel.halves * scale[:, None],
+        None if noise is not NoiseSource.HALVES or panel.halves is None else panel.halves * scale[:, None],
         None if variance is None else variance * scale**2,
         names,
         in_points,
@@ -124,7 +124,7 @@ def stability(
     _warn_of_spacing(trajectories, units, warnings)
     if len(units.names) > MOST_COMPARED:
         warnings.append(f"{len(units.names)} {units.noun}s: every two are compared only up to {MOST_COMPARED}")
-    return _measured(data, labels, units, trajectories, tuple(warnings))
+    return _make_stability(data, labels, units, trajectories, tuple(warnings))
 
 
 class _Data(NamedTuple):
@@ -135,7 +135,7 @@ class _Data(NamedTuple):
     variance: Floats | None
     names: tuple[str, ...]
     in_points: Bools
-    noise: Noise
+    noise: NoiseSource
 
     def squares(self, gap: int = 1) -> MeanSquares:
         """Mean squares of every run: all test sets together first, then each."""
@@ -162,7 +162,7 @@ class _Models(NamedTuple):
     of_run: Ints
 
 
-def _read(table: Any, testsets: Names, by: Names, order: str | None, score: Score, seed: int) -> ScoreTable:
+def _open_scores(table: Any, testsets: Names, by: Names, order: str | None, score: Score, seed: int) -> ScoreTable:
     """Scores of checkpoints; in a study, of runs that have several."""
     if isinstance(table, ScoreTable):
         return table
@@ -200,12 +200,12 @@ def _find_noise(
     score: Score,
     given: ItemCounts,
     warnings: list[str],
-) -> tuple[Noise, Floats | None]:
+) -> tuple[NoiseSource, Floats | None]:
     """Where the noise of items is known from, and its variance [G, n, m] if that is from item counts."""
     if given == "none":
-        return Noise.UNKNOWN, None
+        return NoiseSource.UNKNOWN, None
     if given is None and trajectories.halves is not None:
-        return Noise.HALVES, None
+        return NoiseSource.HALVES, None
     counts = dict(given or {})
     for name, number in counts.items():
         if name not in names:
@@ -222,7 +222,7 @@ def _find_noise(
                 "give --item-counts; --item-counts none leaves noise in"
             )
     if not counts:
-        return Noise.UNKNOWN, None
+        return NoiseSource.UNKNOWN, None
     variance = np.full(values.shape, np.nan)
     for index, name in enumerate(names):
         if name not in counts:
@@ -237,7 +237,7 @@ def _find_noise(
                 "Remove it from --item-counts"
             )
         variance[:, :, index] = share * (1 - share) / counts[name] * perfect**2
-    return Noise.COUNTS, variance
+    return NoiseSource.COUNTS, variance
 
 
 def _find_models(trajectories: ScoreTable, cluster: str | None) -> _Models:
@@ -284,10 +284,10 @@ def _warn_of_spacing(trajectories: ScoreTable, models: _Models, warnings: list[s
         )
 
 
-def _measured(
+def _make_stability(
     data: _Data, labels: pl.DataFrame, models: _Models, trajectories: ScoreTable, warnings: tuple[str, ...]
 ) -> Stability:
-    squares, at_most = data.squares(), data.noise is Noise.COUNTS
+    squares, at_most = data.squares(), data.noise is NoiseSource.COUNTS
     testsets = [None, *data.names]
     unit = ["points" if shares else "score" for shares in data.in_points]
     unit = ["points" if data.in_points.any() else "score", *unit]
@@ -322,7 +322,7 @@ def _runs_frame(
         flag.append(_flag(size, value))
     names = pl.Series("model", models.names, dtype=pl.String).gather(models.of_run[run])
     own = {name: labels[name].gather(run) for name in labels.columns if name != "model"}
-    return _with_q(
+    return _add_q(
         pl.DataFrame(
             {
                 "model": names,
@@ -405,7 +405,7 @@ def _models_frame(
         "sd": pl.Float64, "ci_low": pl.Float64, "ci_high": pl.Float64, "least": pl.Float64, "most": pl.Float64,
         "p": pl.Float64, "unit": pl.String, "flag": pl.String,
     }  # fmt: skip
-    return _with_q(pl.DataFrame(rows, schema=schema).with_columns(pl.col(pl.Float64).fill_nan(None)))
+    return _add_q(pl.DataFrame(rows, schema=schema).with_columns(pl.col(pl.Float64).fill_nan(None)))
 
 
 def _usual_run(usual: Typical, at_most: bool) -> dict[str, float]:
@@ -462,7 +462,7 @@ def _comparisons_frame(
     frame = pl.DataFrame(rows, schema=schema)
     # An end that is infinite is not a number: the ratio has no upper limit then.
     finite = [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats]
-    return _with_q(frame.with_columns(finite))
+    return _add_q(frame.with_columns(finite))
 
 
 def _scales_frame(data: _Data, models: _Models, testsets: Sequence[str | None], unit: Sequence[str]) -> pl.DataFrame:
@@ -483,7 +483,7 @@ def _scales_frame(data: _Data, models: _Models, testsets: Sequence[str | None], 
     return pl.DataFrame(rows, schema=schema)
 
 
-def _with_q(frame: pl.DataFrame) -> pl.DataFrame:
+def _add_q(frame: pl.DataFrame) -> pl.DataFrame:
     """Add ``q`` after ``p``: false discovery rates over single test sets; all of them together are tests apart."""
     p = frame["p"].fill_null(np.nan).to_numpy()
     whole = frame["testset"].is_null().to_numpy()

@@ -85,7 +85,7 @@ class BreadthCallback(TrainerCallback):
             tokenizer=_tokenizer_of(trainer, tokenizer),
             every=every if isinstance(every, int) else None,
             seed=args.seed if seed is None else seed,
-            config={name: _plain(getattr(args, name, None)) for name in ARGUMENTS} if config is None else config,
+            config={name: _plain_value(getattr(args, name, None)) for name in ARGUMENTS} if config is None else config,
             **options,
         )
 
@@ -148,6 +148,6 @@ def _tokenizer_of(trainer: Trainer, tokenizer: Any) -> Any:
     return given
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """An argument as plain value; an enumeration is its word."""
     return cast(Any, getattr(value, "value", value))

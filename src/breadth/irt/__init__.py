@@ -10,7 +10,7 @@ from breadth.irt.answers import Answers
 from breadth.irt.calibration import Calibration, numbers
 from breadth.irt.diagnostics import (
     Dimension,
-    Fit,
+    FitDiagnostics,
     Misfit,
     Patterns,
     distinct_patterns,
@@ -20,7 +20,7 @@ from breadth.irt.diagnostics import (
 )
 from breadth.irt.difficulty_levels import (
     Levels,
-    Stability,
+    LevelStability,
     assign_levels,
     cut_levels,
     level_stability,
@@ -38,15 +38,56 @@ from breadth.irt.fitting import ability, calibrate, levels
 from breadth.irt.flags import ItemFlag, SubjectFlag, doubted_items
 from breadth.irt.floor import FloorCheck, check_floor
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
-from breadth.irt.parameters import Anchors, Estimates, Parameters, Priors
+from breadth.irt.parameters import Anchors, ItemEstimates, Parameters, Priors
 from breadth.irt.words import calibration_verdict, items_table, levels_table, stability_table, subjects_table
 
 __all__ = [
-    "DEFAULT_LEVELS", "DEFAULT_MODEL", "MODELS", "SCALE_MAP_FIGURE", "Abilities", "Anchors", "Answers", "Calibration",
-    "Copies", "Dimension", "Estimates", "Fit", "FloorCheck", "ItemFlag", "Levels", "Method", "Misfit", "Model",
-    "Parameters", "Patterns", "Priors", "Stability", "SubjectFlag", "ability", "accuracy_by_level",
-    "accuracy_by_level_figure", "assign_levels", "calibrate", "calibration_verdict", "check_floor", "cut_levels",
-    "distinct_patterns", "doubted_items", "evenly", "fit_statistics", "item_curves_figure", "items_table",
-    "level_stability", "levels", "levels_table", "numbers", "point_biserial", "residual_dimension", "scale_map",
-    "scale_map_reason", "score", "stability_table", "subjects_table",
+    "DEFAULT_LEVELS",
+    "DEFAULT_MODEL",
+    "MODELS",
+    "SCALE_MAP_FIGURE",
+    "Abilities",
+    "Anchors",
+    "Answers",
+    "Calibration",
+    "Copies",
+    "Dimension",
+    "FitDiagnostics",
+    "FloorCheck",
+    "ItemEstimates",
+    "ItemFlag",
+    "LevelStability",
+    "Levels",
+    "Method",
+    "Misfit",
+    "Model",
+    "Parameters",
+    "Patterns",
+    "Priors",
+    "SubjectFlag",
+    "ability",
+    "accuracy_by_level",
+    "accuracy_by_level_figure",
+    "assign_levels",
+    "calibrate",
+    "calibration_verdict",
+    "check_floor",
+    "cut_levels",
+    "distinct_patterns",
+    "doubted_items",
+    "evenly",
+    "fit_statistics",
+    "item_curves_figure",
+    "items_table",
+    "level_stability",
+    "levels",
+    "levels_table",
+    "numbers",
+    "point_biserial",
+    "residual_dimension",
+    "scale_map",
+    "scale_map_reason",
+    "score",
+    "stability_table",
+    "subjects_table",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from breadth.errors import InputError, listed
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import TABLE_CELLS, grid_for, posterior
 from breadth.irt.models import Method
-from breadth.irt.parameters import Parameters, curves, log_answers, scores
+from breadth.irt.parameters import Parameters, curves, likelihood_scores, log_answers
 from breadth.threads import one_blas_thread
 
 
@@ -81,7 +81,7 @@ def _weighted_likelihood(answers: Answers, items: Parameters) -> Abilities:
     curved = curves(items)
     log_odds, log_wrong = log_answers(items, curved)
     table = answers.sums(log_odds) + answers.sums(log_wrong, seen=True)
-    at = scores(items, curved)
+    at = likelihood_scores(items, curved)
     per_item = at.variance * (items.slope[:, None] * at.ratio) ** 2
     grid = grid_for(16 * float(per_item.sum(axis=0).max()), curved.knots)
     information = answers.sums(per_item, seen=True)

@@ -20,7 +20,7 @@ LONGER = 1.5
 TOLERANCE = 1e-3
 
 
-class Step(NamedTuple):
+class EMStep(NamedTuple):
     """One EM step from a point: where it leads, and how far the point is from the end.
 
     ``precision`` is the square root of each parameter's information, so that precision x step is in standard errors;
@@ -43,7 +43,7 @@ class Solution(NamedTuple):
 
 
 def fixed_point(
-    step: Callable[[Floats], Step], start: Floats, most: int, groups: NDArray[np.int64] | None = None
+    step: Callable[[Floats], EMStep], start: Floats, most: int, groups: NDArray[np.int64] | None = None
 ) -> Solution:
     """Iterate an EM step with Anderson acceleration until the gradient is gone.
 

@@ -67,6 +67,7 @@ class Answers:
         >>> Answers.of(np.array([[1, 0, -1], [1, 1, 0]], dtype=np.int8)).item_counts.tolist()
         [2.0, 2.0, 1.0]
         """
+        matrix = np.asarray(matrix)  # of sparse answers the matrix itself, if it is small enough
         if matrix.ndim != 2:
             raise InputError(f"Answers must be a matrix of subjects x items, not an array of {matrix.ndim} dimensions.")
         if matrix.size == 0:

@@ -15,7 +15,14 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.irt.abilities import Abilities, score
 from breadth.irt.answers import Answers, Bools, Floats
-from breadth.irt.diagnostics import Dimension, Fit, Patterns, distinct_patterns, fit_statistics, residual_dimension
+from breadth.irt.diagnostics import (
+    Dimension,
+    FitDiagnostics,
+    Patterns,
+    distinct_patterns,
+    fit_statistics,
+    residual_dimension,
+)
 from breadth.irt.difficulty_levels import (
     Difficulties,
     assign_levels,
@@ -28,20 +35,21 @@ from breadth.irt.figure import (
     accuracy_by_level,
     accuracy_by_level_figure,
     evenly,
+    indices_of,
     item_curves,
     item_curves_figure,
-    places,
     scale_map,
     scale_map_reason,
 )
 from breadth.irt.flags import SUBJECT_RULES, flagged, scale_warning
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
-from breadth.irt.parameters import ITEM_PARAMETERS, Estimates, Parameters
+from breadth.irt.parameters import ITEM_PARAMETERS, ItemEstimates, Parameters
+from breadth.irt.saved import saved_fit, saved_items, saved_subjects
 from breadth.irt.words import calibration_details, calibration_verdict
 from breadth.records import Study
 from breadth.results import Result, Verdict, as_chart
 from breadth.results.table_writing import write_table
-from breadth.sources import Table, open_study, read_table
+from breadth.sources import open_study, read_table
 
 if TYPE_CHECKING:
     import altair as alt
@@ -132,7 +140,7 @@ class Calibration(Result):
             )
         chosen = [place[new.item_names[j]] for j in known]
         items = Parameters(*(array[chosen] for array in self.parameters))
-        answers = Answers.of(np.ascontiguousarray(new.matrix[:, known]))
+        answers = Answers.of(np.ascontiguousarray(new.with_items(np.array(known)).matrix))
         mean, sd = (float(self.fit[name][0]) if name in self.fit.columns else default for name, default in POPULATION)
         abilities = score(answers, items, method, mean, sd)
         fit = fit_statistics(answers, items, abilities.ability)
@@ -175,7 +183,7 @@ class Calibration(Result):
         study = self._answered[0]
         level, ability = numbers(self.levels(n), "level"), numbers(self.subjects, "ability")
         chosen = study.subject_names if subjects is None else subjects
-        places(study.subject_names, chosen, f"{study.name}: there is no subject")
+        indices_of(study.subject_names, chosen, f"{study.name}: there is no subject")
         return accuracy_by_level(study, level, ability, self.probability, chosen)
 
     @cached_property
@@ -248,13 +256,14 @@ class Calibration(Result):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Calibration:
         """Read a calibration back. Any table of items with a difficulty will do; slope 1 and no guessing by default."""
-        items = _checked_items(read_table(path))
-        frames = {}
-        for name in ("subjects", "fit"):
-            other = _beside(Path(path), name)
-            frames[name] = read_table(other).frame if other.exists() else pl.DataFrame()
-        doubt = scale_warning(frames["fit"].row(0, named=True)) if frames["fit"].height else None
-        return cls(items, frames["subjects"], frames["fit"], scale_warning=doubt)
+        items, warnings = saved_items(read_table(path))
+        subjects = fit = pl.DataFrame()
+        if (beside := _beside(Path(path), "subjects")).exists():
+            subjects = saved_subjects(read_table(beside))
+        if (beside := _beside(Path(path), "fit")).exists():
+            fit = saved_fit(read_table(beside))
+        doubt = scale_warning(fit.row(0, named=True)) if fit.height else None
+        return cls(items, subjects, fit, tuple(warnings), scale_warning=doubt)
 
     @classmethod
     def of(cls, source: str | os.PathLike[str] | Calibration) -> Calibration:
@@ -266,20 +275,6 @@ def _beside(path: Path, name: str) -> Path:
     return path.with_name(f"{path.stem}.{name}{path.suffix}")
 
 
-def _checked_items(table: Table) -> pl.DataFrame:
-    frame = table.frame
-    for name in ("item", "difficulty"):
-        if name not in frame.columns:
-            raise InputError(
-                f"{table.name}: is not a calibration; it has no column {name!r}. Columns: {listed(frame.columns, 40)}"
-            )
-    defaults = {"difficulty_se": 0.0, **ITEM_PARAMETERS}
-    columns = {name: table.numbers(name) for name in defaults if name in frame.columns}
-    frame = frame.with_columns(series.alias(name) for name, series in columns.items())
-    missing = [pl.lit(value).alias(name) for name, value in defaults.items() if name not in frame.columns]
-    return frame.with_columns(pl.col("item").cast(pl.String), *missing)
-
-
 def numbers(frame: pl.DataFrame, column: str) -> Floats:
     """A column as floats with NaN for null."""
     return frame[column].cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -288,8 +283,8 @@ def numbers(frame: pl.DataFrame, column: str) -> Floats:
 def items_frame(
     names: Sequence[str],
     answers: Answers,
-    estimates: Estimates,
-    fit: Fit,
+    estimates: ItemEstimates,
+    fit: FitDiagnostics,
     own_slopes: bool,
     levels: int,
     anchored: bool = False,
@@ -326,7 +321,7 @@ def items_frame(
 
 
 def subjects_frame(
-    names: Sequence[str], answers: Answers, abilities: Abilities, fit: Fit, above_chance: Bools | None = None
+    names: Sequence[str], answers: Answers, abilities: Abilities, fit: FitDiagnostics, above_chance: Bools | None = None
 ) -> pl.DataFrame:
     """One row per subject, in the order of the matrix."""
     frame = pl.DataFrame(

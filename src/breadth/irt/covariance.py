@@ -10,7 +10,7 @@ import numpy as np
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.expectation import Expectation
 from breadth.irt.models import Model
-from breadth.irt.parameters import Common, Parameters, Priors, Scores, curves, scores
+from breadth.irt.parameters import Common, LikelihoodScores, Parameters, Priors, curves, likelihood_scores
 
 #: Numbers in each table of subjects x parameters x knots held at once.
 BATCH_NUMBERS = 2_000_000
@@ -32,7 +32,7 @@ class _Pieces(NamedTuple):
     ``one_free_slope``: whether all items share a slope that is estimated; beside fixed items it is theirs.
     """
 
-    at: Scores
+    at: LikelihoodScores
     counts: Floats
     complete: Floats
     priors: Floats
@@ -66,7 +66,7 @@ def covariance(
     """
     chosen = free[1]
     some, own = Parameters(*(array[chosen] for array in items)), free[:, chosen]
-    at = scores(some, curves(some, expectation.curves.knots), own)
+    at = likelihood_scores(some, curves(some, expectation.curves.knots), own)
     counts = expectation.counts if expectation.counts.shape[0] == 1 else expectation.counts[chosen]
     n = at.direction.shape[0]
     prior = priors.at(some, own, common).curvature[:, :n, :n]
@@ -88,7 +88,7 @@ def covariance(
 
 def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _Pieces, free: Bools) -> Covariance:
     """Error given the scale, by items, plus the error of the scale."""
-    every = scores(items, expectation.curves)
+    every = likelihood_scores(items, expectation.curves)
     total = np.maximum(expectation.posterior.total, 0)
     per_knot = np.where(total > 1e-9, total, np.inf)
     about_ability = expectation.counts / per_knot * every.variance * (items.slope[:, None] * every.ratio) ** 2
@@ -117,7 +117,7 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
     full: Floats = np.linalg.inv(blocks).astype(np.float64)
     full[:, 0, 0] += slope**2 * stretch
     full[:, 1, 1] += slope**2 * shift
-    return _read(full)
+    return _covariance_from(full)
 
 
 def _exact(
@@ -171,10 +171,10 @@ def _exact(
             return Covariance(zero, intercept, zero, zero, zero)
         return Covariance(np.full(n_free, own[-1, -1]), intercept, own[-1, :-1], zero, zero)
     inverse: Floats = np.linalg.inv(information).astype(np.float64).reshape(p, n_free, p, n_free)
-    return _read(inverse[:, each, :, each])
+    return _covariance_from(inverse[:, each, :, each])
 
 
-def _read(full: Floats) -> Covariance:
+def _covariance_from(full: Floats) -> Covariance:
     none = np.zeros(full.shape[0])
     asymptotes = [full[:, row, row] if row < full.shape[1] else none for row in (2, 3)]
     return Covariance(full[:, 0, 0], full[:, 1, 1], full[:, 0, 1], *asymptotes)

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from breadth.errors import InputError
 from breadth.irt.answers import Answers, Floats
 from breadth.irt.parameters import Parameters
+from breadth.records import ROUND_SHARES
 from breadth.threads import one_blas_thread
 
 #: Cells per block, small enough for the half dozen tables of a block to stay in the processor's cache.
@@ -40,7 +41,7 @@ class Misfit(NamedTuple):
     outfit: Floats
 
 
-class Fit(NamedTuple):
+class FitDiagnostics(NamedTuple):
     """Misfit of items and of subjects, and the items' correlation with the rest of the test."""
 
     items: Misfit
@@ -49,7 +50,9 @@ class Fit(NamedTuple):
 
 
 @one_blas_thread
-def fit_statistics(answers: Answers, items: Parameters, ability: Floats, expected: Floats | None = None) -> Fit:
+def fit_statistics(
+    answers: Answers, items: Parameters, ability: Floats, expected: Floats | None = None
+) -> FitDiagnostics:
     """Infit and outfit of items and subjects in one pass over the answers, and item-rest correlations.
 
     ``expected`` [J] is as in :func:`point_biserial`.
@@ -77,7 +80,7 @@ def fit_statistics(answers: Answers, items: Parameters, ability: Floats, expecte
     # Where there are no answers, 0 / 0 is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         by_item, by_subject = (Misfit(sums[0] / sums[1], sums[2] / sums[3]) for sums in (item, subject))
-    return Fit(by_item, by_subject, point_biserial(answers, expected))
+    return FitDiagnostics(by_item, by_subject, point_biserial(answers, expected))
 
 
 class Block(NamedTuple):
@@ -271,7 +274,9 @@ def distinct_patterns(answers: Answers, items: Parameters, ability: Floats, thre
     every group once. Only for answers that are right or wrong.
     """
     if answers.fractional:
-        raise InputError("Near-copies can only be found among answers that are right or wrong, not shares.")
+        raise InputError(
+            f"Near-copies can only be found among answers that are right or wrong, not shares. {ROUND_SHARES}"
+        )
     n = answers.n_subjects
     # Answers as -1, 0 (missing) and 1, their expectation, and the mask.
     sign = 2 * answers.right.astype(np.float32) - 1

@@ -11,7 +11,7 @@ from scipy import special
 
 from breadth.irt.answers import Bools, Floats
 from breadth.irt.one_scale import BEYOND_CHANCE
-from breadth.irt.parameters import HALF_RANGE, Estimates
+from breadth.irt.parameters import HALF_RANGE, ItemEstimates
 
 #: Largest standard error of a known difficulty, in sds of ability: beyond, its interval is wider than the whole scale.
 LARGEST_ERROR = HALF_RANGE / 2
@@ -34,7 +34,7 @@ class Difficulties(NamedTuple):
     unknown: Bools
 
 
-def known_difficulties(estimates: Estimates, share: Floats) -> Difficulties:
+def known_difficulties(estimates: ItemEstimates, share: Floats) -> Difficulties:
     """Which items have a difficulty, where every item has its own slope? ``share`` [J] is the share of right answers.
 
     Difficulty is -intercept / slope. It exists only if the slope lies clearly above 0 (by 1.645 standard errors): a
@@ -180,7 +180,7 @@ def _even_groups(counts: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.intp]:
     return group
 
 
-class Stability(NamedTuple):
+class LevelStability(NamedTuple):
     """For every sample size: share of items whose levels in two samples are equal, at most one apart; and rank rho."""
 
     subjects: npt.NDArray[np.int64]
@@ -196,7 +196,7 @@ def level_stability(
     levels: int,
     repeats: int = 5,
     seed: int = 0,
-) -> Stability:
+) -> LevelStability:
     """Calibrate two disjoint random samples of subjects, again and again, and compare the levels they give.
 
     Because the two samples share no subject, their agreement is what one would see with a new set of subjects of the
@@ -221,4 +221,4 @@ def level_stability(
             agreement.append(((apart == 0).mean(), (apart <= 1).mean(), rho))
         rows.append(np.mean(agreement, axis=0))
     same, near, rho = np.array(rows).T
-    return Stability(np.array(sizes, dtype=np.int64), repeats, same, near, rho)
+    return LevelStability(np.array(sizes, dtype=np.int64), repeats, same, near, rho)

@@ -14,7 +14,7 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.inference import with_wilson
 from breadth.irt.answers import Floats
-from breadth.irt.flags import placed
+from breadth.irt.flags import is_placed
 from breadth.records import Study
 from breadth.results import Figure
 from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, tooltip
@@ -50,7 +50,7 @@ def item_curves(
     Shares are those of ten equal-size groups of subjects by ability, at the mean ability of the group; the second
     table is empty without responses.
     """
-    index = places(names, items, "the calibration has no item")
+    index = indices_of(names, items, "the calibration has no item")
     theta = np.linspace(-4, 4, 81)
     columns = {
         "item": np.repeat(items, len(theta)),
@@ -146,7 +146,7 @@ def accuracy_by_level(
     )
 
 
-def places(names: Sequence[str], wanted: Sequence[str], unknown: str) -> list[int]:
+def indices_of(names: Sequence[str], wanted: Sequence[str], unknown: str) -> list[int]:
     """Where the wanted names stand among all; ``unknown`` begins the message about those that do not."""
     place = {name: index for index, name in enumerate(names)}
     missing = [name for name in wanted if name not in place]
@@ -234,7 +234,7 @@ def scale_map_reason(calibration: Calibration) -> str | None:
     """
     if calibration.scale_warning is not None:
         return calibration.scale_warning
-    items = calibration.items.filter(placed(calibration.items))
+    items = calibration.items.filter(is_placed(calibration.items))
     error, spread = items["difficulty_se"].median(), items["difficulty"].std()
     if items.height < 2 or not isinstance(error, float) or not isinstance(spread, float):
         return "the difficulty of fewer than two items is known"
@@ -253,7 +253,7 @@ def scale_map(items: pl.DataFrame, subjects: pl.DataFrame, bins: int = 44) -> pl
     more than ``BEYOND`` below or above all subjects share a bar at that end, apart from the others, whose ``beyond`` is
     -1 or 1. ``low`` and ``high`` enclose what a bar counts, ``from`` and ``to`` are where it is drawn.
     """
-    difficulty = items.filter(placed(items))["difficulty"]
+    difficulty = items.filter(is_placed(items))["difficulty"]
     ability = subjects["ability"].drop_nulls() if "ability" in subjects.columns else pl.Series(dtype=pl.Float64)
     both = pl.concat([difficulty, ability]) if difficulty.len() + ability.len() else pl.Series([0.0])
     least, most = float(both.min()), float(both.max())  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from breadth.irt.one_scale import (
     CLEARLY_BY_ABILITY,
     Above,
     Component,
-    Fitted,
+    FittedScale,
     above_chance,
     are_separate,
     expected_shares,
@@ -33,7 +33,7 @@ from breadth.irt.one_scale import (
     score_correlation,
     stray_warning,
 )
-from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, Estimates, Priors
+from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, ItemEstimates, Priors
 from breadth.records import Study
 from breadth.results.words import count, joined
 from breadth.sources import open_answers
@@ -54,6 +54,7 @@ def calibrate(
     seed: int = 0,
     testset: str | None = None,
     chance: float | None = None,
+    round_shares: bool = False,
 ) -> Calibration:
     """Estimate item difficulty and subject ability from right and wrong answers.
 
@@ -84,6 +85,9 @@ def calibrate(
         default it follows from the options or labels that are stored with the items, if there are any. The curves of
         the 1PL and the 2PL start there, unless the answers speak against it (:func:`breadth.irt.check_floor`), and
         subjects and items that are not above it are counted.
+    round_shares
+        Whether to count shares from 0.5 on (ties, means of several tries) as right and others as wrong. Without it
+        they count as fractions of a right answer, which models with guessing do not take.
 
     Returns
     -------
@@ -99,27 +103,20 @@ def calibrate(
     >>> breadth.calibrate(answers).items["difficulty"].is_sorted()
     True
     """
-    if model not in MODELS:
-        known = (f"{name} (items differ in {one.description})" for name, one in MODELS.items())
-        raise InputError(f"model is {model!r}; choose {listed(known)}")
-    if copies not in get_args(Copies):
-        raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
-    if levels < 2:
-        raise InputError(f"--levels is {levels}; choose at least 2")
-    if chance is not None and not 0 <= chance < 1:
-        raise InputError(
-            f"--chance is {chance:g}; it lies between 0 and 1, for example 0.25 for four options, or 0 for no guessing"
-        )
+    _check_calibration_options(model, copies, levels, chance)
     if not isinstance(priors, Priors):
         priors = Priors() if priors == "default" else Priors.none() if priors == "none" else _read_priors(priors)
     study = open_answers(responses)
     study = study if testset is None else study.select(testset=testset)
-    recorded, study = int(study.answered.sum()), study.distinct()
+    study = study.comparable()
+    if round_shares:
+        study = study.rounded()
+    recorded, study = study.answers, study.distinct()
     answers = Answers.of(study.matrix)
     fixed = None if anchor is None else _anchors(anchor, study)
-    guess = _chance(study, chance)
+    guess = _chance_of_guess(study, chance)
     try:
-        fitted, checked, estimates = _fit(answers, MODELS[model], priors, fixed, copies, min_responses, guess)
+        fitted, checked, estimates = _fit_items(answers, MODELS[model], priors, fixed, copies, min_responses, guess)
     except InputError as error:
         raise InputError(f"{study.name}: {error}") from error
     population = estimates.ability_mean, estimates.ability_sd
@@ -134,7 +131,7 @@ def calibrate(
     # Where items share a slope, ability follows the score whatever the answers measure.
     main = None
     if not own_slopes:
-        curves = Fitted(estimates.items, abilities.ability, expected)
+        curves = FittedScale(estimates.items, abilities.ability, expected)
         main = main_component(answers, fit.point_biserial, curves)
     above = above_chance(answers, guess) if np.isfinite(guess).any() else None
     anchored = None if fixed is None else ~np.isnan(fixed.difficulty)
@@ -174,6 +171,21 @@ def calibrate(
     unknown = {name: pl.Float64 for name, value in summary.items() if value is None}
     frame = pl.DataFrame(summary, schema_overrides=unknown | {"block_sizes": pl.String})
     return Calibration(items, subjects, frame, tuple(warnings), study, seed, doubt)
+
+
+def _check_calibration_options(model: str, copies: str, levels: int, chance: float | None) -> None:
+    """Refuse options that are out of range, before anything is read."""
+    if model not in MODELS:
+        known = (f"{name} (items differ in {one.description})" for name, one in MODELS.items())
+        raise InputError(f"model is {model!r}; choose {listed(known)}")
+    if copies not in get_args(Copies):
+        raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
+    if levels < 2:
+        raise InputError(f"--levels is {levels}; choose at least 2")
+    if chance is not None and not 0 <= chance < 1:
+        raise InputError(
+            f"--chance is {chance:g}; it lies between 0 and 1, for example 0.25 for four options, or 0 for no guessing"
+        )
 
 
 def ability(
@@ -218,7 +230,7 @@ def _anchors(anchor: str | os.PathLike[str] | Calibration, study: Study) -> Anch
     return Anchors(*(numbers(known, name) for name in ITEM_PARAMETERS))
 
 
-def _chance(study: Study, given: float | None) -> Floats:
+def _chance_of_guess(study: Study, given: float | None) -> Floats:
     """Chance of a right guess for every item: as given, else one over its options or over the labels of its test set.
 
     Labels count where a test set has 2 to 10 of them with 5 items or more each: with others, answers are free text.
@@ -285,7 +297,7 @@ def _within_testsets(study: Study, answers: Answers, expected: Floats) -> Floats
     return correlation
 
 
-def _fit(
+def _fit_items(
     answers: Answers,
     model: Model,
     priors: Priors,
@@ -293,7 +305,7 @@ def _fit(
     copies: Copies,
     min_responses: int,
     chance: Floats,
-) -> tuple[Answers, FloorCheck | None, Estimates]:
+) -> tuple[Answers, FloorCheck | None, ItemEstimates]:
     """Fit the items that have enough answers: the answers that were used, whether they take a floor, the estimates."""
     scarce = answers.item_counts < min_responses
     if scarce.any():
@@ -332,7 +344,7 @@ def _without_copies(
 
 
 def _warnings(
-    study: Study, estimates: Estimates, items: pl.DataFrame, blocks: Sequence[Component], given: float
+    study: Study, estimates: ItemEstimates, items: pl.DataFrame, blocks: Sequence[Component], given: float
 ) -> list[str]:
     warnings = list(study.warnings)
     runs = study.subjects["run"].n_unique() if "run" in study.subjects.columns else study.subjects.height

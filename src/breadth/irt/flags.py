@@ -281,7 +281,7 @@ def _by_doubt(items: pl.DataFrame, flag: ItemFlag) -> list[str]:
     return chosen["item"].to_list()
 
 
-def placed(items: pl.DataFrame) -> pl.Expr:
+def is_placed(items: pl.DataFrame) -> pl.Expr:
     """Items whose difficulty comes from answers: not those that all or none got right, which only the prior places."""
     flag = pl.col("flag") if "flag" in items.columns else pl.lit(None, dtype=pl.String)
     unplaced = flag.is_in([ItemFlag.ALL_RIGHT, ItemFlag.ALL_WRONG]).fill_null(False)

@@ -8,14 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from breadth.errors import InputError, listed
-from breadth.irt.acceleration import Solution, Step, fixed_point
+from breadth.irt.acceleration import EMStep, Solution, fixed_point
 from breadth.irt.answers import Answers, Bools, Floats
 from breadth.irt.covariance import covariance
 from breadth.irt.expectation import expect
 from breadth.irt.maximisation import elsewhere, improve
 from breadth.irt.models import MODELS, Model
 from breadth.irt.one_scale import BY_ABILITY, given_by_ability
-from breadth.irt.parameters import LARGEST_SLOPE, Anchors, Common, Estimates, Parameters, Priors, curves
+from breadth.irt.parameters import LARGEST_SLOPE, Anchors, Common, ItemEstimates, Parameters, Priors, curves
+from breadth.records import ROUND_SHARES
 
 #: EM steps that a fit may take: one for this many answers, within these limits. A handful of answers to a model with
 #: many parameters has ridges and no peak. Nothing is gained by walking along them for a minute.
@@ -65,7 +66,7 @@ class Ability(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class CalibrationProblem:
     """A calibration to be done: answers of items and subjects that have some, and which parameters are free [3, J].
 
     Inside, abilities are standardised: items are expressed as the standardised ability sees them. ``anchored``: fixed
@@ -110,7 +111,7 @@ class Problem:
         difficulty = -float(seen.slope @ seen.intercept) / max(float(seen.slope @ seen.slope), 1e-300)
         return items, ability, Common(mean * ability.sd, sd * ability.sd, difficulty)
 
-    def step(self, point: Floats) -> Step:
+    def step(self, point: Floats) -> EMStep:
         """Take one EM step."""
         items, ability, common = self.unpack(point)
         seen = items.for_population(*ability)
@@ -161,7 +162,7 @@ class Problem:
         if self.hierarchical:
             # What slopes have in common matters to each of them no more than a few items do.
             off[-2:] *= np.sqrt(min(1.0, FEW_ITEMS / improved.slope.size))
-        return Step(after, precise, max(float(off.max()), float(stuck.max())), min(2 * expectation.missing, 0.97))
+        return EMStep(after, precise, max(float(off.max()), float(stuck.max())), min(2 * expectation.missing, 0.97))
 
     def elsewhere(self, point: Floats, may: Bools) -> tuple[Floats, Bools]:
         """Move items that ``may`` [J] to better maxima than those at a point, and say which had one."""
@@ -197,7 +198,7 @@ class Problem:
 
 def make_problem(
     model: Model, answers: Answers, priors: Priors, fixed: Anchors | None = None, floor: Floats | None = None
-) -> Problem:
+) -> CalibrationProblem:
     """Set up a calibration, or say why it cannot be done. ``floor`` [J] is a known chance of guessing, NaN for none."""
     # Leave out items and subjects without answers and, without a prior, items that all or none got right.
     anchors = None if fixed is None else fixed.checked(answers.n_items)
@@ -224,7 +225,8 @@ def make_problem(
     if model.bounded and answers.fractional:
         others = listed(name for name, other in MODELS.items() if not other.bounded)
         raise InputError(
-            f"{model.title} needs answers that are right (1) or wrong (0), but some lie in between; use {others}."
+            f"{model.title} needs answers that are right (1) or wrong (0), but some lie in between; use {others}. "
+            f"{ROUND_SHARES}"
         )
     # What is known of the items, and what is free.
     free = np.tile([[model.slope == "item"], [True], [model.guessing], [model.ceiling]], n)
@@ -253,13 +255,13 @@ def make_problem(
     items = known._replace(slope=slope, intercept=np.where(free[1], intercept, known.intercept))
     hierarchical = model.slope == "item" and priors.slope_ratio is not None
     start = np.empty(0)
-    problem = Problem(
+    problem = CalibrationProblem(
         *(model, answers, priors, known, free, anchored, one_free_slope, hierarchical, start, kept, difficulty)
     )
     return replace(problem, start=_start_at(problem, items))
 
 
-def _start_at(problem: Problem, items: Parameters) -> Floats:
+def _start_at(problem: CalibrationProblem, items: Parameters) -> Floats:
     """The point to begin with these items: a standard ability, and what slopes have in common."""
     scale = np.zeros(2 if problem.anchored else int(problem.one_free_slope))
     if problem.hierarchical:
@@ -366,7 +368,7 @@ def _fix(
     return Parameters(slope, -slope * difficulty, guessing, slip), free
 
 
-def maximise(problem: Problem) -> Solution:
+def maximise(problem: CalibrationProblem) -> Solution:
     """Climb to the highest maximum that is known of.
 
     With complete answers the first component finds the scale on which subjects differ most, and no other start led
@@ -406,7 +408,7 @@ class RaschStart(NamedTuple):
     by_ability: bool
 
 
-def _rehearsal(problem: Problem) -> Problem | None:
+def _rehearsal(problem: CalibrationProblem) -> CalibrationProblem | None:
     """The same problem for enough of the subjects to tell maxima apart; None where that would be most of them."""
     answers = problem.answers
     filled = float(answers.item_counts.sum()) / answers.right.size
@@ -418,7 +420,7 @@ def _rehearsal(problem: Problem) -> Problem | None:
     return replace(problem, answers=answers.part(some, np.ones(answers.n_items, dtype=np.bool_)))
 
 
-def _rasch_start(problem: Problem) -> RaschStart:
+def _rasch_start(problem: CalibrationProblem) -> RaschStart:
     """Where to begin with equal slopes, and with intercepts that suit the abilities of a Rasch model."""
     known, free, by_ability = problem.known, problem.free, False
     slope, intercept = np.ones(known.slope.size), problem.unpack(problem.start)[0].intercept
@@ -444,13 +446,13 @@ def _rasch_start(problem: Problem) -> RaschStart:
     return RaschStart(_start_at(problem, items), by_ability)
 
 
-def log_likelihood(problem: Problem, solution: Solution) -> float:
+def log_likelihood(problem: CalibrationProblem, solution: Solution) -> float:
     """Marginal log-likelihood of the answers at a solution."""
     items, ability, _ = problem.unpack(solution.point)
     return expect(problem.model, problem.answers, items.for_population(*ability)).log_likelihood
 
 
-def climb(problem: Problem, start: Floats, most: int) -> Solution:
+def climb(problem: CalibrationProblem, start: Floats, most: int) -> Solution:
     """Iterate EM steps to a maximum and, where items can have several, look for better ones."""
     # The item that each of the first numbers of a point belongs to, where items can have several maxima.
     own = [np.flatnonzero(problem.free[row]) for row in (1, 0, 2, 3)]
@@ -475,7 +477,7 @@ def climb(problem: Problem, start: Floats, most: int) -> Solution:
     return solution
 
 
-def estimates(problem: Problem, solution: Solution, errors: bool) -> Estimates:
+def estimates(problem: CalibrationProblem, solution: Solution, errors: bool) -> ItemEstimates:
     """Estimates of all items at a solution, with standard errors if asked for."""
     model, answers, free = problem.model, problem.answers, problem.free[1]
     items, ability, common = problem.unpack(solution.point)
@@ -514,7 +516,7 @@ def estimates(problem: Problem, solution: Solution, errors: bool) -> Estimates:
     every[0] = problem.difficulty
     every[:, problem.kept] = difficulty, items.slope, items.guessing, 1 - items.slip, *errors_of
     b, a, g, u, b_se, a_se, g_se, u_se = every
-    return Estimates(
+    return ItemEstimates(
         *(b, a, g, u, b_se, a_se, g_se, u_se, expectation.log_likelihood),
         problem.start.size - 2 * int(problem.hierarchical),
         *(solution.converged, solution.iterations, ability.mean, ability.sd),

@@ -9,7 +9,16 @@ import numpy as np
 from breadth.irt.answers import Bools, Floats
 from breadth.irt.expectation import Expectation, knot_sums
 from breadth.irt.models import Model
-from breadth.irt.parameters import LARGEST_LOGIT, Common, Parameters, Priors, bends, curves, log_answers, scores
+from breadth.irt.parameters import (
+    LARGEST_LOGIT,
+    Common,
+    Parameters,
+    Priors,
+    bends,
+    curves,
+    likelihood_scores,
+    log_answers,
+)
 
 #: Newton steps per M step. A second one is cheap beside an E step and saves some of those.
 NEWTON_STEPS = 2
@@ -60,7 +69,7 @@ def improve(
     hierarchical = model.slope == "item" and priors.slope_ratio is not None and bool(free[1].all())
     power = None if hierarchical else np.zeros(int(free[1].sum()))
     if not free[1].all():
-        items, expectation, free = _part(items, expectation, free, free[1])
+        items, expectation, free = _select_items(items, expectation, free, free[1])
     if model.bounded:
         return _improve_bounded(items, expectation, priors, free, common, power)
     logistic, right = expectation.curves.logistic, expectation.right
@@ -120,7 +129,7 @@ def _nonzero(slope: Floats) -> Floats:
     return divisor
 
 
-def _part(
+def _select_items(
     items: Parameters, expectation: Expectation, free: Bools, some: Bools
 ) -> tuple[Parameters, Expectation, Bools]:
     """Some of the items, what is expected of them, and what is free of them."""
@@ -157,7 +166,7 @@ def _improve_bounded(
         if power is None:
             power = _power(items.slope, slope_variance, common)
         if not value.size:
-            value = _item_values(items, expectation, priors, free, common, power)
+            value = _item_log_likelihoods(items, expectation, priors, free, common, power)
         slope = _nonzero(some.slope)
         gradient[:, 0] += power[moving] / slope
         information[:, 0, 0] += power[moving] / slope**2
@@ -179,7 +188,7 @@ def _improve_bounded(
         move /= np.maximum(np.abs(move).max(axis=0) / LONGEST, 1)
         for _ in range(HALVINGS):
             tried = some.moved(move, own)
-            after = _item_values(tried, part, priors, own, common, power[moving])
+            after = _item_log_likelihoods(tried, part, priors, own, common, power[moving])
             worse = ~(after >= value - 1e-13 * np.abs(value))
             if not worse.any():
                 break
@@ -195,7 +204,7 @@ def _improve_bounded(
         if not on.any():
             break
         moving, value = moving[on], after[on]
-        some, part, own = _part(tried, part, own, on)
+        some, part, own = _select_items(tried, part, own, on)
     released = np.zeros(n) if power is None else power / _nonzero(items.slope)
     return Improved(items, Parameters(*known), slope_variance, released, stuck)
 
@@ -215,9 +224,9 @@ def elsewhere(
     for array, values in zip(every, here, strict=True):
         array[free[1]] = values
     moved = may & free[1]
-    best, part, own = _part(every, expectation, free, moved)
+    best, part, own = _select_items(every, expectation, free, moved)
     power = released[moved] * best.slope
-    highest = _item_values(best, part, priors, own, common, power)
+    highest = _item_log_likelihoods(best, part, priors, own, common, power)
     share = (part.right.sum(axis=1) + 0.5) / (part.counts.sum(axis=1) + 1)
     typical = np.where(best.slope < 0, -1, 1) * float(np.sqrt(np.mean(items.slope**2)))
     better = np.zeros(power.size, dtype=np.bool_)
@@ -228,7 +237,7 @@ def elsewhere(
         intercept = np.log(above / (1 - above)) * np.sqrt(1 + 0.35 * slope**2)
         start = Parameters(slope, intercept, guessing, slip)
         tried = _improve_bounded(start, part, priors, own, common, power).items
-        value = _item_values(tried, part, priors, own, common, power)
+        value = _item_log_likelihoods(tried, part, priors, own, common, power)
         higher = value > highest + WORTH_MOVING
         highest, better = np.where(higher, value, highest), better | higher
         best = Parameters(*(np.where(higher, *pair) for pair in zip(tried, best, strict=True)))
@@ -243,7 +252,7 @@ def _item_derivatives(
 ) -> tuple[Floats, Floats, Floats]:
     """Gradient [J, p], expected and observed information [J, p, p] of every item, with priors."""
     curved = curves(items, expectation.curves.knots)
-    at, prior = scores(items, curved, free), priors.at(items, free, common)
+    at, prior = likelihood_scores(items, curved, free), priors.at(items, free, common)
     n = at.direction.shape[0]
     counts, right = np.maximum(expectation.counts, 0), expectation.right
     residual = right - expectation.counts * at.probability
@@ -269,7 +278,7 @@ def _item_derivatives(
     return gradient, expected, observed
 
 
-def _item_values(
+def _item_log_likelihoods(
     items: Parameters, expectation: Expectation, priors: Priors, free: Bools, common: Common, power: Floats
 ) -> Floats:
     """Expected complete-data log-likelihood of every item, with priors and powers of slopes (:func:`_power`)."""

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from breadth.irt.answers import Answers, Floats
-from breadth.irt.parameters import Anchors, Estimates, Priors
+from breadth.irt.parameters import Anchors, ItemEstimates, Priors
 from breadth.threads import one_blas_thread
 
 #: Difficulty levels that items are sorted into.
@@ -81,7 +81,7 @@ class Model:
         fixed: Anchors | None = None,
         errors: bool = True,
         floor: Floats | None = None,
-    ) -> Estimates:
+    ) -> ItemEstimates:
         """How hard is each item, and what else does the model say about it?
 
         Marginal maximum likelihood (Bock and Aitkin 1981): ability is integrated out over a N(0, 1) population, and the
@@ -105,7 +105,7 @@ class Model:
 
         Returns
         -------
-        Estimates
+        ItemEstimates
             Item parameters with standard errors, and how the fit went.
 
         >>> import numpy as np

@@ -166,7 +166,7 @@ def given_by_ability(answers: Answers, difficulty: Floats, ability: Floats) -> f
     return float(np.corrcoef(ability[usable], given[usable])[0, 1])
 
 
-class Fitted(NamedTuple):
+class FittedScale(NamedTuple):
     """Curves of items, abilities of subjects, and the share of all subjects that each item expects to be right."""
 
     items: Parameters
@@ -181,7 +181,7 @@ class MainComponent(NamedTuple):
     against: float
 
 
-def main_component(answers: Answers, order: Floats, fitted: Fitted | None = None) -> MainComponent | None:
+def main_component(answers: Answers, order: Floats, fitted: FittedScale | None = None) -> MainComponent | None:
     """Do subjects differ most in what the score counts? The first principal component of the answers; None if noise.
 
     Of right or wrong less the item's share right. Where answers measure one ability this component is the ability: it
@@ -205,7 +205,7 @@ def main_component(answers: Answers, order: Floats, fitted: Fitted | None = None
     expected = None
     if fitted is not None:
         expected = fitted.expected[chosen]
-        fitted = Fitted(Parameters(*(array[chosen] for array in fitted.items)), fitted.ability[subjects], expected)
+        fitted = FittedScale(Parameters(*(array[chosen] for array in fitted.items)), fitted.ability[subjects], expected)
     table = _filled(part, fitted)
     table -= table.mean(axis=0)
     n, j = float((part.subject_counts > 0).sum()), part.n_items
@@ -228,7 +228,7 @@ def main_component(answers: Answers, order: Floats, fitted: Fitted | None = None
     return MainComponent(abs(rho), float(against.mean()))
 
 
-def _filled(answers: Answers, fitted: Fitted | None) -> Floats:
+def _filled(answers: Answers, fitted: FittedScale | None) -> Floats:
     """Answers [N, J] without gaps.
 
     A missing answer is what the curves expect of the subject. An answer that is there is that and its residual, which

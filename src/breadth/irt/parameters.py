@@ -125,7 +125,7 @@ class Curves(NamedTuple):
     knots: Floats
 
 
-class Scores(NamedTuple):
+class LikelihoodScores(NamedTuple):
     """Derivatives of an item's log-likelihood: (right - probability) times ``direction``.
 
     ``probability`` and ``variance`` (P Q) are [J, K]; ``direction`` is [p, J, K], one table per parameter in the order
@@ -174,12 +174,12 @@ def log_answers(items: Parameters, at: Curves) -> tuple[Floats, Floats]:
     return np.log(g + (1 - g - s) * at.logistic) - log_wrong, log_wrong
 
 
-def scores(items: Parameters, at: Curves, free: Bools | None = None) -> Scores:
+def likelihood_scores(items: Parameters, at: Curves, free: Bools | None = None) -> LikelihoodScores:
     """Evaluate the scores of every item on the knots: by slope and intercept, or by all that is free [4, J]."""
     logistic, _, knots = at
     one, g, s = np.ones_like(logistic), items.guessing[:, None], items.slip[:, None]
     if not (g > 0).any() and not (s > 0).any() and (free is None or not free[2:].any()):
-        return Scores(logistic, logistic * (1 - logistic), np.stack([one * knots, one]), one)
+        return LikelihoodScores(logistic, logistic * (1 - logistic), np.stack([one * knots, one]), one)
     rest = np.exp(-at.log_one_plus)
     probability = g + (1 - g - s) * logistic
     wrong = s + (1 - g - s) * rest
@@ -189,11 +189,11 @@ def scores(items: Parameters, at: Curves, free: Bools | None = None) -> Scores:
         direction.append(free[2][:, None] * g * (1 - g) / probability * (rest / np.maximum(wrong, 1e-300)))
     if free is not None and free[3].any():
         direction.append(free[3][:, None] * -s * (1 - s) / np.maximum(wrong, 1e-300) * (logistic / probability))
-    return Scores(probability, probability * wrong, np.stack(direction), ratio)
+    return LikelihoodScores(probability, probability * wrong, np.stack(direction), ratio)
 
 
 def bends(items: Parameters, at: Curves, free: Bools, n: int) -> dict[tuple[int, int], Floats]:
-    """Second derivatives of P by the parameters that :func:`scores` has, over P (1 - P): tables [J, K] by pair."""
+    """Second derivatives of P by the parameters of :func:`likelihood_scores`, over P (1 - P): tables [J, K] by pair."""
     g, s = items.guessing[:, None], items.slip[:, None]
     rest = np.exp(-at.log_one_plus)
     product = np.maximum((g + (1 - g - s) * at.logistic) * (s + (1 - g - s) * rest), 1e-300)
@@ -325,7 +325,7 @@ class Anchors(NamedTuple):
         return Anchors(*arrays)
 
 
-class Estimates(NamedTuple):
+class ItemEstimates(NamedTuple):
     """Item parameters with standard errors, arrays [J], and how the fit went.
 
     Ability is N(0, 1) unless items were fixed; then it is N(ability_mean, ability_sd^2) on their scale. A fixed

@@ -16,8 +16,8 @@ from breadth.irt.flags import (
     LINK,
     ItemFlag,
     doubted_items,
+    is_placed,
     not_one_ability,
-    placed,
     scale_warning,
     suspect_items,
 )
@@ -145,7 +145,7 @@ def calibration_details(
     if row:
         fitted, causes = _fitted_words(row), _cause_words(items, row)
         parts += [fitted, *causes] if doubt is None else [*causes, fitted]
-    difficulty = items.filter(placed(items))["difficulty"]
+    difficulty = items.filter(is_placed(items))["difficulty"]
     if difficulty.len() and row and {"n", "p_correct"} <= {*items.columns}:
         low, high = (float(difficulty.quantile(q) or 0) for q in (0.05, 0.95))
         right = items.select((pl.col("p_correct") * pl.col("n")).sum() / pl.col("n").sum()).item()

@@ -5,16 +5,16 @@ tables and figures. Imports ``irt``, ``records`` and ``results``.
 """
 
 from breadth.level_transfer.answers import By, trained_groups
-from breadth.level_transfer.gains import Contrast, Gains, contrast
+from breadth.level_transfer.gains import Contrast, Gains, estimate_contrast
 from breadth.level_transfer.result import (
     BreakFlag,
-    CellFlag,
     Effect,
     Transfer,
+    TransferFlag,
     best_table,
     gain_by_distance,
     gain_matrix,
-    gains_table,
+    level_gains_table,
     transfer_verdict,
 )
 from breadth.level_transfer.transfer import transfer
@@ -22,16 +22,16 @@ from breadth.level_transfer.transfer import transfer
 __all__ = [
     "BreakFlag",
     "By",
-    "CellFlag",
     "Contrast",
     "Effect",
     "Gains",
     "Transfer",
+    "TransferFlag",
     "best_table",
-    "contrast",
+    "estimate_contrast",
     "gain_by_distance",
     "gain_matrix",
-    "gains_table",
+    "level_gains_table",
     "trained_groups",
     "transfer",
     "transfer_verdict",

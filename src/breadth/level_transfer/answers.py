@@ -67,7 +67,7 @@ def trained_groups(study: Study) -> list[dict[str, Any]]:
 
     A table in which no two models share condition and seed is one group, whatever it calls its models.
     """
-    trained = _models(study).filter(HAS_CONDITION)
+    trained = _subject_rows(study).filter(HAS_CONDITION)
     present = [name for name in _OPTIONS if name in study.subjects.columns]
     if not study.runs and not trained.select(*CONDITIONS, "seed").is_duplicated().any():
         present = []
@@ -78,7 +78,7 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
     """The trained models, the untrained one and the test items, by the rules in the docstring of ``transfer``."""
     if not any(name in study.subjects.columns for name in CONDITIONS):
         raise unknown_column("train_level", study.subjects.columns, study.name, "how a model was trained; or strategy")
-    models = _models(study)
+    models = _subject_rows(study)
     trained = models.filter(HAS_CONDITION)
     if not trained.height:
         raise InputError(
@@ -86,7 +86,7 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
             "file, the section train needs difficulty, and levels or strategies"
         )
     for key, wanted in (("model", model), ("train_set", train_set), ("examples", examples)):
-        trained = _chosen(trained, key, wanted, study)
+        trained = _choose_models(trained, key, wanted, study)
     planned = {run: max(record.checkpoints, default=0) for run, record in study.runs.items()}
     reached = pl.col("step").max().over("run", *CONDITIONS, "seed")
     last = pl.max_horizontal(reached, pl.col("run").replace_strict(planned, default=0, return_dtype=pl.Int64))
@@ -107,7 +107,7 @@ def compared_models(study: Study, model: str | None, train_set: str | None, exam
     return Compared(study, final, untrained, inside, (*study.warnings, *_unfinished(study, trained)))
 
 
-def _models(study: Study) -> pl.DataFrame:
+def _subject_rows(study: Study) -> pl.DataFrame:
     """A row per subject: ``row`` (of the matrix) and what matters here, null where the study does not state it.
 
     Training conditions are text, null for the untrained model.
@@ -126,7 +126,7 @@ def _models(study: Study) -> pl.DataFrame:
     return study.subjects.select(columns).with_columns(pl.col("seed").fill_null("")).with_row_index("row")
 
 
-def _chosen(trained: pl.DataFrame, key: str, wanted: str | int | None, study: Study) -> pl.DataFrame:
+def _choose_models(trained: pl.DataFrame, key: str, wanted: str | int | None, study: Study) -> pl.DataFrame:
     """The models with one value of ``key``; where a study's directory has several, one has to be named."""
     present = trained[key].unique().drop_nulls().sort().to_list()
     if wanted is None:
@@ -205,7 +205,7 @@ def _unfinished(study: Study, trained: pl.DataFrame) -> list[str]:
     return lines
 
 
-def item_levels(study: Study, calibration: str | os.PathLike[str] | Calibration | None, levels: int) -> Floats:
+def levels_for_transfer(study: Study, calibration: str | os.PathLike[str] | Calibration | None, levels: int) -> Floats:
     """Level of every item of the study, NaN where it has none: from the calibration, else as stored with the items.
 
     A calibration names an item with its test set in front where the names of items repeat between test sets.
@@ -255,7 +255,7 @@ def pair_by_item(
     _refuse_few_items(paired, compared.study.name)
     answers, group = answers[:, paired["column"].to_numpy()], np.zeros(paired.height, dtype=np.intp)
     if score != "accuracy":
-        answers, group = _item_values(compared, by, groups, paired, answers, score)
+        answers, group = _paired_item_values(compared, by, groups, paired, answers, score)
     by_condition: dict[str | None, list[Floats]] = {}
     for key, row in zip(groups, answers, strict=True):
         by_condition.setdefault(key[0], []).append(row)
@@ -269,7 +269,7 @@ def pair_by_item(
     return Paired(gains, names, _pairing_warnings(items.filter("some"), gains))
 
 
-def _item_values(
+def _paired_item_values(
     compared: Compared,
     by: By,
     models: Mapping[tuple[Any, ...], Indices],

@@ -71,7 +71,7 @@ class Contrast(NamedTuple):
     p: float
 
 
-class Part(NamedTuple):
+class VariancePart(NamedTuple):
     """A part of a variance, and the degrees of freedom with which it is known."""
 
     variance: float
@@ -158,7 +158,7 @@ class Moments:
         by_cluster[self.piece_cluster, self.piece_cell] = np.bincount(self.piece, residuals) * self.scale
         return by_cluster.T @ by_cluster
 
-    def item_part(self, weights: Floats) -> Part:
+    def item_part(self, weights: Floats) -> VariancePart:
         """Variance of a weighted sum that comes from items, which may be clustered.
 
         Satterthwaite's degrees of freedom under a working model in which items of a cluster have the correlation that
@@ -170,7 +170,7 @@ class Moments:
         variance = float((np.bincount(self.piece_cluster, sums) ** 2).sum())
         involved = np.any(weights != 0, axis=0)
         if np.any(involved & self.alone):
-            return Part(np.nan, np.nan)
+            return VariancePart(np.nan, np.nan)
         squares = np.bincount(self.cell, centred**2, self.cells) / np.maximum(self.count - 1, 1)
         deviation = np.sqrt(squares)[self.piece_cell]
         alike = self._likeness(centred, np.sqrt(squares)[self.cell])
@@ -183,7 +183,7 @@ class Moments:
         per_cell = 1 / np.bincount(self.piece_cell, minlength=self.cells)
         np.maximum.at(cost, self.piece_cluster, np.where(deviation > 0, per_cell[self.piece_cell], 0.0))
         wobble = float((expected**2 / np.maximum(1 - cost, 1e-9)).sum())
-        return Part(variance, float(expected.sum()) ** 2 / wobble if wobble > 0 else np.inf)
+        return VariancePart(variance, float(expected.sum()) ** 2 / wobble if wobble > 0 else np.inf)
 
     def _likeness(self, centred: Floats, deviation: Floats) -> float:
         """Correlation of two items of one cluster, at least 0; 0 where every item is a cluster of its own."""
@@ -198,7 +198,7 @@ class Moments:
         total = np.bincount(cluster, standard)
         return float(np.clip((total @ total - standard @ standard) / pairs, 0, 1))
 
-    def seed_part(self, weights: Floats) -> Part:
+    def seed_part(self, weights: Floats) -> VariancePart:
         """Variance of a weighted sum that comes from seeds, every condition with its own, shrunken (moderated).
 
         Degrees of freedom over conditions are Satterthwaite's with a part of the correction for what squaring estimated
@@ -214,9 +214,9 @@ class Moments:
             variance += own_variance
             if own_variance > 0:
                 wobble += own_variance**2 / (own.df + 1)
-        return Part(variance, variance**2 / wobble - 1 if wobble > 0 else 0.0)
+        return VariancePart(variance, variance**2 / wobble - 1 if wobble > 0 else 0.0)
 
-    def _moderated(self, k: int, row: Floats) -> Part:
+    def _moderated(self, k: int, row: Floats) -> VariancePart:
         """Variance of what one seed of condition ``k`` scores, weighted by ``row``.
 
         The mean of its own variance, with seeds - 1 degrees of freedom, and of a centre over all conditions that counts
@@ -229,19 +229,19 @@ class Moments:
                 spreads.append(float(row @ seeds.spread @ row))
                 dfs.append(float(seeds.df))
         if not spreads:
-            return Part(0.0, 0.0)
+            return VariancePart(0.0, 0.0)
         pooled = float(np.average(spreads, weights=dfs))
         df = self.seeds[k].df
         if df == 0:
             # One seed here, several elsewhere: training is taken to vary as much as there, and the cell is flagged.
-            return Part(pooled, sum(dfs))
+            return VariancePart(pooled, sum(dfs))
         own = float(row @ self.seeds[k].spread @ row)
         if len(spreads) < 2 or pooled == 0:
-            return Part(own, df)
+            return VariancePart(own, df)
         half = np.array(dfs) / 2
         logs = np.log(np.maximum(spreads, LEAST_SPREAD * pooled)) - special.digamma(half) + np.log(half)
         centre = float(np.exp(np.average(logs, weights=1 / special.polygamma(1, half))))
-        return Part((PRIOR_DF * centre + df * own) / (PRIOR_DF + df), PRIOR_DF + df)
+        return VariancePart((PRIOR_DF * centre + df * own) / (PRIOR_DF + df), PRIOR_DF + df)
 
     def noise(self, weights: Floats) -> float:
         """The part of the variance that both items and seeds hold, because single answers are left to chance."""
@@ -251,7 +251,7 @@ class Moments:
         return total
 
 
-def combine_parts(items: Part, seeds: Part, noise: float) -> Part:
+def combine_parts(items: VariancePart, seeds: VariancePart, noise: float) -> VariancePart:
     """Squared standard error from items and seeds, with degrees of freedom that give its interval.
 
     Both parts hold the noise of single answers, so it is subtracted once (Cornfield and Tukey 1956). Seeds can lie
@@ -267,25 +267,25 @@ def combine_parts(items: Part, seeds: Part, noise: float) -> Part:
     variance = max(rest + seeds.variance, least)
     wobble = rest**2 / items.df + seeds.variance**2 / seeds.df
     if not wobble > 0:
-        return Part(variance, items.df)
+        return VariancePart(variance, items.df)
     satterthwaite_df = max((rest + seeds.variance) ** 2 / wobble, 1.0)
-    short = _quantile(satterthwaite_df) ** 2 * (rest + seeds.variance)
-    inner = _quantile(items.df) ** 2
-    long = inner * rest + _quantile(max(seeds.df, 1.0)) ** 2 * seeds.variance
+    short = _half_width(satterthwaite_df) ** 2 * (rest + seeds.variance)
+    inner = _half_width(items.df) ** 2
+    long = inner * rest + _half_width(max(seeds.df, 1.0)) ** 2 * seeds.variance
     least_squared = inner * least
     squared = SATTERTHWAITE_SHARE * max(short, least_squared) + (1 - SATTERTHWAITE_SHARE) * max(long, least_squared)
     ratio = float(np.sqrt(squared / variance))
-    if ratio <= _quantile(np.inf) * (1 + 1e-6):
-        return Part(variance, np.inf)
-    return Part(variance, max(float(special.stdtridf((1 + LEVEL) / 2, ratio)), 1.0))
+    if ratio <= _half_width(np.inf) * (1 + 1e-6):
+        return VariancePart(variance, np.inf)
+    return VariancePart(variance, max(float(special.stdtridf((1 + LEVEL) / 2, ratio)), 1.0))
 
 
-def _quantile(df: float) -> float:
+def _half_width(df: float) -> float:
     """Half the width of a 95 % interval in standard errors."""
     return float(special.stdtrit(df, (1 + LEVEL) / 2))
 
 
-def contrast(gains: Gains | Moments, weights: Floats) -> Contrast:
+def estimate_contrast(gains: Gains | Moments, weights: Floats) -> Contrast:
     """Estimate sum_kj w_kj gain_kj, where gain_kj is the mean over the items of level j of (trained on k - untrained).
 
     Answers are paired by item, so what makes an item easy for both models cancels. Variance has two crossed sources:
@@ -309,7 +309,7 @@ def contrast(gains: Gains | Moments, weights: Floats) -> Contrast:
     if not se > ROUNDING:
         return Contrast(estimate, se, df, np.nan, np.nan, np.nan)
     df = max(df, 1.0)
-    half = _quantile(df) * se
+    half = _half_width(df) * se
     p = float(2 * special.stdtr(df, -abs(estimate) / se))
     return Contrast(estimate, se, df, estimate - half, estimate + half, p)
 
@@ -336,10 +336,10 @@ def pairing_ratio(gains: Gains) -> float:
     for k in range(rows):
         for j in range(gains.levels):
             weights = cell_weights(rows, gains.levels, k, j)
-            own = contrast(before, weights[k : k + 1]).se
-            unpaired = float(np.hypot(contrast(alone, weights).se, own))
+            own = estimate_contrast(before, weights[k : k + 1]).se
+            unpaired = float(np.hypot(estimate_contrast(alone, weights).se, own))
             if unpaired > 0:
-                ratios.append(contrast(paired, weights).se / unpaired)
+                ratios.append(estimate_contrast(paired, weights).se / unpaired)
     return float(np.median(ratios)) if ratios else float("nan")
 
 

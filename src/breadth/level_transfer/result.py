@@ -15,7 +15,7 @@ from breadth.records import Score
 from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Figure, Result, Verdict, as_chart, as_many, times_more
 from breadth.results.figures import Spec, heat_layers, model_colour, tooltip
 from breadth.results.terminal import WIDTH, interval_text, make_table, signed_text
-from breadth.results.words import FINDING, SCORE_WORDS, interval, joined, points
+from breadth.results.words import FINDING, SCORE_WORDS, joined, points_text, score_interval_text
 
 if TYPE_CHECKING:
     import altair as alt
@@ -36,7 +36,7 @@ class Effect(StrEnum):
     ASYMMETRY = "easy-to-hard minus hard-to-easy"
 
 
-class CellFlag(StrEnum):
+class TransferFlag(StrEnum):
     """Why the interval of a cell is missing, or too narrow."""
 
     NO_VARIATION = "no_variation"
@@ -116,7 +116,7 @@ class Transfer(Result):
         others = "the others" if levels else "test levels"
         if not known.height:
             alike = "all items of a level gain the same"
-            if "flag" in away.columns and (away["flag"] == CellFlag.ONE_CLUSTER).any():
+            if "flag" in away.columns and (away["flag"] == TransferFlag.ONE_CLUSTER).any():
                 alike = f"all items of a level have one {self.cluster}"
             return Verdict(Answer.UNKNOWN, f"no gain on {others} has an interval, because {alike}.")
         up, down = _gains(known)
@@ -168,7 +168,7 @@ class Transfer(Result):
             )
         winners = best.filter((pl.col("verdict") == "decided") & pl.col("test_level").is_not_null()).height
         parts.append(f"The best {condition} is decided on {winners} of {best.height - 1} test levels.")
-        if "flag" in cells.columns and (cells["flag"] == CellFlag.ONE_SEED).any():
+        if "flag" in cells.columns and (cells["flag"] == TransferFlag.ONE_SEED).any():
             parts.append("Cells of one seed (flag one_seed) leave out how much training runs vary.")
         if self.cluster is not None:
             parts.append(f"Items of one {self.cluster} count as dependent.")
@@ -205,7 +205,7 @@ def _breaks_words(breaks: pl.DataFrame, condition: str) -> str:
         who = []
         for name, drop in rows.select(breaks.columns[0], "drop").iter_rows():
             whose = "before training" if name == "before" else f"{condition} {name}"
-            who.append(f"{whose} ({points(-drop)})")
+            who.append(f"{whose} ({points_text(-drop)})")
         found.append(f"from level {level} on: {joined(who)}")
     rest = " For the others a steady decline fits as well." if named.height < breaks.height else ""
     return f"Accuracy breaks off {'; '.join(found)}.{rest}"
@@ -223,7 +223,7 @@ def _strongest(result: Transfer, cells: pl.DataFrame) -> str:
     found = cells.filter(pl.col("q") < FINDING).sort(pl.col("gain").abs(), descending=True, maintain_order=True)
     if found.height:
         row, word = found.row(0, named=True), "level " if result.by == "train_level" else ""
-        change = f"{points(row['gain'])} ({interval(row)})"
+        change = f"{points_text(row['gain'])} ({score_interval_text(row)})"
         parts.append(f"Largest: trained on {word}{row[result.by]}, tested on level {row['test_level']}: {change}.")
     if result.effects.height:
         fade, direction = result.effects.iter_rows(named=True)
@@ -247,7 +247,7 @@ def _points(row: dict[str, Any]) -> str:
     return f"{100 * row['estimate']:+.1f} points ({100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f})"
 
 
-def gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
+def level_gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
     """A row per training condition, a column per test level: gain in points, starred if it is a finding."""
     names = [str(level) for level in cells["test_level"].unique().sort()]
     title = "Gain in points by test level (*: q < 0.05)"
@@ -341,7 +341,7 @@ def gain_by_distance(cells: pl.DataFrame, table: str = "cells", models: Sequence
     )  # fmt: skip
     mean = {
         "aggregate": [{"op": "mean", "field": "gain", "as": "mean"}],
-        "groupby": [*_keys(cells), *(["panel"] if _keys(cells) else []), "distance"],
+        "groupby": [*_condition_keys(cells), *(["panel"] if _condition_keys(cells) else []), "distance"],
     }
     view: Spec = {
         "height": 170,
@@ -368,7 +368,7 @@ def gain_by_distance(cells: pl.DataFrame, table: str = "cells", models: Sequence
 
 def _in_panels(cells: pl.DataFrame, table: str, computed: list[Spec], view: Spec, size: Spec) -> Spec:
     """A view of one result's cells, or a panel of it per result, named by what tells results apart."""
-    keys = _keys(cells)
+    keys = _condition_keys(cells)
     data: Spec = {"data": {"name": table}}
     if not keys:
         return data | {"usermeta": size, "width": "container"} | view | {"transform": computed}
@@ -379,5 +379,5 @@ def _in_panels(cells: pl.DataFrame, table: str, computed: list[Spec], view: Spec
     return data | {"transform": [panel, *computed], "facet": facet, "spec": view}
 
 
-def _keys(cells: pl.DataFrame) -> list[str]:
+def _condition_keys(cells: pl.DataFrame) -> list[str]:
     return [name for name in ("model", "train_set", "examples") if name in cells.columns]

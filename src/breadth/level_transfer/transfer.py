@@ -13,17 +13,17 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.inference import benjamini_hochberg
 from breadth.irt import DEFAULT_LEVELS, Calibration
-from breadth.level_transfer.answers import CONDITIONS, By, Compared, compared_models, item_levels, pair_by_item
+from breadth.level_transfer.answers import CONDITIONS, By, Compared, compared_models, levels_for_transfer, pair_by_item
 from breadth.level_transfer.breaks import LEAST_LEVELS, breaking_point
 from breadth.level_transfer.gains import (
     Gains,
     Moments,
     cell_weights,
-    contrast,
     distance_weights,
+    estimate_contrast,
     pairing_ratio,
 )
-from breadth.level_transfer.result import BreakFlag, CellFlag, Effect, Transfer
+from breadth.level_transfer.result import BreakFlag, Effect, Transfer, TransferFlag
 from breadth.records import SCORES, Score
 from breadth.results.words import FINDING
 from breadth.sources import item_clusters, obvious_cluster, open_answers
@@ -56,7 +56,7 @@ def transfer(
       trained on. Items without a level, or that some model did not answer, are left out.
     - *Levels* of items: from the calibration, if there is one; else as stored with the items.
 
-    See :func:`breadth.level_transfer.contrast` for the standard errors.
+    See :func:`breadth.level_transfer.estimate_contrast` for the standard errors.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def transfer(
     compared = compared_models(study, model, train_set, examples)
     if by is not None and by not in compared.conditions:
         raise InputError(f"{study.name}: no model was trained by {by}, only by {listed(compared.conditions)}")
-    level = item_levels(study, calibration, levels)
+    level = levels_for_transfer(study, calibration, levels)
     clusters = item_clusters(study, cluster)
     if cluster is None:
         compared = _warn_of_clusters(compared)
@@ -130,8 +130,8 @@ def _warn_of_clusters(compared: Compared) -> Compared:
 def _transfer(gains: Gains, conditions: Sequence[str], by: By, seed: int, score: Score) -> Transfer:
     ratio = pairing_ratio(gains)
     return Transfer(
-        _cells(gains, conditions, by, score),
-        _effects(gains, conditions, by),
+        _gain_cells(gains, conditions, by, score),
+        _distance_effects(gains, conditions, by),
         _breaks(gains, conditions, by, seed),
         _best(gains, conditions),
         pairing=None if np.isnan(ratio) else ratio,
@@ -165,7 +165,7 @@ def _breaks(gains: Gains, conditions: Sequence[str], by: By, seed: int) -> pl.Da
     return frame.with_columns(named).select([pl.col(name).cast(dtype) for name, dtype in schema.items()])
 
 
-def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.DataFrame:
+def _gain_cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.DataFrame:
     rows = []
     nothing = np.zeros(len(gains.level))
     paired, alone = Moments(gains), Moments(gains._replace(baseline=nothing))
@@ -175,8 +175,8 @@ def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.
         for j in range(gains.levels):
             inside = gains.level == j
             weights = cell_weights(len(conditions), gains.levels, k, j)
-            gain, accuracy = contrast(paired, weights), contrast(alone, weights).estimate
-            baseline = contrast(before, weights[k : k + 1]).estimate
+            gain, accuracy = estimate_contrast(paired, weights), estimate_contrast(alone, weights).estimate
+            baseline = estimate_contrast(before, weights[k : k + 1]).estimate
             numbers = (int(inside.sum()), len(answers), accuracy, baseline, gain.estimate, gain.se)
             rows.append((condition, j, *numbers, gain.low, gain.high, gain.p))
     numeric = (score, "baseline", "gain", "se", "ci_low", "ci_high", "p")
@@ -186,11 +186,11 @@ def _cells(gains: Gains, conditions: Sequence[str], by: By, score: Score) -> pl.
         frame = frame.with_columns(pl.col(by).cast(pl.Int64))
     flag = (
         pl.when(pl.col("test_level").is_in(single))
-        .then(pl.lit(CellFlag.ONE_CLUSTER.value))
+        .then(pl.lit(TransferFlag.ONE_CLUSTER.value))
         .when(pl.col("ci_low").is_null())
-        .then(pl.lit(CellFlag.NO_VARIATION.value))
+        .then(pl.lit(TransferFlag.NO_VARIATION.value))
         .when(pl.col("n_seeds") == 1)
-        .then(pl.lit(CellFlag.ONE_SEED.value))
+        .then(pl.lit(TransferFlag.ONE_SEED.value))
     )
     return frame.with_columns(_q(frame), flag.alias("flag"))
 
@@ -204,13 +204,13 @@ def _single_clusters(gains: Gains) -> list[int]:
     return counts.filter(pl.col("cluster") < 2)["level"].unique().sort().to_list()
 
 
-def _effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
+def _distance_effects(gains: Gains, conditions: Sequence[str], by: By) -> pl.DataFrame:
     """Fading and asymmetry, where there is a model for every test level."""
     schema = {"effect": pl.String, **dict.fromkeys(("estimate", "se", "ci_low", "ci_high", "p"), pl.Float64)}
     if by != "train_level" or list(conditions) != [str(j) for j in range(gains.levels)] or gains.levels < 3:
         return pl.DataFrame(schema=schema | {"q": pl.Float64})
     moments = Moments(gains)
-    effects = [contrast(moments, weights) for weights in distance_weights(gains.levels)]
+    effects = [estimate_contrast(moments, weights) for weights in distance_weights(gains.levels)]
     rows = [
         (name.value, one.estimate, one.se, one.low, one.high, one.p) for name, one in zip(Effect, effects, strict=True)
     ]
@@ -232,12 +232,12 @@ def _best(gains: Gains, conditions: Sequence[str]) -> pl.DataFrame:
     rows = []
     for j in (None, *range(gains.levels)):
         target = share if j is None else np.eye(gains.levels)[j]
-        each = [contrast(moments, np.outer(row, target)).estimate for row in unit]
+        each = [estimate_contrast(moments, np.outer(row, target)).estimate for row in unit]
         order = np.argsort(each)[::-1]
         first, second = int(order[0]), int(order[1]) if len(conditions) > 1 else None
         lead = low = high = p = None
         if second is not None:
-            ahead = contrast(moments, np.outer(unit[first] - unit[second], target))
+            ahead = estimate_contrast(moments, np.outer(unit[first] - unit[second], target))
             lead, low, high, p = ahead.estimate, ahead.low, ahead.high, ahead.p
         other = None if second is None else conditions[second]
         rows.append((j, conditions[first], each[first], other, lead, low, high, p))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from breadth.lm.evaluation import EncodedTestSet as EncodedTestSet
     from breadth.lm.evaluation import compute_outputs as compute_outputs
     from breadth.lm.evaluation import encode_testset as encode_testset
-    from breadth.lm.evaluation import evaluate as evaluate
+    from breadth.lm.evaluation import evaluate_model as evaluate_model
     from breadth.lm.evaluation import keep_batches as keep_batches
     from breadth.lm.evaluation import keep_frozen_states as keep_frozen_states
     from breadth.lm.evaluation import score_outputs as score_outputs
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from breadth.lm.kept_files import kept_fault as kept_fault
     from breadth.lm.kept_files import read_weights_record as read_weights_record
     from breadth.lm.kept_files import record_weights as record_weights
-    from breadth.lm.kept_files import refuse_damaged as refuse_damaged
+    from breadth.lm.kept_files import refuse_damaged_weights as refuse_damaged_weights
     from breadth.lm.lanes import lane_count as lane_count
     from breadth.lm.lanes import map_in_lanes as map_in_lanes
     from breadth.lm.layers import attach_ia3 as attach_ia3
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from breadth.lm.training import Trainer as Trainer
     from breadth.lm.training import derived_seed as derived_seed
     from breadth.lm.weight_files import group_sums as group_sums
-    from breadth.lm.weight_files import read_headers as read_headers
+    from breadth.lm.weight_files import read_tensor_headers as read_tensor_headers
 
 _MODULES = {
     "alike": ("check_alike", "computing_settings", "config_path", "tokenizer_paths", "tokenizer_sum"),
@@ -125,13 +125,13 @@ _MODULES = {
         *("step_of", "weight_paths"),
     ),
     "evaluation": (
-        *("EncodedTestSet", "compute_outputs", "encode_testset", "evaluate", "keep_batches"),
+        *("EncodedTestSet", "compute_outputs", "encode_testset", "evaluate_model", "keep_batches"),
         *("keep_frozen_states", "score_outputs"),
     ),
     "extra": ("require_lm",),
     "fetch": ("Stage", "fetch_model"),
     "keeping": ("estimate_kept_bytes", "kept_bytes", "save_weights"),
-    "kept_files": ("base_name", "kept_fault", "read_weights_record", "record_weights", "refuse_damaged"),
+    "kept_files": ("base_name", "kept_fault", "read_weights_record", "record_weights", "refuse_damaged_weights"),
     "lanes": ("lane_count", "map_in_lanes"),
     "layers": ("attach_ia3", "attach_lora", "trainable", "unfreeze", "unfreeze_biases"),
     "loading": ("HUB_ID", "LanguageModel", "load_model", "locate", "with_chat"),
@@ -153,7 +153,7 @@ _MODULES = {
     "tiny": ("write_tiny_model",),
     "train_set": ("EncodedTrainSet", "TrainSet", "encode_train_set"),
     "training": ("Trainer", "derived_seed"),
-    "weight_files": ("group_sums", "read_headers"),
+    "weight_files": ("group_sums", "read_tensor_headers"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -12,9 +12,9 @@ import xxhash
 
 from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.lm.checkpoints import ADAPTER_CONFIG, Checkpoint, read_json, weight_paths
+from breadth.lm.checkpoints import ADAPTER_CONFIG, Checkpoint, read_json_object, weight_paths
 from breadth.lm.loading import TOKENIZERS
-from breadth.lm.weight_files import Tensor, read_headers
+from breadth.lm.weight_files import Tensor, read_tensor_headers
 
 #: Keys of a model's configuration that do not change what its weights compute.
 _IDLE = {
@@ -38,7 +38,7 @@ def check_alike(checkpoints: Sequence[Checkpoint], *, own_tokenizer: bool = Fals
     for each in checkpoints:
         if not each.is_local:
             continue
-        tensors = read_headers(weight_paths(Path(each.place))) or {}
+        tensors = read_tensor_headers(weight_paths(Path(each.place))) or {}
         settings = computing_settings(each)
         if first is None:
             first = each, tensors, settings
@@ -70,7 +70,7 @@ def _unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 def computing_settings(checkpoint: Checkpoint) -> dict[str, Any]:
     """What the configuration of a model or an adapter says about what it computes."""
     path = config_path(checkpoint)
-    config = read_json(path) if path.is_file() else {}
+    config = read_json_object(path) if path.is_file() else {}
     keys = _COMPUTING if checkpoint.is_adapter else sorted({*config} - _IDLE)
     return {key: config[key] for key in keys if config.get(key) not in (None, {}, False)}
 

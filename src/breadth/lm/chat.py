@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from breadth.boundary import first_line
 from breadth.errors import InputError
-from breadth.lm.extra import first_line
 
 #: Words of a study file: the tokenizer's own template where it has one, or plain text.
 AUTO, NONE = "auto", "none"

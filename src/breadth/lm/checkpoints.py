@@ -19,10 +19,10 @@ from typing import Any
 
 from breadth.boundary import reading
 from breadth.errors import InputError, NothingFoundError, listed
-from breadth.lm.kept_files import read_weights_record, refuse_damaged
+from breadth.lm.kept_files import read_weights_record, refuse_damaged_weights
 from breadth.lm.loading import HUB_ID, INDEX, check_index, fetch_revision
 from breadth.lm.models import BUILT_IN
-from breadth.lm.weight_files import read_headers
+from breadth.lm.weight_files import read_tensor_headers
 from breadth.sources import check_nesting
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS, TRAINER_STATE = (
@@ -162,7 +162,7 @@ def expand_braces(text: str) -> list[str]:
     (['step0', 'step512'], ['step1000', 'step2000', 'step3000'])
     """
     parts = _BRACES.split(text)
-    choices = [[part] if k % 2 == 0 else _choices(part) for k, part in enumerate(parts)]
+    choices = [[part] if k % 2 == 0 else _list_alternatives(part) for k, part in enumerate(parts)]
     count = 1
     for each in choices:
         count *= len(each)
@@ -171,7 +171,7 @@ def expand_braces(text: str) -> list[str]:
     return ["".join(each) for each in itertools.product(*choices)]
 
 
-def _choices(inside: str) -> list[str]:
+def _list_alternatives(inside: str) -> list[str]:
     match = _RANGE.match(inside)
     if match is None:
         return inside.split(",")
@@ -203,7 +203,7 @@ def step_of(folder: Path) -> int | None:
     if named is not None:
         return named
     state = folder / TRAINER_STATE
-    step = read_json(state, MOST_STATE).get("global_step") if state.is_file() else None
+    step = read_json_object(state, MOST_STATE).get("global_step") if state.is_file() else None
     return step if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None
 
 
@@ -218,7 +218,7 @@ def pattern_of(path: str) -> str:
     return path if match is None else os.path.join(folder, f"{name[: match.start(2)]}*{name[match.end(2) :]}")
 
 
-def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
+def read_json_object(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
     """An object of JSON that somebody else wrote."""
     with reading(path, "JSON"):
         size = path.stat().st_size
@@ -239,7 +239,7 @@ def weight_paths(folder: Path) -> list[Path]:
         names = [ADAPTER_WEIGHTS] if (folder / ADAPTER_WEIGHTS).is_file() else []
     elif (folder / INDEX).is_file():
         check_index(folder / INDEX)
-        names = sorted(set(read_json(folder / INDEX, MOST_STATE)["weight_map"].values()))
+        names = sorted(set(read_json_object(folder / INDEX, MOST_STATE)["weight_map"].values()))
     else:
         names = ["model.safetensors"] if (folder / "model.safetensors").is_file() else []
     # A trainer's own files (optimizer.pt, rng_state.pth, training_args.bin) are pickles too, and are never read.
@@ -268,7 +268,7 @@ def unready(folder: Path) -> str | None:
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         return f"lacks {listed(missing, most=3)}"
-    return None if read_headers(paths) is not None else f"has incomplete weights ({paths[0].name} is cut off)"
+    return None if read_tensor_headers(paths) is not None else f"has incomplete weights ({paths[0].name} is cut off)"
 
 
 def is_settled(folder: Path) -> bool:
@@ -285,7 +285,9 @@ def readable(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], list[
     reasons = {each: unready(Path(each.place)) if each.is_local else None for each in checkpoints}
     for each, reason in reasons.items():
         if reason is not None and read_weights_record(Path(each.place)) is not None:
-            refuse_damaged(Path(each.place))  # breadth puts its own in place whole, so nobody is still writing them
+            refuse_damaged_weights(
+                Path(each.place)
+            )  # breadth puts its own in place whole, so nobody is still writing them
     whole = [each for each, reason in reasons.items() if reason is None]
     left_out = [f"{each.place}: {reason}" for each, reason in reasons.items() if reason is not None]
     if not whole:
@@ -301,7 +303,7 @@ def base_of(checkpoint: Checkpoint, base: str | None, beside: Path) -> str:
     if base is not None:
         given = os.path.normpath(os.path.join(beside, os.path.expanduser(base)))
         return given if base not in BUILT_IN and os.path.isdir(given) else base
-    named = read_json(checkpoint.folder() / ADAPTER_CONFIG).get("base_model_name_or_path")
+    named = read_json_object(checkpoint.folder() / ADAPTER_CONFIG).get("base_model_name_or_path")
     if isinstance(named, str) and named:
         for folder in (beside, ""):
             place = os.path.normpath(os.path.join(folder, os.path.expanduser(named)))

@@ -145,7 +145,7 @@ def keep_batches(
     map_in_lanes(model, keep, batches, keep=more, done=progress and (lambda batch: progress(len(batch.index))))
 
 
-def evaluate(
+def evaluate_model(
     language_model: LanguageModel,
     model: SplitModel,
     testsets: Sequence[EncodedTestSet],
@@ -174,7 +174,7 @@ def _mixed_outputs(
     """Outputs from products in bfloat16, and from products in float32 where these could change the answer."""
     with model.packed.unchanged():
         with model.packed.rounded():
-            rough = [_in_order(each) for each in _whole_outputs(language_model, model, testsets, progress)]
+            rough = [_sort_outputs(each) for each in _whole_outputs(language_model, model, testsets, progress)]
         settled = settle(rough, partial(_some_outputs, model, testsets))
     return [Outputs(list(range(len(scores))), scores) for scores in settled]
 
@@ -195,12 +195,12 @@ def _some_outputs(
     batches = rebatch(sequences, states, device, small)
     joined = NextToken(sequences, tokens)
     rows = map_in_lanes(model, _forward, [(joined, batch) for batch in batches])
-    parts = np.split(_in_order(_joined(batches, iter(rows))), np.cumsum([len(own) for own in chosen])[:-1])
+    parts = np.split(_sort_outputs(_join_outputs(batches, iter(rows))), np.cumsum([len(own) for own in chosen])[:-1])
     columns = [[tokens.index(token) for token in requests.tokens] for requests in all_requests]
     return [part[:, own] for part, own in zip(parts, columns, strict=True)]
 
 
-def _in_order(outputs: Outputs) -> Floats:
+def _sort_outputs(outputs: Outputs) -> Floats:
     """Outputs by the numbers of their sequences."""
     values: Floats = outputs.values[np.argsort(outputs.index)]
     return values
@@ -218,9 +218,9 @@ def compute_outputs(
     done = _by_item(progress) if progress else None
     rows = iter(map_in_lanes(model, _forward_testset, work, done=done))
     return [
-        _texts(language_model, model, testset, batches, progress)
+        _write_texts(language_model, model, testset, batches, progress)
         if testset.requests is None
-        else _joined([testset.batches[k] for k in batches], rows)
+        else _join_outputs([testset.batches[k] for k in batches], rows)
         for testset, batches in parts
     ]
 
@@ -240,7 +240,7 @@ def score_outputs(testset: EncodedTestSet, outputs: Sequence[Outputs]) -> pl.Dat
     return testset.items.select("testset", "item").hstack(scores)
 
 
-def _texts(
+def _write_texts(
     language_model: LanguageModel,
     model: SplitModel,
     testset: EncodedTestSet,
@@ -282,6 +282,6 @@ def _by_item(progress: Progress) -> Callable[[tuple[EncodedTestSet, Batch]], Non
     return done
 
 
-def _joined(batches: Sequence[Batch], rows: Iterator[Floats]) -> Outputs:
+def _join_outputs(batches: Sequence[Batch], rows: Iterator[Floats]) -> Outputs:
     index, values = [i for batch in batches for i in batch.index], list(islice(rows, len(batches)))
     return Outputs(index, np.concatenate(values) if values else np.zeros((0, 1)))

@@ -45,9 +45,3 @@ def quiet() -> Iterator[None]:
         if hub_bars_off:
             hub.disable_progress_bars()
         hub_logger.setLevel(hub_level)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, or its type if it has none."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__

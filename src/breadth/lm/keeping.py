@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from breadth.boundary import first_line
 from breadth.errors import InputError
 from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS
-from breadth.lm.extra import first_line, quiet
+from breadth.lm.extra import quiet
 from breadth.lm.layers import lora_targets
 from breadth.lm.loading import LanguageModel, locate
 

@@ -60,7 +60,7 @@ def kept_fault(folder: Path, whole: bool = True) -> str | None:
     return files_fault(folder, record["files"], record["checksums"], whole)
 
 
-def refuse_damaged(folder: Path) -> None:
+def refuse_damaged_weights(folder: Path) -> None:
     """Refuse kept weights that are not what was written."""
     fault = kept_fault(folder)
     if fault is not None:

@@ -121,7 +121,9 @@ def lora_targets(model: Any, targets: str | Sequence[str] = "attention", layers:
         wanted = {"attention": (True,), "mlp": (False,), "all": (True, False)}[targets]
         chosen = [full for full, _, inside in linear if inside in wanted]
         if not chosen:
-            raise InputError(f"targets: the model has no {targets!r} modules; its linear modules are {_names(linear)}")
+            raise InputError(
+                f"targets: the model has no {targets!r} modules; its linear modules are {_list_modules(linear)}"
+            )
         return chosen
     names = [targets] if isinstance(targets, str) else list(targets)
     if not names:
@@ -131,7 +133,9 @@ def lora_targets(model: Any, targets: str | Sequence[str] = "attention", layers:
             last = dict.fromkeys(short.rpartition(".")[2] for _, short, _ in linear)
             near = difflib.get_close_matches(wanted_name.rpartition(".")[2], last, n=2, cutoff=0.5)
             hint = f" Did you mean {listed(near)}?" if near else ""
-            raise InputError(f"targets: the model has no module {wanted_name!r}.{hint} Modules: {_names(linear)}")
+            raise InputError(
+                f"targets: the model has no module {wanted_name!r}.{hint} Modules: {_list_modules(linear)}"
+            )
     return [full for full, short, _ in linear if any(_ends_with(short, name) for name in names)]
 
 
@@ -178,7 +182,7 @@ def query_projections(block: nn.Module) -> list[nn.Module]:
     return [module for name, module in named if name in QUERIES and _is_linear(module)]
 
 
-def _names(linear: Sequence[tuple[str, str, bool]]) -> str:
+def _list_modules(linear: Sequence[tuple[str, str, bool]]) -> str:
     return listed(dict.fromkeys(short for _, short, _ in linear), most=20)
 
 

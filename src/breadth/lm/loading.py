@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from breadth.boundary import reading
+from breadth.boundary import first_line, reading
 from breadth.errors import InputError, listed
 from breadth.lm.chat import Chat, ChatSettings, start_chat
-from breadth.lm.extra import first_line, quiet, require_lm
+from breadth.lm.extra import quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.pickled import BESIDE, PICKLED_INDEX, SINGLE, Weights, convert_pickled, has_pickled, has_safetensors

@@ -208,11 +208,11 @@ def file_sum(path: Path) -> str:
 def cached_sum(path: Path) -> str:
     """The same, computed once per process for a file that has not changed since."""
     status = path.stat()
-    return _sum(path, status.st_mtime_ns, status.st_ino)
+    return _sum_while_unchanged(path, status.st_mtime_ns, status.st_ino)
 
 
 @lru_cache(maxsize=64)
-def _sum(path: Path, changed: int, inode: int) -> str:
+def _sum_while_unchanged(path: Path, changed: int, inode: int) -> str:
     return file_sum(path)
 
 

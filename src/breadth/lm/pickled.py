@@ -25,9 +25,9 @@ from typing import IO, Any, Literal
 
 import xxhash
 
-from breadth.boundary import reading
+from breadth.boundary import first_line, reading
 from breadth.errors import InputError
-from breadth.lm.extra import first_line, quiet, require_lm
+from breadth.lm.extra import quiet, require_lm
 from breadth.lm.fetch import Progress, Stage, flush_directory, flush_files, hold_lock, remove_partial, report_nothing
 from breadth.lm.models import RECORD, cache_root, cached_sum, fault_of, file_sum
 from breadth.sources import check_nesting
@@ -143,15 +143,15 @@ def copied_paths(folder: Path) -> list[Path]:
 
 def source_digest(folder: Path) -> str:
     """A name for the content of a model's files: another one as soon as a byte of them changes."""
-    return _digest([*pickled_paths(folder), *copied_paths(folder)])
+    return _weights_digest([*pickled_paths(folder), *copied_paths(folder)])
 
 
 def pickled_digest(folder: Path) -> str:
     """The same for its weights alone."""
-    return _digest(pickled_paths(folder))
+    return _weights_digest(pickled_paths(folder))
 
 
-def _digest(paths: Iterable[Path]) -> str:
+def _weights_digest(paths: Iterable[Path]) -> str:
     digest = xxhash.xxh3_128(f"{_VERSION}\n".encode())
     for path in paths:
         digest.update(f"{path.name} {path.stat().st_size} {_content_name(path)}\n".encode())
@@ -220,7 +220,7 @@ def _convert(folder: Path, target: Path, report: Progress) -> None:
         _write_weights(folder, paths, made, report)
         for path in copied_paths(folder):
             shutil.copyfile(path, made / path.name)
-        _write_record(paths, made)
+        _write_conversion_record(paths, made)
         if source_digest(folder) != target.name:
             raise InputError(f"{folder}: changed while it was converted; wait until it is complete, and try again")
         flush_files(made)
@@ -267,7 +267,7 @@ def _write_weights(folder: Path, paths: Sequence[Path], made: Path, report: Prog
         (made / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
 
 
-def _write_record(paths: Iterable[Path], made: Path) -> None:
+def _write_conversion_record(paths: Iterable[Path], made: Path) -> None:
     """Record where the weights come from, and the sizes and checksums of all files."""
     files = sorted(made.iterdir())
     record = {

@@ -135,16 +135,16 @@ def same_answer(given: str | None, wanted: str, metric: Metric) -> bool:
     if given is None:
         return False
     if metric == "number":
-        numbers = [_number(text) for text in (given, wanted)]
+        numbers = [_last_number(text) for text in (given, wanted)]
         return None not in numbers and numbers[0] == numbers[1]
     if metric == "math":
         return _same_formula(given, wanted)
     if metric == "words":
         return _words(given) == _words(wanted)
-    return _plain(given) == _plain(wanted)
+    return _normalise_text(given) == _normalise_text(wanted)
 
 
-def _plain(text: str) -> str:
+def _normalise_text(text: str) -> str:
     return " ".join(text.split()).rstrip(".").casefold()
 
 
@@ -154,7 +154,7 @@ def _words(text: str) -> str:
     return " ".join(kept.split()).casefold()
 
 
-def _number(text: str) -> Decimal | None:
+def _last_number(text: str) -> Decimal | None:
     numbers = re.findall(NUMBER, text)
     try:
         return Decimal(re.sub(r"[,$]", "", numbers[-1])) if numbers else None

@@ -19,13 +19,13 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from breadth.boundary import reading
+from breadth.boundary import first_line, reading
 from breadth.errors import InputError, listed
-from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS, read_json, weight_paths
-from breadth.lm.extra import first_line, quiet, require_lm
+from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS, read_json_object, weight_paths
+from breadth.lm.extra import quiet, require_lm
 from breadth.lm.layers import causal_model_of, decoder_layers, final_norms, head_of
 from breadth.lm.loading import LanguageModel, load_model, refuse_degenerate
-from breadth.lm.weight_files import ADAPTER_PREFIX, group_of
+from breadth.lm.weight_files import ADAPTER_PREFIX, layer_of_tensor
 
 _LORA = re.compile(
     r"^base_model\.model\.(.+?)\.lora_(A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight|\.bias)?$"
@@ -64,7 +64,7 @@ class WholeWeights(SwappableModel):
         self._state = self.language_model.model.state_dict()
         self._sums = dict(sums)
         # Names that transformers converts while it loads are not those of the module; then it has to load every file.
-        there = {self._state[name].data_ptr() for name in _names(folder) if name in self._state}
+        there = {self._state[name].data_ptr() for name in _tensor_names(folder) if name in self._state}
         self._same_names = all(tensor.data_ptr() in there for tensor in self._state.values())
 
     def load(self, folder: Path, sums: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ class WholeWeights(SwappableModel):
         if changed and self._same_names:
             with torch.no_grad():
                 for name, tensor in _tensors(folder):
-                    if group_of(name) in changed and name in self._state:
+                    if layer_of_tensor(name) in changed and name in self._state:
                         self._copy(folder, name, tensor)
         elif changed:
             other = load_model(str(folder), **self.options).model.state_dict()
@@ -186,7 +186,7 @@ def changed_top(model: Any, sums: Sequence[Mapping[str, str]]) -> int | None:
     return None if lowest == 0 else max(len(blocks) - lowest, 1)
 
 
-def _names(folder: Path) -> list[str]:
+def _tensor_names(folder: Path) -> list[str]:
     names: list[str] = []
     for path in weight_paths(folder):
         with reading(path, "safetensors"), safe_open(path, framework="pt") as file:
@@ -220,7 +220,7 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
     from transformers.pytorch_utils import Conv1D
 
     path = folder / ADAPTER_CONFIG
-    config, tensors = read_json(path), _adapter_tensors(folder)
+    config, tensors = read_json_object(path), _adapter_tensors(folder)
     if config.get("peft_type") != "LORA":
         raise InputError(f"{path}: is an adapter of type {config.get('peft_type')!r}; breadth evaluates LORA adapters")
     if config.get("init_lora_weights") not in _HARMLESS:
@@ -243,7 +243,7 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
     if absent := sorted(set(ranks) - set(linear)):
         raise InputError(f"{folder}: is not an adapter of {base}, which has no module {listed(absent, most=3)}")
     rank = Counter(ranks.values()).most_common(1)[0][0]
-    alpha = _number(path, config, "lora_alpha", rank)
+    alpha = _read_number(path, config, "lora_alpha", rank)
     make: Any = LoraConfig
     settings = make(
         r=rank,
@@ -266,7 +266,7 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
         raise InputError(f"{folder}: its adapter cannot be attached to {base} ({first_line(error)})") from error
 
 
-def _number(path: Path, values: Mapping[str, Any], key: str, default: float) -> float:
+def _read_number(path: Path, values: Mapping[str, Any], key: str, default: float) -> float:
     value = values.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InputError(f"{path}: {key} is {value!r}, not a number")
@@ -279,7 +279,7 @@ def _alphas(path: Path, config: Mapping[str, Any], modules: Sequence[str]) -> di
     if not isinstance(patterns, dict) or not all(_PLAIN.match(key) for key in patterns):
         raise InputError(f"{path}: alpha_pattern must name modules; regular expressions are not evaluated")
     return {
-        module: _number(path, patterns, key, 0.0)
+        module: _read_number(path, patterns, key, 0.0)
         for key in reversed(patterns)  # the first one that matches counts
         for module in modules
         if module == key or module.endswith(f".{key}")

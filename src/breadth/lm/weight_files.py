@@ -68,7 +68,7 @@ def _tensor(path: Path, value: Any, offset: int) -> Tensor:
     return tensor
 
 
-def read_headers(paths: Iterable[Path]) -> dict[str, Tensor] | None:
+def read_tensor_headers(paths: Iterable[Path]) -> dict[str, Tensor] | None:
     """The tensors of several files together; None if one of the files is not whole."""
     tensors: dict[str, Tensor] = {}
     for path in paths:
@@ -79,10 +79,10 @@ def read_headers(paths: Iterable[Path]) -> dict[str, Tensor] | None:
     return tensors
 
 
-def group_of(name: str) -> str:
+def layer_of_tensor(name: str) -> str:
     """The layer that a tensor belongs to, or else its module.
 
-    >>> group_of("model.layers.3.mlp.up_proj.weight"), group_of("base_model.model.lm_head.weight")
+    >>> layer_of_tensor("model.layers.3.mlp.up_proj.weight"), layer_of_tensor("base_model.model.lm_head.weight")
     ('model.layers.3', 'lm_head')
     """
     own = name.removeprefix(ADAPTER_PREFIX)
@@ -102,7 +102,7 @@ def group_sums(paths: Sequence[Path]) -> dict[str, str]:
     contents = dict(_tensor_sums(paths))
     for name, (total, zero) in sorted(contents.items()):
         if not _is_idle(name, zero, contents):
-            sums[group_of(name)].append(f"{name} {total}")
+            sums[layer_of_tensor(name)].append(f"{name} {total}")
     return {group: xxhash.xxh3_128_hexdigest("\n".join(lines).encode()) for group, lines in sums.items()}
 
 

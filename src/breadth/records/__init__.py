@@ -17,7 +17,7 @@ from breadth.records.imported import (
     write_imported,
 )
 from breadth.records.naming import distinguish_names, name_rows
-from breadth.records.reading import Reading
+from breadth.records.reading import Reading, first_names
 from breadth.records.schemas import (
     ITEMS,
     KEY_COLUMNS,
@@ -42,6 +42,7 @@ from breadth.records.sensitivity import (
     Measure,
     Score,
     Scored,
+    answer_counts,
     answers_of,
     area_interval,
     bias_columns,
@@ -50,8 +51,9 @@ from breadth.records.sensitivity import (
     score_intervals,
     scored,
 )
+from breadth.records.sparse import SparseMatrix
 from breadth.records.store import RunRecord, RunStore, StudyStore, is_study, set_of_testset
-from breadth.records.study import Study, compact, read_study_directory, side_by_side
+from breadth.records.study import ROUND_SHARES, Study, compact, matrices_of_cells, read_study_directory, side_by_side
 from breadth.records.variants import label_runs, label_variants
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "NOT_KEYS",
     "NO_SCORES",
     "RESPONSES",
+    "ROUND_SHARES",
     "SCORES",
     "SHIFTS",
     "SUBJECTS",
@@ -80,9 +83,11 @@ __all__ = [
     "RunStore",
     "Score",
     "Scored",
+    "SparseMatrix",
     "Store",
     "Study",
     "StudyStore",
+    "answer_counts",
     "answers_of",
     "area_interval",
     "atomic_write",
@@ -92,6 +97,7 @@ __all__ = [
     "compact",
     "conform",
     "distinguish_names",
+    "first_names",
     "foreign_files",
     "imported_responses",
     "imported_study",
@@ -100,6 +106,7 @@ __all__ = [
     "item_values",
     "label_runs",
     "label_variants",
+    "matrices_of_cells",
     "may_be_neither",
     "name_rows",
     "read_imported",

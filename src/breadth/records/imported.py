@@ -133,26 +133,26 @@ def read_imported(folder: Path) -> Imported:
 
 def imported_study(imported: Imported, name: str, folder: Path | None = None, notes: Sequence[str] = ()) -> Study:
     """Imported answers as a study; subjects are described by what their logs agree on."""
-    from breadth.records.study import Study, compact
+    from breadth.records.study import Study, matrices_of_cells
 
     logs = imported.logs
     subjects = logs.select("subject").unique(maintain_order=True).with_row_index("row")
     row_of_log = logs.join(subjects, on="subject", how="left", maintain_order="left")["row"].to_numpy()
     rows = row_of_log[imported.responses["log"].to_numpy()]
     columns = imported.responses["item"].to_numpy()
-    correct = np.full((subjects.height, imported.items.height), np.nan)
-    correct[rows, columns] = imported.responses["correct"].to_numpy()
     margins = imported.responses["margin"]
     margin = None
     if margins.is_not_null().any():
-        margin = np.full(correct.shape, np.nan, np.float32)
-        margin[rows, columns] = margins.fill_null(np.nan).to_numpy()
+        margin = margins.fill_null(np.nan).to_numpy()
+    matrix, margin = matrices_of_cells(
+        name, (subjects.height, imported.items.height), rows, columns, imported.responses["correct"].to_numpy(), margin
+    )
     warnings = [*notes, *_notes_on_logs(logs)]
     return Study(
         name,
         described_subjects(logs),
         imported.items,
-        compact(correct),
+        matrix,
         margin,
         folder=folder,
         warnings=tuple(dict.fromkeys(warnings)),

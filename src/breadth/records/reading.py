@@ -15,10 +15,10 @@ SHOWN = 4
 class Reading:
     """What breadth took a source for.
 
-    ``summary`` says how much there is. ``roles`` maps the columns that are used to what they were taken for, ``reasons``
-    to why, where that was not plain from their names; ``left_out`` maps the others to the reason. ``notes`` are further
-    sentences (names that were shortened, one score chosen of several). ``correction`` says how all of this can be
-    overruled. ``quiet`` is whether the user said everything, so that nothing needs to be said.
+    ``summary`` says how much there is. ``roles`` maps the columns that are used to what they were taken for,
+    ``reasons`` to why, where that was not plain from their names; ``left_out`` maps the others to the reason.
+    ``notes`` are further sentences (names that were shortened, one score chosen of several). ``correction`` says how
+    all of this can be overruled. ``quiet`` is whether the user said everything, so that nothing needs to be said.
     """
 
     summary: str = ""

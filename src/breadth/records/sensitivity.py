@@ -6,7 +6,7 @@ one formula gives its standard error, its change between two checkpoints on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ import polars as pl
 
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, NORMAL, Floats, wilson_interval
+from breadth.records.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from breadth.records.study import Study
@@ -51,6 +52,9 @@ FORMULA_WEIGHT = 30.0
 #: Subjects whose items are sorted at once, to save memory.
 ROWS = 256
 
+#: The same of sparse answers: cells of a block of subjects and of the items that any of them answered.
+BLOCK_CELLS = 4_000_000
+
 
 class ItemValues(NamedTuple):
     """Values of items [subjects, items], NaN where unanswered: a score is the sum over groups of their means.
@@ -62,7 +66,22 @@ class ItemValues(NamedTuple):
     group: Indices
 
 
-class Estimates(NamedTuple):
+class _ScoredItems(NamedTuple):
+    """The items of a test set as a measure sees them, whoever answers; ``columns`` are their places in the matrix.
+
+    ``is_first`` says whose label is the first answer, where there are two; ``groups`` is the number of groups;
+    ``takes_sign`` whether what was answered follows from the sign of the margin.
+    """
+
+    measure: Measure
+    columns: Indices
+    group: Indices
+    groups: int
+    is_first: npt.NDArray[np.bool_] | None = None
+    takes_sign: bool = False
+
+
+class ScoreEstimates(NamedTuple):
     """A score of every subject with the ends of its 95 % interval; NaN where it is not known."""
 
     value: Floats
@@ -126,33 +145,56 @@ def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indi
     With any number of answers: ``balanced`` is the mean over labels of the accuracy on their items, ``logscore`` the
     mean log-probability of the right answer among the answers (log-likelihoods as the test set normalises them).
     """
-    from scipy import special  # here, so that what only reads studies starts quickly
+    return _values_of(study, _scored_items(study, measure, testset), rows)
 
+
+def _scored_items(study: Study, measure: Measure, testset: str) -> _ScoredItems:
+    """What a measure needs to know about the items of a test set; refused if it is not defined there."""
     columns = np.flatnonzero(study.set_index == study.testsets.index(testset))
     whole = np.zeros(len(columns), dtype=np.intp)
     if measure != "accuracy":
         _refuse_undefined(study, measure, testset, columns)
-    answers = study.margin if measure in ("auc", "logscore") and study.margin is not None else study.correct
-    correct: npt.NDArray[Any] = answers[rows][:, columns]
-    correct = correct if measure == "auc" else correct.astype(np.float64)
     if measure in ("accuracy", "logscore"):
-        return ItemValues(correct if measure == "accuracy" else special.log_expit(correct), whole)
+        return _ScoredItems(measure, columns, whole, 1)
     labels = study.items["label"].cast(pl.String).gather(columns)
     label = labels.replace_strict(labels.unique().sort(), range(labels.n_unique()), return_dtype=pl.Int64)
     group = label.to_numpy().astype(np.intp)
+    groups = int(group.max()) + 1
     if measure == "balanced":
-        return ItemValues(correct / (group.max() + 1), group)
-    first = (labels == next(iter(answers_of(study, testset)))).to_numpy()
+        return _ScoredItems(measure, columns, group, groups)
+    is_first = (labels == next(iter(answers_of(study, testset)))).to_numpy()
+    if measure == "share":
+        group, groups = whole, 1
+    takes_sign = measure != "auc" and may_be_neither(study, testset) and study.margin is not None
+    return _ScoredItems(measure, columns, group, groups, is_first, takes_sign)
+
+
+def _values_of(study: Study, items: _ScoredItems, rows: slice | Indices) -> ItemValues:
+    """The values of items for ``rows`` of the matrix."""
+    from scipy import special  # here, so that what only reads studies starts quickly
+
+    measure, columns, group, is_first = items.measure, items.columns, items.group, items.is_first
+    needs_margin = measure in ("auc", "logscore") and study.margin is not None
+    answers = study.margin if needs_margin and study.margin is not None else study.correct
+    correct: npt.NDArray[Any] = _block(answers, rows, columns)
+    correct = correct if measure == "auc" else correct.astype(np.float64)
+    if measure in ("accuracy", "logscore"):
+        return ItemValues(correct if measure == "accuracy" else special.log_expit(correct), group)
+    if measure == "balanced":
+        return ItemValues(correct / items.groups, group)
+    assert is_first is not None, "other measures are of two answers"
     if measure == "auc":
-        return ItemValues(placements(np.where(first, np.float32(1), np.float32(-1)) * correct, first), group)
-    if may_be_neither(study, testset) and study.margin is not None:
-        margin = study.margin[rows][:, columns].astype(np.float64)
+        odds = np.where(is_first, np.float32(1), np.float32(-1)) * correct
+        return ItemValues(placements(odds, is_first), group)
+    if items.takes_sign and study.margin is not None:
+        margin = _block(study.margin, rows, columns).astype(np.float64)
         correct = np.where(np.isnan(margin), np.nan, margin > 0)
-    said_first = np.where(first, correct, 1 - correct)
+    said_first = np.where(is_first, correct, 1 - correct)
     if measure in ("share", "lean"):
-        return ItemValues(said_first, whole) if measure == "share" else ItemValues(said_first / 2, group)
+        return ItemValues(said_first if measure == "share" else said_first / 2, group)
     values = np.empty_like(said_first)
-    for inside, scale in ((first, 1.0), (~first, -1.0)) if measure == "dprime" else ((first, -0.5), (~first, -0.5)):
+    scales = ((is_first, 1.0), (~is_first, -1.0)) if measure == "dprime" else ((is_first, -0.5), (~is_first, -0.5))
+    for inside, scale in scales:
         said = said_first[:, inside]
         n = (~np.isnan(said)).sum(axis=1, keepdims=True)
         total = np.nansum(said, axis=1, keepdims=True)
@@ -162,12 +204,44 @@ def item_values(study: Study, measure: Measure, testset: str, rows: slice | Indi
     return ItemValues(values, group)
 
 
+def _answered_by(study: Study, items: _ScoredItems, rows: slice) -> _ScoredItems:
+    """The same items; of sparse answers only those that any of some subjects answered."""
+    if study.cells is None:
+        return items
+    inside = np.isin(items.columns, study.cells.columns_of(rows), assume_unique=True)
+    is_first = None if items.is_first is None else items.is_first[inside]
+    return items._replace(columns=items.columns[inside], group=items.group[inside], is_first=is_first)
+
+
+def _block(matrix: npt.NDArray[Any], rows: slice | Indices, columns: Indices) -> npt.NDArray[Any]:
+    """Some rows and columns of a matrix, which a sparse one is asked for at once."""
+    if isinstance(matrix, SparseMatrix):
+        return matrix.dense_part(np.arange(len(matrix))[rows], columns)
+    return matrix[rows][:, columns]
+
+
+def _row_blocks(study: Study) -> Iterator[slice]:
+    """Blocks of subjects that are scored at once, to save memory."""
+    height = len(study.matrix)
+    if study.cells is None:
+        for start in range(0, height, ROWS):
+            yield slice(start, start + ROWS)
+        return
+    # The items of a block are at most as many as its answers.
+    start, answers = 0, 0
+    for row, number in enumerate(np.bincount(study.cells.row, minlength=height).tolist()):
+        wider = min(answers + number, study.items.height)
+        if row > start and (row + 1 - start) * wider > BLOCK_CELLS:
+            yield slice(start, row)
+            start, answers = row, 0
+        answers += number
+    yield slice(start, height)
+
+
 def _refuse_undefined(study: Study, measure: Measure, testset: str, columns: Indices) -> None:
     """Refuse a measure that needs labels, margins or two answers where a test set has none."""
     where = f"{study.name}: {measure} is not defined for test set {testset}"
-    known = study.margin is not None and not np.isnan(study.margin[:, columns[:1]]).all()  # quick, and mostly enough
-    known = known or (study.margin is not None and not np.isnan(study.margin[:, columns]).all())
-    if measure in ("auc", "logscore") and not known:
+    if measure in ("auc", "logscore") and not _has_margins(study, columns):
         raise InputError(
             f"{where}: its answers have no margin (the log-odds of the right answer), as where a model writes its "
             "answers; use --score accuracy"
@@ -190,6 +264,18 @@ def _refuse_undefined(study: Study, measure: Measure, testset: str, columns: Ind
         )
     if labels.n_unique() < 2:
         raise InputError(f"{where}: all its items have the label {labels[0]}; use --score accuracy or logscore")
+
+
+def _has_margins(study: Study, columns: Indices) -> bool:
+    """Whether any answer to some items has a margin."""
+    if study.margin is None:
+        return False
+    if isinstance(study.margin, SparseMatrix):
+        known = study.margin.column[~np.isnan(study.margin.values)]
+        return bool(np.isin(known, columns).any())
+    if not np.isnan(study.margin[:, columns[:1]]).all():  # quick, and mostly enough
+        return True
+    return not np.isnan(study.margin[:, columns]).all()
 
 
 def placements(odds: npt.NDArray[np.floating], first: npt.NDArray[np.bool_]) -> Floats:
@@ -240,27 +326,64 @@ def scored(study: Study, measure: Measure, splits: int = 0, seed: int = 0) -> Sc
     scores = np.full((len(study.matrix), len(study.testsets)), np.nan)
     halves = np.full((*scores.shape, splits), np.nan)
     for k, testset in enumerate(study.testsets):
-        inside = study.set_index == k
-        for start in range(0, len(scores), ROWS):
-            rows = slice(start, start + ROWS)
-            try:
-                values, group = item_values(study, measure, testset, rows)
-            except InputError as error:
-                undefined[testset] = str(error)
-                break
+        try:
+            items = _scored_items(study, measure, testset)
+        except InputError as error:
+            undefined[testset] = str(error)
+            continue
+        if study.cells is not None and measure == "accuracy":
+            scores[:, k], halves[:, k] = _scores_of_cells(study.cells, study.set_index == k, sides)
+            continue
+        for rows in _row_blocks(study):
+            block = _answered_by(study, items, rows)
+            values, group = _values_of(study, block, rows)
             scores[rows, k], halves[rows, k] = 0.0, 0.0
-            for one in range(int(group.max()) + 1):
+            for one in range(items.groups):
                 mine = values[:, group == one]
                 answered = (~np.isnan(mine)).astype(np.float64)
-                mine, side = np.nan_to_num(mine, copy=False), sides[inside][group == one]
-                total, n, first, own = mine.sum(axis=1), answered.sum(axis=1), mine @ side, answered @ side
-                with np.errstate(invalid="ignore"):  # nothing was answered: 0 / 0
-                    scores[rows, k] += total / n
-                    halves[rows, k] += (first / own - (total[:, None] - first) / (n[:, None] - own)) / 2
+                mine, side = np.nan_to_num(mine, copy=False), sides[block.columns[group == one]]
+                score, half = _score_and_halves(mine.sum(axis=1), answered.sum(axis=1), mine @ side, answered @ side)
+                scores[rows, k] += score
+                halves[rows, k] += half
     return Scored(scores, halves, undefined)
 
 
-def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
+def _score_and_halves(total: Floats, number: Floats, in_half: Floats, number_in_half: Floats) -> tuple[Floats, Floats]:
+    """A mean, and half the difference between those of two halves, from sums over all items and over one half."""
+    with np.errstate(invalid="ignore"):  # nothing was answered: 0 / 0
+        first = in_half / number_in_half
+        second = (total[:, None] - in_half) / (number[:, None] - number_in_half)
+        return total / number, (first - second) / 2
+
+
+def _scores_of_cells(cells: SparseMatrix, inside: npt.NDArray[np.bool_], sides: Floats) -> tuple[Floats, Floats]:
+    """Accuracies of all subjects on some items, and their halves, from filled cells alone."""
+    height = len(cells)
+    own = inside[cells.column]
+    row, column, values = cells.row[own], cells.column[own], cells.values[own].astype(np.float64)
+    in_half = np.empty((height, sides.shape[1]))
+    number_in_half = np.empty_like(in_half)
+    for split in range(sides.shape[1]):
+        side = sides[column, split]
+        in_half[:, split] = np.bincount(row, values * side, height)
+        number_in_half[:, split] = np.bincount(row, side, height)
+    total = np.bincount(row, values, height).astype(np.float64)
+    number = np.bincount(row, minlength=height).astype(np.float64)
+    return _score_and_halves(total, number, in_half, number_in_half)
+
+
+def answer_counts(study: Study, testset: str) -> tuple[Floats, Floats]:
+    """How often every subject gave the first and the second of the two answers of a test set."""
+    items = _scored_items(study, "share", testset)
+    first, second = np.zeros(len(study.matrix)), np.zeros(len(study.matrix))
+    for rows in _row_blocks(study):
+        said_first = _values_of(study, _answered_by(study, items, rows), rows).values
+        first[rows] = np.nansum(said_first, axis=1)
+        second[rows] = np.nansum(1 - said_first, axis=1)
+    return first, second
+
+
+def score_intervals(study: Study, measure: Measure, testset: str) -> ScoreEstimates:
     """A measure of every subject on a test set with its 95 % interval, the items being a sample; in closed form.
 
     ``auc``: :func:`area_interval`. ``dprime``, ``criterion`` and ``balanced``: the delta method with rates after the
@@ -270,9 +393,10 @@ def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
     from scipy import special
 
     parts = []
-    for start in range(0, len(study.matrix), ROWS):
-        values, group = item_values(study, measure, testset, slice(start, start + ROWS))
-        groups, known = group == np.arange(group.max() + 1)[:, None], ~np.isnan(values)
+    items = _scored_items(study, measure, testset)
+    for rows in _row_blocks(study):
+        values, group = _values_of(study, _answered_by(study, items, rows), rows)
+        groups, known = group == np.arange(items.groups)[:, None], ~np.isnan(values)
         n = known.astype(np.float64) @ groups.T
         n[n == 0] = np.nan
         means = np.nan_to_num(values) @ groups.T / n
@@ -282,9 +406,9 @@ def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
     value = means.sum(axis=1)
     size = n.min(axis=1)
     if measure in ("accuracy", "share"):
-        return Estimates(value, *wilson_interval(np.clip(value, 0, 1), size))
+        return ScoreEstimates(value, *wilson_interval(np.clip(value, 0, 1), size))
     if measure == "auc":
-        return Estimates(value, *area_interval(value, spread / n, n))
+        return ScoreEstimates(value, *area_interval(value, spread / n, n))
     quantile = np.full(len(value), NORMAL)
     if measure == "balanced":
         rate = (n * means * means.shape[1] + 0.5) / (n + 1)
@@ -298,7 +422,7 @@ def score_intervals(study: Study, measure: Measure, testset: str) -> Estimates:
         quantile = special.stdtrit(np.maximum(n[:, 0] - 1, 1), (1 + LEVEL) / 2)
     half = quantile * np.sqrt((spread / n).sum(axis=1))
     least, most = (0.0, 1.0) if measure == "balanced" else (-np.inf, np.inf)
-    return Estimates(value, np.clip(value - half, least, most), np.clip(value + half, least, most))
+    return ScoreEstimates(value, np.clip(value - half, least, most), np.clip(value + half, least, most))
 
 
 def area_interval(area: Floats, variances: Floats, sizes: Floats) -> tuple[Floats, Floats]:

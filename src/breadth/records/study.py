@@ -20,12 +20,16 @@ from breadth.records.files import LocalStore
 from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.reading import Reading
 from breadth.records.schemas import MISSING, SUBJECTS, TRAINING, shift_order
+from breadth.records.sparse import ALWAYS_DENSE, MOST_DENSE, SparseMatrix, is_sparse
 from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore, set_of_testset
 from breadth.records.variants import label_runs
 
 Floats = npt.NDArray[np.float64]
 Reals = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
+
+#: What to do where a question takes only right and wrong answers (:meth:`Study.rounded`).
+ROUND_SHARES = "--round-shares counts 0.5 and more as right"
 
 #: Columns of the subjects of a study's directory.
 SUBJECT_TYPES: dict[str, type[pl.DataType]] = {**SUBJECTS, "strategy": pl.String, "method": pl.String}
@@ -36,8 +40,10 @@ class Study:
     """Answers [subjects x items] with what is known about both. Read-only.
 
     ``matrix`` is int8 with -1 for a missing answer or, where answers are shares in [0, 1], float64 with NaN; ``margin``
-    is the log-odds of the right answer, if known. ``subjects`` has a row per row of the matrix (a subject is a model at
-    a checkpoint), ``items`` a row per column. ``runs`` holds what determines each run of a study's directory.
+    is the log-odds of the right answer, if known. Where hardly any cell is filled and the matrix would be large, a
+    :class:`SparseMatrix` stands in for each of them (``is_sparse``). ``subjects`` has a row per row of the matrix (a
+    subject is a model at a checkpoint), ``items`` a row per column. ``runs`` holds what determines each run of a
+    study's directory.
     ``training`` has the answers of the same subjects to the examples they were trained on, if these were evaluated:
     apart, so that no analysis takes them for a test.
     ``warnings`` name damaged files, which are left out and left where they are; ``reading`` says what the columns of a
@@ -69,14 +75,14 @@ class Study:
 
     def __post_init__(self) -> None:
         """Work out what follows from the tables, once."""
-        matrix, keys = self.matrix, self.items.select("testset", "item")
+        keys = self.items.select("testset", "item")
         shared = keys["item"].n_unique() < keys.n_unique()
         names = keys.select(pl.concat_str("testset", "item", separator=" / ") if shared else "item").to_series()
         place = {name: k for k, name in enumerate(keys["testset"].unique(maintain_order=True))}
         shift = pl.col("shift") if "shift" in self.items.columns else pl.lit(None, dtype=pl.String).alias("shift")
         kinds = dict(self.items.select("testset", shift).unique("testset", keep="first").iter_rows())
         vars(self).update(
-            answered=np.asarray(matrix != MISSING if matrix.dtype == np.int8 else ~np.isnan(matrix)),
+            answered=_answered_cells(self.matrix),
             subject_names=tuple(self.subjects["subject"]),
             item_names=tuple(names),
             testsets=list(place),
@@ -84,11 +90,33 @@ class Study:
             shifts=dict(sorted(kinds.items(), key=lambda entry: (shift_order(entry[1]), entry[0]))),
         )
 
+    @property
+    def cells(self) -> SparseMatrix | None:
+        """The filled cells of the matrix where hardly any is filled, else None."""
+        return self.matrix if isinstance(self.matrix, SparseMatrix) else None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the matrix would be large, and hardly any of its cells is filled."""
+        return self.cells is not None
+
+    @cached_property
+    def answers(self) -> int:
+        """Number of answers: of filled cells."""
+        return int(np.count_nonzero(self.answered)) if self.cells is None else len(self.cells.values)
+
+    @property
+    def fractional(self) -> bool:
+        """Whether some answers are neither right nor wrong, but shares in between."""
+        return bool(self.matrix.dtype != np.int8)
+
     @cached_property
     def correct(self) -> npt.NDArray[np.floating[Any]]:
         """The answers as real numbers, NaN where there is none."""
-        if self.matrix.dtype != np.int8:
+        if self.fractional:
             return self.matrix
+        if self.cells is not None:
+            return as_array(self.cells.with_values(self.cells.values.astype(np.float32), np.nan))
         return np.where(self.matrix == MISSING, np.float32(np.nan), self.matrix.astype(np.float32))
 
     def in_domain(self, train_set: str | None) -> tuple[str, ...]:
@@ -118,15 +146,17 @@ class Study:
             scan = pl.scan_parquet(list(subjects), glob=False, hive_partitioning=False, include_file_paths="subject")
             named = pl.col("subject").replace_strict(subjects, return_dtype=pl.String)
             return scan.filter(pl.col("testset").is_in(self.testsets)).select(named, pl.exclude("subject"))
-        row, column = np.nonzero(self.answered)
-        margin = None if self.margin is None else self.margin[row, column].astype(np.float64)
+        row, column = self.answered.nonzero()
+        margins: npt.NDArray[Any] | pl.Series = pl.repeat(None, len(row), dtype=pl.Float64, eager=True)
+        if self.margin is not None:
+            margins = _values_at(self.margin, row, column).astype(np.float64)
         frame = pl.DataFrame(
             {
                 "subject": self.subjects["subject"].gather(row),
                 "testset": self.items["testset"].gather(column),
                 "item": self.items["item"].gather(column),
-                "correct": self.matrix[row, column].astype(np.float64),
-                "margin": pl.Series([None] * len(row), dtype=pl.Float64) if margin is None else margin,
+                "correct": _values_at(self.matrix, row, column).astype(np.float64),
+                "margin": margins,
             }
         )
         return frame.with_columns(pl.col("margin").fill_nan(None)).lazy()
@@ -134,16 +164,41 @@ class Study:
     @cached_property
     def scores(self) -> tuple[Floats, npt.NDArray[np.int64]]:
         """Accuracy and number of answers [subjects x test sets]; NaN where nothing was answered."""
+        total, count = self._sums_of_testsets(self.matrix)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan), count
+
+    def spreads(self) -> Floats:
+        """Variance of the answers of every subject to a test set [subjects x test sets]; NaN with fewer than two."""
+        mean, count = self.scores
+        if self.fractional:
+            squared = (
+                self.matrix**2
+                if self.cells is None
+                else as_array(self.cells.with_values(self.cells.values.astype(np.float64) ** 2, np.nan))
+            )
+            squares, _ = self._sums_of_testsets(squared)
+        else:
+            squares = mean * count
+        around_mean = np.maximum(squares - count * mean**2, 0)
+        return np.where(count > 1, around_mean / np.maximum(count - 1, 1), np.nan)
+
+    def _sums_of_testsets(self, values: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.int64]]:
+        """Sum of the values of answered cells, and their number [subjects x test sets]."""
         total = np.zeros((len(self.matrix), len(self.testsets)))
         count = np.zeros(total.shape, dtype=np.int64)
+        if isinstance(values, SparseMatrix):
+            row, column = values.nonzero()
+            np.add.at(total, (row, self.set_index[column]), values.values)
+            np.add.at(count, (row, self.set_index[column]), 1)
+            return total, count
         for k in range(len(self.testsets)):
             columns = np.flatnonzero(self.set_index == k)
             for start in range(0, len(self.matrix), 1024):  # in blocks of rows, to save memory
                 rows = slice(start, start + 1024)
                 answered = self.answered[rows, columns]
                 count[rows, k] = answered.sum(axis=1)
-                total[rows, k] = np.where(answered, self.matrix[rows, columns], 0).sum(axis=1)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan), count
+                total[rows, k] = np.where(answered, values[rows, columns], 0).sum(axis=1)
+        return total, count
 
     @property
     def trajectories(self) -> pl.DataFrame:
@@ -198,13 +253,60 @@ class Study:
                 raise InputError(
                     f"{self.name}: there is no test set {testset!r}.{hint} Test sets: {listed(sorted(self.testsets))}"
                 )
-            columns = np.flatnonzero(self.set_index == self.testsets.index(testset))
-            rows = rows[self.answered[np.ix_(rows, columns)].any(axis=1)]
+            k = self.testsets.index(testset)
+            columns = np.flatnonzero(self.set_index == k)
+            rows = rows[self.scores[1][rows, k] > 0]
         return self._cut(rows, columns)
 
-    def _cut(self, rows: Indices, columns: Indices) -> Study:
-        """Some rows and columns; of answers to training examples, the same rows."""
-        cut, kept = np.ix_(rows, columns), self.subjects[rows]
+    def with_items(self, columns: npt.NDArray[np.integer[Any]]) -> Study:
+        """The part about some items; all subjects stay."""
+        return self._cut(np.arange(self.subjects.height), columns.astype(np.intp))
+
+    def comparable(self) -> Study:
+        """The study as a matrix; where hardly any cell is filled, the part of it that can be compared.
+
+        That are the items that at least two subjects answered, and the subjects that answered at least two of these. A
+        study whose part is still too large for a matrix is returned as it is: who needs its matrix is told.
+        """
+        if self.cells is None:
+            return self
+        rows, columns = self.cells.shared_part()
+        if not len(rows):
+            raise InputError(
+                f"{self.name}: no two of {self.subjects.height:,} subjects answered the same two items, so nothing "
+                f"compares them. `breadth scores` and `breadth report` give the accuracy of each"
+            )
+        part = self._cut(rows, columns, MOST_DENSE)
+        left_out = self.subjects.height - len(rows), self.items.height - len(columns)
+        if part.is_sparse or not any(left_out):
+            return part
+        warning = (
+            f"{self.name}: {left_out[0]:,} subjects and {left_out[1]:,} items that share no answers with others are "
+            "left out"
+        )
+        return replace(part, warnings=(*part.warnings, warning))
+
+    def rounded(self) -> Study:
+        """The study with every share in between taken for right (from 0.5 on) or wrong, and a warning of how many."""
+        if not self.fractional:
+            return self
+        values = self.matrix if self.cells is None else self.cells.values
+        with np.errstate(invalid="ignore"):
+            whole = np.where(np.isnan(values), MISSING, values >= 0.5).astype(np.int8)
+        between = int(((values > 0) & (values < 1)).sum())
+        warning = (
+            f"{self.name}: {between:,} of {int(np.isfinite(values).sum()):,} answers are shares between 0 and 1; from "
+            "0.5 on they count as right"
+        )
+        matrix = whole if self.cells is None else as_array(self.cells.with_values(whole, MISSING))
+        return replace(self, matrix=matrix, warnings=(*self.warnings, warning))
+
+    def _cut(self, rows: Indices, columns: Indices, most: int = ALWAYS_DENSE) -> Study:
+        """Some rows and columns; of answers to training examples, the same rows.
+
+        ``most`` is the number of cells up to which the part of a sparse matrix is a matrix.
+        """
+        kept = self.subjects[rows]
         training = None if self.training is None else self.training._cut(rows, np.arange(self.training.items.height))
         runs = set(kept["run"]) if "run" in kept.columns else set()
         names = set(kept["subject"])
@@ -212,8 +314,8 @@ class Study:
             self,
             subjects=kept,
             items=self.items[columns],
-            matrix=self.matrix[cut],
-            margin=None if self.margin is None else self.margin[cut],
+            matrix=_part_of(self.matrix, rows, columns, most),
+            margin=None if self.margin is None else _part_of(self.margin, rows, columns, most),
             runs={run: record for run, record in self.runs.items() if run in runs},
             training=training,
             _parts=tuple(part for part in self._parts if part[0] in names),
@@ -242,6 +344,61 @@ class Study:
             "further runs) and are left out"
         )
         return replace(self.select(keep), warnings=(*self.warnings, warning))
+
+
+def as_array(cells: SparseMatrix) -> npt.NDArray[Any]:
+    """A sparse matrix where an array is expected, for which it stands in."""
+    return cells  # type: ignore[return-value]
+
+
+def _answered_cells(matrix: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which cells of a matrix hold an answer."""
+    if isinstance(matrix, SparseMatrix):
+        return as_array(matrix.with_values(np.ones(len(matrix.values), dtype=np.bool_), False))
+    if matrix.dtype == np.int8:
+        return np.asarray(matrix != MISSING)
+    return np.asarray(~np.isnan(matrix))
+
+
+def _values_at(matrix: npt.NDArray[Any], row: Indices, column: Indices) -> npt.NDArray[Any]:
+    """The values of the filled cells, of which ``row`` and ``column`` are all, in order."""
+    return matrix.values if isinstance(matrix, SparseMatrix) else matrix[row, column]
+
+
+def _part_of(matrix: npt.NDArray[Any], rows: Indices, columns: Indices, most: int) -> npt.NDArray[Any]:
+    """Some rows and columns of a matrix."""
+    if isinstance(matrix, SparseMatrix):
+        return matrix.part(rows, columns, most)
+    return matrix[np.ix_(rows, columns)]
+
+
+def matrices_of_cells(
+    name: str,
+    shape: tuple[int, int],
+    row: npt.NDArray[Any],
+    column: npt.NDArray[Any],
+    correct: npt.NDArray[Any],
+    margin: npt.NDArray[Any] | None = None,
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+    """The matrices of answers and margins from the values of some cells, NaN where there is none.
+
+    They are sparse where hardly any cell is filled.
+    """
+    known = ~np.isnan(correct)
+    if is_sparse(int(known.sum()), *shape):
+        row, column = row[known], column[known]
+        cells = SparseMatrix.of(name, shape, row, column, compact(correct[known]))
+        if margin is None:
+            return as_array(cells), None
+        return as_array(cells), as_array(SparseMatrix.of(name, shape, row, column, margin[known].astype(np.float32)))
+    values = compact(correct)
+    matrix = np.full(shape, MISSING if values.dtype == np.int8 else np.nan, dtype=values.dtype)
+    matrix[row, column] = values
+    if margin is None:
+        return matrix, None
+    margins = np.full(shape, np.nan, dtype=np.float32)
+    margins[row, column] = margin
+    return matrix, margins
 
 
 def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = ()) -> Study:
@@ -342,7 +499,6 @@ def side_by_side(name: str, parts: Mapping[str, Study]) -> Study:
         warnings.append(f"{name}: the files do not name the subjects; rows of equal number are taken as one subject")
     subjects = list(dict.fromkeys(subject for part in parts.values() for subject in part.subject_names))
     place = {subject: row for row, subject in enumerate(subjects)}
-    columns = []
     for key, part in parts.items():
         own = {*part.subject_names}
         others = {subject for other, one in parts.items() if other != key for subject in one.subject_names}
@@ -356,17 +512,31 @@ def side_by_side(name: str, parts: Mapping[str, Study]) -> Study:
                 f"{name}: {key} lacks {len(lacking)} of {len(subjects)} subjects, whose answers there are missing: "
                 f"{listed(lacking, 3)}"
             )
-        columns.append(
-            np.full((len(subjects), part.items.height), np.nan, np.float32 if part.matrix.dtype == np.int8 else float)
-        )
-        columns[-1][[place[subject] for subject in part.subject_names]] = part.correct
+    rows = [np.array([place[subject] for subject in part.subject_names], dtype=np.intp) for part in parts.values()]
     return Study(
         name,
         pl.DataFrame({"subject": subjects}, schema={"subject": pl.String}),
         pl.concat([part.items for part in parts.values()], how="diagonal_relaxed"),
-        compact(np.concatenate(columns, axis=1)),
+        _beside_each_other(name, len(subjects), list(parts.values()), rows),
         warnings=tuple(warnings),
     )
+
+
+def _beside_each_other(name: str, subjects: int, parts: Sequence[Study], rows: Sequence[Indices]) -> npt.NDArray[Any]:
+    """The matrices of several studies as one, with the rows of each at ``rows``."""
+    starts = np.cumsum([0, *(part.items.height for part in parts)])
+    shape = subjects, int(starts[-1])
+    if is_sparse(sum(part.answers for part in parts), *shape):
+        cells = [part.answered.nonzero() for part in parts]
+        values = [_values_at(part.matrix, *each) for part, each in zip(parts, cells, strict=True)]
+        row = np.concatenate([own[each[0]] for own, each in zip(rows, cells, strict=True)])
+        column = np.concatenate([start + each[1] for start, each in zip(starts, cells, strict=False)])
+        return matrices_of_cells(name, shape, row, column, np.concatenate(values).astype(np.float64))[0]
+    fractional = any(part.fractional for part in parts)
+    matrix = np.full(shape, np.nan if fractional else MISSING, dtype=np.float64 if fractional else np.int8)
+    for part, own, start in zip(parts, rows, starts, strict=False):
+        matrix[own, start : start + part.items.height] = part.correct if fractional else part.matrix
+    return matrix
 
 
 def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -5,9 +5,9 @@ and makes the pages. Only ``cli`` imports it.
 """
 
 from breadth.reporting.accuracy import Follows, GainFlag
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.live import LOCAL, view
-from breadth.reporting.scoring import Scores, changes_table, scores, scores_table
+from breadth.reporting.scoring import Scores, changes_table, checkpoint_scores_table, scores
 from breadth.reporting.sections import (
     SECTIONS,
     Format,
@@ -22,21 +22,21 @@ from breadth.reporting.sources import read_as, read_source
 __all__ = [
     "LOCAL",
     "SECTIONS",
-    "Content",
     "Follows",
     "Format",
     "GainFlag",
     "ReportData",
     "Scores",
     "Section",
+    "SectionContent",
     "build_report",
     "changes_table",
+    "checkpoint_scores_table",
     "read_as",
     "read_source",
     "register_section",
     "report",
     "scores",
-    "scores_table",
     "unregister_section",
     "view",
     "written_report",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 from scipy import special
 
-from breadth.comparison import Spread, add_runs
+from breadth.comparison import MeanVariance, add_runs
 from breadth.errors import InputError
 from breadth.inference import LEVEL, Floats, benjamini_hochberg, wilson_interval
 from breadth.records import (
@@ -107,10 +107,10 @@ def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame
     """
     parts = []
     for testset in study.shifts:
-        known = study.answered[:, study.set_index == study.testsets.index(testset)]
+        answered = study.scores[1][:, study.testsets.index(testset)]
         columns: dict[str, pl.Expr | pl.Series] = {
             "testset": pl.lit(testset),
-            "n": pl.Series(known.sum(axis=1), dtype=pl.Int64),
+            "n": pl.Series(answered, dtype=pl.Int64),
         }
         for measure in measures:
             names = (
@@ -120,7 +120,7 @@ def checkpoint_scores(study: Study, measures: Sequence[Measure]) -> pl.DataFrame
             try:
                 numbers: Sequence[Any] = score_intervals(study, measure, testset)
             except InputError:
-                numbers = [[None] * len(known)] * 3
+                numbers = [[None] * len(answered)] * 3
             columns |= {
                 name: pl.Series(values, dtype=pl.Float64, nan_to_null=True)
                 for name, values in zip(names, numbers, strict=True)
@@ -185,7 +185,7 @@ def crossed_mean(
 
 def crossed_variance(
     values: Floats, group: npt.NDArray[np.intp], counts: npt.NDArray[np.intp], worth: float | None = None
-) -> Spread:
+) -> MeanVariance:
     """Squared standard error of a score from values [rows, items], where rows and items are samples; and its df.
 
     The score of a row is the sum over groups of items of their means. Rows answer the same items, so the variance of
@@ -198,7 +198,7 @@ def crossed_variance(
     by_group = _variances_of_groups(average, group, counts)
     variance = float(by_group.sum())
     wobble = float((by_group**2 / (counts - 1)).sum())
-    items = Spread(variance, variance**2 / wobble if wobble > 0 else float(len(group) - len(counts)))
+    items = MeanVariance(variance, variance**2 / wobble if wobble > 0 else float(len(group) - len(counts)))
     if rows < 2:
         return items
     means = np.stack([np.bincount(group, row, len(counts)) / counts for row in values])
@@ -207,10 +207,10 @@ def crossed_variance(
     squares = np.bincount(group, (left**2).sum(axis=0), len(counts))
     noise = float((squares / ((rows - 1) * (counts - 1) * counts)).sum()) / rows
     if worth is None:
-        return add_runs(items, Spread(float(scores.var(ddof=1)) / rows, rows - 1.0), noise)
+        return add_runs(items, MeanVariance(float(scores.var(ddof=1)) / rows, rows - 1.0), noise)
     # The usual variance is too small where rows are alike because they follow each other.
     spread = float(scores.var(ddof=1)) * (rows - 1) / (rows * (worth - 1))
-    return add_runs(items, Spread(spread, worth - 1), noise)
+    return add_runs(items, MeanVariance(spread, worth - 1), noise)
 
 
 def _variances_of_groups(values: Floats, group: npt.NDArray[np.intp], counts: npt.NDArray[np.intp]) -> Floats:
@@ -221,7 +221,7 @@ def _variances_of_groups(values: Floats, group: npt.NDArray[np.intp], counts: np
     return variances
 
 
-def _t_interval(estimate: float, total: Spread) -> tuple[float, float]:
+def _t_interval(estimate: float, total: MeanVariance) -> tuple[float, float]:
     half = float(special.stdtrit(total.df, (1 + LEVEL) / 2) * np.sqrt(total.variance))
     return estimate - half, estimate + half
 
@@ -305,16 +305,20 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
     """
     rows: list[dict[str, Any]] = []
     gains: list[dict[str, Any]] = []
-    chance = _chance(study)
+    chance = _commonest_label_shares(study)
+    if score == "accuracy" and _are_evaluated_once(study.ends):
+        profile = _profile_of_single_evaluations(study, chance)
+        return profile, with_findings(pl.DataFrame(schema={**GAINS, **TESTED}))
     least = LEAST_LABELS if score in BY_LABEL else 2
     for (model, train_set), group in study.ends.group_by(["model", "train_set"], maintain_order=True):
-        ends, home = _checkpoints(group), study.in_domain(train_set)
+        ends, home = _end_rows(group), study.in_domain(train_set)
         trained = "before" in ends
         measures: dict[Measure, None] = dict.fromkeys((score, "accuracy", "auc", "share") if trained else (score,))
         late_rows = _late_checkpoints(study, ends["before"]) if trained else []
         own_gains, late_changes = [], {}
         for testset, shift in study.shifts.items():
-            if np.isnan(study.correct[np.ix_(ends["after"], study.set_index == study.testsets.index(testset))]).all():
+            answers_after = study.scores[1][ends["after"], study.testsets.index(testset)]
+            if not answers_after.any():
                 continue
             measured = _values_at_ends(study, testset, list(measures), ends)
             if score not in measured:
@@ -345,7 +349,7 @@ def score_profile(study: Study, score: Score = "accuracy") -> tuple[pl.DataFrame
     return pl.DataFrame(rows, schema=schema), with_findings(pl.DataFrame(gains, schema={**GAINS, **TESTED}))
 
 
-def _chance(study: Study) -> dict[str, float]:
+def _commonest_label_shares(study: Study) -> dict[str, float]:
     """Share of the commonest label of every test set, where labels are few: the accuracy of always giving it."""
     if "label" not in study.items.columns:
         return {}
@@ -460,7 +464,7 @@ def _late_columns(
     columns = {f"{start}late": late["gain"], f"{start}late_low": late["ci_low"], f"{start}late_high": late["ci_high"]}
     columns[f"{start}p_late"] = None if single else late["p"]
     inside = [changes[name][measure] for name in home if measure in changes.get(name, {})]
-    at_home = _joined([(each.means, each.group) for each in inside])
+    at_home = _join_sets([(each.means, each.group) for each in inside])
     if at_home is None or testset in home:
         return columns
     if single:
@@ -469,7 +473,7 @@ def _late_columns(
     return columns | {f"{start}behind": lag["gain"], f"{start}p_behind": lag["p"]}
 
 
-def _joined(sets: Sequence[Changes]) -> Changes | None:
+def _join_sets(sets: Sequence[Changes]) -> Changes | None:
     """The values of the items of several in-domain sets as if they were one; None without any.
 
     Only plain means can be joined: values that come in groups by label (auc) belong to one set.
@@ -532,7 +536,7 @@ def model_accuracy_by_level(study: Study, levels: pl.Series, models: Sequence[st
     rows = []
     for model in models:
         group = study.ends.filter(pl.col("model") == model)
-        for when, index in _checkpoints(group).items():
+        for when, index in _end_rows(group).items():
             answers = study.correct[index]
             for one in np.unique(level[level >= 0]):
                 mean = crossed_mean(answers[:, level == one], "accuracy")
@@ -541,7 +545,44 @@ def model_accuracy_by_level(study: Study, levels: pl.Series, models: Sequence[st
     return pl.DataFrame(rows, schema=BY_LEVEL)
 
 
-def _checkpoints(ends: pl.DataFrame) -> dict[str, npt.NDArray[np.uint32]]:
+def _are_evaluated_once(ends: pl.DataFrame) -> bool:
+    """Whether every run is the only one of its model, with a single checkpoint: models of a leaderboard, say."""
+    models = ends.select("model", "train_set").n_unique()
+    return models == ends.height and bool((ends["first"] == ends["last"]).all())
+
+
+def _profile_of_single_evaluations(study: Study, chance: Mapping[str, float]) -> pl.DataFrame:
+    """The accuracies of models that were evaluated once, as :func:`crossed_mean` of one run gives them.
+
+    All at once: there may be hundreds of thousands of models, each of which answered a few items.
+    """
+    testsets = list(study.shifts)
+    places = np.array([study.testsets.index(name) for name in testsets], dtype=np.intp)
+    cells = np.ix_(study.ends["last"].to_numpy(), places)
+    counts = study.scores[1][cells]
+    model, place = counts.nonzero()
+    counts = counts[model, place]
+    mean = study.scores[0][cells][model, place]
+    variance = study.spreads()[cells][model, place]
+    low, high = wilson_interval(mean, counts.astype(np.float64))
+    interval = {"se": np.sqrt(variance / counts), "ci_low": low, "ci_high": high}
+    named = pl.Series(testsets, dtype=pl.String).gather(place)
+    about = study.ends.select("model", "train_set")[model]
+    frame: pl.DataFrame = about.with_columns(
+        testset=named,
+        shift=named.replace_strict(study.shifts, return_dtype=pl.String),
+        when=pl.lit("after"),
+        runs=pl.lit(1),
+        n_items=pl.Series(counts),
+        accuracy=pl.Series(mean),
+        chance=named.replace_strict(chance, default=None, return_dtype=pl.Float64),
+        # A single item has no interval.
+        **{name: pl.Series(np.where(counts > 1, ends, np.nan), nan_to_null=True) for name, ends in interval.items()},
+    )
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in PROFILE.items())
+
+
+def _end_rows(ends: pl.DataFrame) -> dict[str, npt.NDArray[np.uint32]]:
     """Rows of the matrix ``before`` and ``after`` training, of the runs that were trained; if none was, ``after``."""
     trained = ends.filter(pl.col("first") != pl.col("last"))
     if not trained.height:
@@ -574,12 +615,17 @@ def long_scores(scores: ScoreTable) -> LongScores:
     step = pl.col(scores.order) if scores.order else pl.lit(None, dtype=pl.Int64)
     kinds = kinds_of_scores(scores)
     values = []
-    for name in columns:
+    # Test sets are numbered at first: one may be called like another column here, such as "score".
+    numbered = {str(number): name for number, name in enumerate(columns)}
+    for number, name in numbered.items():
         value = pl.col(name).cast(pl.Float64)
-        values.append(value / 100 if kinds[name] is ScoreKind.PERCENT else value)
+        if kinds[name] is ScoreKind.PERCENT:
+            value = value / 100
+        values.append(value.alias(number))
     long = (
         frame.select(run.alias("run"), model.alias("model"), step.alias("step"), *values)
-        .unpivot(columns, index=["run", "model", "step"], variable_name="testset", value_name=PLAIN_SCORE)
+        .unpivot(list(numbered), index=["run", "model", "step"], variable_name="testset", value_name=PLAIN_SCORE)
+        .with_columns(pl.col("testset").replace_strict(numbered, return_dtype=pl.String))
         .drop_nulls(PLAIN_SCORE)
     )
     return LongScores(long, kinds, bool(named))
@@ -607,9 +653,9 @@ def score_tables(scores: ScoreTable) -> dict[str, pl.DataFrame]:
         bounded = kinds[str(testset)] is not ScoreKind.OTHER
         together = with_same_start(group) if trained else group
         moments = ("before", "after") if trained else ("after",)
-        profile += [key | {"when": when} | _mean(together[when], PLAIN_SCORE, bounded) for when in moments]
+        profile += [key | {"when": when} | _mean_over_runs(together[when], PLAIN_SCORE, bounded) for when in moments]
         if trained:
-            change = _mean(together["after"] - together["before"], "gain", bounded)
+            change = _mean_over_runs(together["after"] - together["before"], "gain", bounded)
             gains.append(key | {"in_domain": testset in scores.controls} | change)
     if trained and ends["model"].n_unique() >= LEAST_RUNS and not any(row.get("p") for row in gains):
         # One run per model: the models are the sample.
@@ -617,7 +663,7 @@ def score_tables(scores: ScoreTable) -> dict[str, pl.DataFrame]:
             key = {"model": "all models", "testset": testset, "in_domain": testset in scores.controls}
             together = with_same_start(group)
             bounded = kinds[str(testset)] is not ScoreKind.OTHER
-            gains.append(key | _mean(together["after"] - together["before"], "gain", bounded))
+            gains.append(key | _mean_over_runs(together["after"] - together["before"], "gain", bounded))
     steps = ["first_step", "last_step", "checkpoints"]
     runs = ends.group_by("run", "model", maintain_order=True).agg(
         pl.col("first_step").min(), pl.col("last_step").max(), pl.col("checkpoints").max()
@@ -635,7 +681,7 @@ def score_tables(scores: ScoreTable) -> dict[str, pl.DataFrame]:
     return tables
 
 
-def _mean(values: pl.Series, name: str, bounded: bool = False) -> dict[str, Any]:
+def _mean_over_runs(values: pl.Series, name: str, bounded: bool = False) -> dict[str, Any]:
     """Mean over runs with its t interval and p-value; null where runs are too few.
 
     The interval of a share, if ``bounded``, is cut to 0 and 1, that of a gain to -1 and 1.
@@ -645,7 +691,7 @@ def _mean(values: pl.Series, name: str, bounded: bool = False) -> dict[str, Any]
     if len(known) < LEAST_RUNS or known.std() == 0:
         return row
     se, df = float(known.std(ddof=1) / np.sqrt(len(known))), len(known) - 1
-    low, high = _t_interval(row[name], Spread(se**2, df))
+    low, high = _t_interval(row[name], MeanVariance(se**2, df))
     if bounded:
         low, high = max(low, -1.0 if name == "gain" else 0.0), min(high, 1.0)
     p = float(2 * special.stdtr(df, -abs(row[name]) / se))

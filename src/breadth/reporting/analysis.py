@@ -12,9 +12,9 @@ from breadth.irt import SCALE_MAP_FIGURE, Calibration, accuracy_by_level_figure,
 from breadth.level_transfer import Effect, gain_by_distance, gain_matrix
 from breadth.records import SUBJECTS, Study
 from breadth.reporting.accuracy import model_accuracy_by_level
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.results import Result
-from breadth.results.words import FINDING, count, joined, points
+from breadth.results.words import FINDING, count, joined, points_text
 from breadth.sources import ScoreTable
 
 #: Tables of ``transfer``, for training levels and for strategies.
@@ -35,7 +35,7 @@ TRANSFER_TABLES = {
 MOST_PROFILED = 12
 
 
-class Correlations(Section):
+class CorrelationsSection(Section):
     """Correlations between test sets over checkpoints, agreement of models, windows over training."""
 
     key, title = "carry_over", "Do results carry over?"
@@ -55,7 +55,7 @@ class Correlations(Section):
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
         return data.carry_over.tables
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         result, correlations, shown = data.carry_over, data.table("correlations"), {}
         if correlations.height:
             kind = "partial" if "partial" in correlations["kind"] else "raw"
@@ -63,10 +63,10 @@ class Correlations(Section):
             shown["Mean over runs"] = means.select(
                 pl.col("panel").alias("model"), "a", "b", "r", "ci_low", "ci_high", "q"
             )
-        return Content(result.verdict, result.figures, result.paragraphs, result.reasons, shown)
+        return SectionContent(result.verdict, result.figures, result.paragraphs, result.reasons, shown)
 
 
-class Difficulty(Section):
+class DifficultySection(Section):
     """Difficulty of items, ability of subjects, accuracy by level, and transfer between levels."""
 
     key, title = "difficulty", "Difficulty"
@@ -102,7 +102,7 @@ class Difficulty(Section):
                 parts.setdefault(key, []).append(table.select(*keys, pl.all()))
         return tables | {name: pl.concat(frames, how="diagonal_relaxed") for name, frames in parts.items()}
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         transfers, reasons = data.transfers
         absent = [data.reasons["calibration"]] if data.calibration is None else []
         absent += [f"transfer between levels: {reason}" for reason in reasons]
@@ -133,7 +133,7 @@ class Difficulty(Section):
             figures += [gain_matrix(data.table(name), name)] if data.table(name).height else []
         if cells.height:
             figures.append(gain_by_distance(cells, "transfer_cells", data.models))
-        return Content(verdict or by_levels, figures, [text for text in details if text], absent, shown)
+        return SectionContent(verdict or by_levels, figures, [text for text in details if text], absent, shown)
 
 
 def _calibrated_words(data: ReportData, calibration: Calibration) -> str:
@@ -167,8 +167,8 @@ def _levels_words(data: ReportData) -> str:
         clear = wide.group_by("model", maintain_order=True).agg(pl.col("clear").sum(), pl.len().alias("levels"))
         models = clear.join(best.select("model", "level", "gain"), on="model", maintain_order="left")
         gains = [
-            f"{row['model']} gained most on level {row['level']} ({points(row['gain'])}) and clearly on {row['clear']} "
-            f"of {count(row['levels'], 'level')}"
+            f"{row['model']} gained most on level {row['level']} ({points_text(row['gain'])}) and clearly on "
+            f"{row['clear']} of {count(row['levels'], 'level')}"
             for row in models.iter_rows(named=True)
         ]
         if models.height > 3:
@@ -181,13 +181,26 @@ def _levels_words(data: ReportData) -> str:
         text = f"By difficulty (level 0 is the easiest): {'; '.join(gains)}."
     if not effects.height:
         return text
-    fading = effects.filter(pl.col("effect") == Effect.FADING)
+    return f"{text} {_fading_words(effects.filter(pl.col('effect') == Effect.FADING))}"
+
+
+def _fading_words(fading: pl.DataFrame) -> str:
+    """Whether gains fade, model by model if the answers name them, else by training set."""
+    what = "with the distance between training and test level"
     # The rule of the sentence about each model below: an interval may exclude 0 where q does not reach a finding.
-    names = fading.filter(pl.col("q") < FINDING, pl.col("estimate") < 0)["model"].to_list()
-    if not names:
-        return f"{text} Whether gains fade with the distance between training and test level is undecided."
-    others = "" if len(names) == fading.height else f" ({joined(names)}); undecided for the others"
-    return (
-        f"{text} Gains fade with the distance between training and test level in {len(names)} of "
-        f"{count(fading.height, 'model')}{others}."
-    )
+    found = fading.filter(pl.col("q") < FINDING, pl.col("estimate") < 0)
+    if not found.height:
+        return f"Whether gains fade {what} is undecided."
+    if "model" in fading.columns:
+        column, noun = "model", "model"
+    elif "train_set" in fading.columns:
+        column, noun = "train_set", "training set"
+    else:
+        # All answers are of one recipe that has no name.
+        return f"Gains fade {what}."
+    if found.height == fading.height:
+        others = ""
+    else:
+        names = found[column].fill_null("unnamed").to_list()
+        others = f" ({joined(names)}); undecided for the others"
+    return f"Gains fade {what} in {found.height} of {count(fading.height, noun)}{others}."

@@ -25,7 +25,7 @@ LEAST_SUBJECTS = LEAST_ITEMS = 10
 
 
 @dataclass(frozen=True)
-class Content:
+class SectionContent:
     """What a section says: its verdict (or a finding in plain words), figures, details, reasons for what is absent.
 
     ``shown`` are the tables that Markdown prints, by caption.
@@ -71,7 +71,7 @@ class Section(ABC):
         return {}
 
     @abstractmethod
-    def write(self, data: ReportData) -> Content:
+    def write(self, data: ReportData) -> SectionContent:
         """Findings, figures, details and reasons for absence."""
 
 
@@ -93,7 +93,7 @@ class ReportData:
 
     source: Study | ScoreTable | Calibration
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
-    contents: dict[Section, Content] = field(default_factory=dict)
+    contents: dict[Section, SectionContent] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     #: Results that a section computed for its tables and needs again for its words, by name.
     results: dict[str, Any] = field(default_factory=dict)

@@ -27,17 +27,18 @@ from breadth.advice import (
 )
 from breadth.comparison import (
     Comparison,
+    Ranking,
     compare,
     differences_figure,
     final_groups,
-    points,
+    has_several_groups,
+    points_with_decimal,
     rank,
     ranking_figure,
 )
-from breadth.comparison import Ranking as Rankings
 from breadth.errors import InputError
 from breadth.records import Study
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.results import Figure, Result
 from breadth.results.words import FINDING, count
 from breadth.sources import UNNAMED, ScoreTable
@@ -57,10 +58,10 @@ MOST_WORDS = 240
 
 def several_models(data: ReportData) -> bool:
     """Whether there are answers of at least two models."""
-    return isinstance(data.source, Study) and len(final_groups(data.source)) > 1
+    return isinstance(data.source, Study) and has_several_groups(data.source)
 
 
-class Ranking(Section):
+class RankingSection(Section):
     """Models from the best to the worst, and where two of them differ: the two there are, or the two best."""
 
     key, title = "ranking", "Which model is best?"
@@ -91,10 +92,10 @@ class Ranking(Section):
             tables |= {"comparison": compared.cells, "differing": differing_table(data, compared)}
         return tables
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         ranking, compared = (data.results.get(name) for name in ("ranking", "comparison"))
         if ranking is None:
-            return Content("Not enough data: the models cannot be ranked.", absent=[data.reasons["ranking"]])
+            return SectionContent("Not enough data: the models cannot be ranked.", absent=[data.reasons["ranking"]])
         ranks, cells = data.table("ranks"), data.table("comparison")
         first = compared if compared is not None and ranks.height == 2 else ranking
         verdict = first.verdict()
@@ -113,10 +114,10 @@ class Ranking(Section):
             shown["Items that only one of the two best models gets right"] = counts
         # Which models and items are not in the ranking: else its numbers seem to contradict those of other sections.
         details += [f"{line[0].upper()}{line[1:]}." for line in ranking.warnings if line not in data.warnings]
-        return Content(verdict, figures, details, (), shown)
+        return SectionContent(verdict, figures, details, (), shown)
 
 
-class Advice(Section):
+class AdviceSection(Section):
     """What to measure next: items and seeds, a short form, test sets that can be dropped, models together."""
 
     key, title = "advice", "What to measure next?"
@@ -169,7 +170,7 @@ class Advice(Section):
             new: result.table(old) for name, result in self._advice(data).items() for old, new in names[name].items()
         }
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         advice = self._advice(data)
         figures: list[Figure] = []
         if (power := advice.get("power")) is not None:
@@ -185,10 +186,10 @@ class Advice(Section):
         chosen = [advice[name] for name in ("power", "seeds", "short_form", "testsets", "together") if name in advice]
         verdict = chosen[0].verdict()
         assert verdict is not None, "advice answers"
-        return Content(verdict, figures, [chosen[0].details(), *(result.summary() for result in chosen[1:])])
+        return SectionContent(verdict, figures, [chosen[0].details(), *(result.summary() for result in chosen[1:])])
 
 
-def ranked_part(study: Study, ranking: Rankings) -> Study:
+def ranked_part(study: Study, ranking: Ranking) -> Study:
     """The answers to the items by which models are ranked: those that all of them answered.
 
     Two of the models may share more items. On these they may compare otherwise than in the ranking above it.
@@ -202,7 +203,7 @@ def ranked_part(study: Study, ranking: Rankings) -> Study:
     return replace(study, items=study.items[columns], matrix=study.matrix[:, columns], margin=margin)
 
 
-def best_two_words(ranking: Rankings, compared: Comparison) -> str:
+def best_two_words(ranking: Ranking, compared: Comparison) -> str:
     """How the two best of several models compare, in words that do not contradict the ranking.
 
     They are the two best because of the same answers, and there are others that might have come out on top. A
@@ -212,8 +213,9 @@ def best_two_words(ranking: Rankings, compared: Comparison) -> str:
     if near["apart"] or near["p"] >= FINDING:
         return f"The two best models: {compared.summary()}"
     number = count(ranking.ranks.height, ranking.noun)
+    difference = points_with_decimal(near["difference"])
     return (
-        f"The two best models: {near['model']} minus {near['next']} is {points(near['difference'])}. Had they been the "
+        f"The two best models: {near['model']} minus {near['next']} is {difference}. Had they been the "
         f"only ones, that would count as a difference; as the best two of {number} they cannot be told apart. "
         f"{compared.details()}"
     )
@@ -229,13 +231,13 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Part:
+class DifferingItems:
     """A test set, or a level of it, with both sides; ``parts`` are its levels."""
 
     name: str
     first: Side
     second: Side
-    parts: Sequence[Part] = ()
+    parts: Sequence[DifferingItems] = ()
 
     @property
     def title(self) -> str:
@@ -249,7 +251,7 @@ class Differing:
 
     first: str
     second: str
-    parts: Sequence[Part]
+    parts: Sequence[DifferingItems]
     left_out: int
 
 
@@ -278,13 +280,15 @@ def differing_items(data: ReportData, compared: Comparison) -> Differing:
     linked = {first, second} <= set(data.models)
     sets = frame.group_by("testset", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
 
-    def part(name: str, rows: pl.DataFrame, filters: dict[str, str], parts: Sequence[Part] = ()) -> Part:
+    def part(
+        name: str, rows: pl.DataFrame, filters: dict[str, str], parts: Sequence[DifferingItems] = ()
+    ) -> DifferingItems:
         sides = []
         for who, cell in ((first, "right-wrong"), (second, "wrong-right")):
             own = rows.filter(pl.col("right") == who)
             panel = {"panel": "items", "one": first, "two": second, "cell": cell, **filters}
             sides.append(Side(own.height, own.head(MOST_LISTED).to_dicts(), panel if linked else None))
-        return Part(name, sides[0], sides[1], parts)
+        return DifferingItems(name, sides[0], sides[1], parts)
 
     parts = []
     for testset in sets["testset"].head(MOST_SETS):

@@ -257,7 +257,7 @@ def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spe
     # A run may not have been evaluated on every test set at every step: its mean is over the same sets throughout.
     placed = [*placed, *_only_shared("set", ["panel", "model", "run"])] if len(placed) > 1 else placed
     if not data.has_answers:
-        return [*rows, *placed, _means(["value", "chance", *measures], keys)]
+        return [*rows, *placed, _mean_aggregate(["value", "chance", *measures], keys)]
     # The squared error of a mean of n independent scores is the mean of their squared errors, over n.
     end = "datum[measure == 'accuracy' ? 'ci_{0}' : measure + '_{0}']"
     square = f"isValid({end}) ? pow({end} - datum.value, 2) : null"
@@ -284,7 +284,7 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
     y, colour = axes["y"], axes["color"]
     own = ["panel", "model", "step"]
     # The mean of whichever runs have a step would rise and fall with which runs are in it.
-    of_model = [*_only_shared("run", ["panel", "model"]), _means(["value"], own)]
+    of_model = [*_only_shared("run", ["panel", "model"]), _mean_aggregate(["value"], own)]
     mean: Spec = {"transform": of_model, "mark": {"type": "line", "strokeWidth": 2.5}, "encoding": axes}
     area: Spec = {
         "transform": band,
@@ -292,7 +292,7 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
         "encoding": axes | {"y": y | {"field": "low"}, "y2": {"field": "high"}},
     }
     chance: Spec = {
-        "transform": [{"filter": "isValid(datum.chance)"}, _means(["chance"], ["panel"])],
+        "transform": [{"filter": "isValid(datum.chance)"}, _mean_aggregate(["chance"], ["panel"])],
         "mark": {"type": "rule", "strokeDash": [4, 3], "color": "@muted"},
         "encoding": {"y": y | {"field": "chance"}},
     }
@@ -310,7 +310,7 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
     if not many:
         return [chance, *([area] if band else []), run, mean, dot]
     picked = [{"filter": "datum.model == picked"}]
-    means = [*of_model, *_only_shared("model", ["panel"]), _means(["value"], ["panel", "step"])]
+    means = [*of_model, *_only_shared("model", ["panel"]), _mean_aggregate(["value"], ["panel", "step"])]
     plain, ink, hue = ({"color": {"value": token}} for token in ("@muted", "@ink", "@model0"))
     thin = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
     return [
@@ -333,7 +333,7 @@ def _band(data: ReportData, table: pl.DataFrame) -> list[Spec]:
     if most < LEAST_RUNS:
         return []
     quantiles = [0.0, 0.0, *special.stdtrit(np.arange(1, most), (1 + LEVEL) / 2).round(4).tolist()]
-    spread = _means(["value"], keys)
+    spread = _mean_aggregate(["value"], keys)
     spread["aggregate"] += [{"op": "stdev", "field": "value", "as": "sd"}, {"op": "count", "as": "runs"}]
     half = f"{quantiles}[datum.runs] * datum.sd / sqrt(datum.runs)"
     low, high = f"datum.value - {half}", f"datum.value + {half}"
@@ -377,14 +377,14 @@ def _trajectory_caption(data: ReportData, guessed: bool, several: bool, many: bo
     return " ".join(sentence for sentence, applies in sentences.items() if applies)
 
 
-def _means(fields: Sequence[str], keys: Sequence[str]) -> Spec:
+def _mean_aggregate(fields: Sequence[str], keys: Sequence[str]) -> Spec:
     """Transform: the mean of each field per combination of keys, under the field's name."""
     return {"aggregate": [{"op": "mean", "field": name, "as": name} for name in fields], "groupby": list(keys)}
 
 
 def _mean_ends(fields: Sequence[str], ends: tuple[str, str], keys: Sequence[str]) -> list[Spec]:
     """Transforms: the same, and the mean of the ends of intervals, which are null where one of them is not known."""
-    means = _means([*fields, *ends], keys)
+    means = _mean_aggregate([*fields, *ends], keys)
     means["aggregate"] += [{"op": "count", "as": "rows"}, {"op": "valid", "field": ends[0], "as": "known"}]
     return [means, *({"calculate": f"datum.known == datum.rows ? datum.{name} : null", "as": name} for name in ends)]
 

@@ -12,8 +12,8 @@ import polars as pl
 
 from breadth.inference import Floats
 from breadth.irt import ItemFlag
-from breadth.records import Study
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.records import SparseMatrix, Study
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.embedded import MOST_CHARACTERS, text_fields
 from breadth.results.words import count
 
@@ -46,7 +46,7 @@ DOUBT_WORDS = {
 }
 
 
-class Items(Section):
+class ItemsSection(Section):
     """The table of items, and what stands out in it."""
 
     key, title = "items", "Items"
@@ -89,17 +89,16 @@ class Items(Section):
             frame = frame.with_columns(data.levels.alias("level"))
         # Means over the last checkpoints of runs.
         last = ends["last"].to_numpy()
-        every = study.margin if study.margin is not None else np.full_like(study.correct, np.nan)
-        answers = {"right": study.correct[last], "margin": every[last]}
+        means = {"right": item_means(study.correct, last), "margin": np.full(items.height, np.nan)}
+        if study.margin is not None:
+            means["margin"] = item_means(study.margin, last)
         for model in data.models:
-            answers[f"right_{model}"] = study.correct[ends.filter(pl.col("model") == model)["last"].to_numpy()]
-        for name, values in answers.items():
-            answered = ~np.isnan(values)
-            number, total = answered.sum(axis=0), np.where(answered, values, 0).sum(axis=0, dtype=np.float64)
-            mean = np.where(number > 0, total / np.maximum(number, 1), np.nan)
-            frame = frame.with_columns(pl.Series(name, mean, nan_to_null=True))
+            own = ends.filter(pl.col("model") == model)["last"].to_numpy()
+            means[f"right_{model}"] = item_means(study.correct, own)
+        frame = frame.with_columns(pl.Series(name, values, nan_to_null=True) for name, values in means.items())
         confident = (pl.col("right") <= 1 - MOSTLY_WRONG) & (pl.col("margin") < CONFIDENT_MARGIN)
-        confident &= pl.Series(item_rest(study, every) < 0)
+        if study.margin is not None:
+            confident &= pl.Series(item_rest(study, study.margin) < 0)
         flag = (
             pl.when(against)
             .then(pl.lit(Doubt.AGAINST_ABILITY.value))
@@ -117,7 +116,7 @@ class Items(Section):
             table = pl.concat([doubted, sample]).sort("__row").drop("__row")
         return {"items": table}
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         items, total = data.table("items"), data.study.items.height
         doubted = labels_to_check(data)
         wrong = items.filter(pl.col("right") == 0).height
@@ -148,7 +147,7 @@ class Items(Section):
                 f"{data.calibration.scale_warning}."
             )
             details = (*details, unplaced)
-        return Content(
+        return SectionContent(
             finding,
             details=details,
             shown={"Labels to check": doubted.select(columns).head(50)},
@@ -170,12 +169,26 @@ def labels_to_check(data: ReportData) -> pl.DataFrame:
     return ranked.sort(order, descending=True, nulls_last=True, maintain_order=True).drop("__strength")
 
 
+def item_means(values: npt.NDArray[Any], rows: npt.NDArray[np.intp]) -> Floats:
+    """The mean of every item's values over some subjects; NaN where none of them answered it."""
+    if isinstance(values, SparseMatrix):
+        return values.means_of_columns(rows)
+    chosen = values[rows]
+    answered = ~np.isnan(chosen)
+    number = answered.sum(axis=0)
+    total = np.where(answered, chosen, 0).sum(axis=0, dtype=np.float64)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
 def item_rest(study: Study, values: npt.NDArray[Any]) -> Floats:
     """Correlation of every item's ``values`` [subjects, items] with the accuracy on the rest of its test set.
 
     Over the subjects that answered the whole set; NaN where something is constant or not known.
     """
     correlation = np.full(study.items.height, np.nan)
+    if study.is_sparse:
+        # Where hardly any cell is filled, hardly any subject answered a whole set.
+        return correlation
     for k in range(len(study.testsets)):
         columns = np.flatnonzero(study.set_index == k)
         complete = ~np.isnan(study.correct[:, columns]).any(axis=1)

@@ -54,7 +54,7 @@ _POLICY = (
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What the server answers: content and headers, made once."""
 
     status: HTTPStatus
@@ -62,10 +62,14 @@ class Answer(NamedTuple):
     headers: dict[str, str]
 
     @classmethod
-    def of(cls, status: HTTPStatus, kind: str, text: str) -> Answer:
+    def of(cls, status: HTTPStatus, kind: str, text: str) -> HttpAnswer:
         """An answer with its ETag; of scripts in the page, only those it was rendered with may run."""
-        content = text.encode(errors="replace")
-        sums = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(text) if kind == "text/html")
+
+        def encoded(part: str) -> bytes:
+            return part.encode(errors="backslashreplace")  # as in a report that is a file
+
+        content = encoded(text)
+        sums = (hashlib.sha256(encoded(script)).digest() for script in _SCRIPT.findall(text) if kind == "text/html")
         scripts = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in sums) or "'none'"
         headers = {
             **HEADERS,
@@ -76,8 +80,8 @@ class Answer(NamedTuple):
         return cls(status, content, headers)
 
 
-MISSING = Answer.of(HTTPStatus.NOT_FOUND, "text/plain", "There is no such page.\n")
-FORBIDDEN = Answer.of(HTTPStatus.FORBIDDEN, "text/plain", "This page is for this machine only.\n")
+MISSING = HttpAnswer.of(HTTPStatus.NOT_FOUND, "text/plain", "There is no such page.\n")
+FORBIDDEN = HttpAnswer.of(HTTPStatus.FORBIDDEN, "text/plain", "This page is for this machine only.\n")
 
 
 class LiveServer:
@@ -195,7 +199,7 @@ class LiveSite:
         with self._lock:
             return self._studies.setdefault(name, LiveStudy(self.folder if self.single else self.folder / name))
 
-    def answer(self, path: str, query: str = "") -> Answer:
+    def answer(self, path: str, query: str = "") -> HttpAnswer:
         """The answer for a path. Only those named here exist; files are never served."""
         parts = [urllib.parse.unquote(part) for part in path.strip("/").split("/")]
         if parts == [""]:
@@ -209,23 +213,23 @@ class LiveSite:
             return self._page(study, parts[1], page, seen)
         except InputError as error:
             if page:
-                return Answer.of(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": str(error)}))
+                return HttpAnswer.of(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": str(error)}))
             waiting = render_template("waiting.html", name=parts[1], reason=str(error))
-            return Answer.of(HTTPStatus.OK, "text/html", waiting)
+            return HttpAnswer.of(HTTPStatus.OK, "text/html", waiting)
 
-    def _front(self) -> Answer:
+    def _front(self) -> HttpAnswer:
         waiting = self.waiting()
         if waiting:
             page = render_template("waiting.html", name=f"Waiting for {self.given}", reason=waiting)
-            return Answer.of(HTTPStatus.OK, "text/html", page)
+            return HttpAnswer.of(HTTPStatus.OK, "text/html", page)
         if self.single:
             return self.answer(_link(self.folder.name))
         studies = [(name, study) for name in self.names() if (study := self.study(name)) is not None]
         rows = [{"name": name, "link": _link(name), **study.progress.state(None, now=False)} for name, study in studies]
         page = render_template("studies.html", rows=rows, folder=self.folder.name)
-        return Answer.of(HTTPStatus.OK, "text/html", page)
+        return HttpAnswer.of(HTTPStatus.OK, "text/html", page)
 
-    def _page(self, study: LiveStudy, name: str, page: str, seen: str) -> Answer:
+    def _page(self, study: LiveStudy, name: str, page: str, seen: str) -> HttpAnswer:
         if page == "state.json":
             state = study.state(seen)
             return study.made(f"{page} {seen}", state, lambda: json.dumps(state, allow_nan=False))
@@ -254,7 +258,7 @@ class LiveStudy:
         self._failure = ""
         self._next = 0.0
         self._busy = False
-        self._made: dict[str, tuple[object, Answer]] = {}
+        self._made: dict[str, tuple[object, HttpAnswer]] = {}
 
     def state(self, seen: str = "") -> dict[str, Any]:
         """Progress now, and the version of the analysis that the other pages show.
@@ -277,13 +281,13 @@ class LiveStudy:
             raise InputError(self._failure or f"{analysed}{f'. {known}' if known else ''}")
         return self._analysed
 
-    def made(self, page: str, version: object, make: Callable[[], str], kind: str = "application/json") -> Answer:
+    def made(self, page: str, version: object, make: Callable[[], str], kind: str = "application/json") -> HttpAnswer:
         """The answer for a page, made once for each version."""
         known = self._made.get(page)
         if known is None or known[0] != version:
             if len(self._made) > 20:  # pages of fingerprints that nobody asks for any more
                 self._made.clear()
-            known = self._made[page] = (version, Answer.of(HTTPStatus.OK, kind, make()))
+            known = self._made[page] = (version, HttpAnswer.of(HTTPStatus.OK, kind, make()))
         return known[1]
 
     def _start(self) -> None:

@@ -14,7 +14,7 @@ import polars as pl
 from breadth.datasets.simulated import TRUTH_FILE
 from breadth.level_transfer import Effect
 from breadth.records import Study, StudyStore, unsealed
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.results.words import FINDING, count
 
 #: Every statistic: what it is, what it is not, and the page of the documentation that explains it.
@@ -81,7 +81,7 @@ STATISTICS = (
 COLUMNS = {"about": pl.String, "effects": pl.Int64, "findings": pl.Int64, "true": pl.Int64, "missed": pl.Int64}
 
 
-class Truth(Section):
+class TruthSection(Section):
     """What was simulated against what was found."""
 
     key, title = "truth", "Which findings are true?"
@@ -94,7 +94,7 @@ class Truth(Section):
         """Only for studies that were simulated."""
         return bool(_truth(data))
 
-    def write(self, data: ReportData) -> Content:
+    def write(self, data: ReportData) -> SectionContent:
         """How many findings are true. The table is made here because it needs those of all other sections."""
         truth = _truth(data)
         means = data.table("correlations")
@@ -136,7 +136,7 @@ class Truth(Section):
             "The answers were simulated, so the truth is known. A finding remains with the false discovery rate at 5%: "
             "about one finding in twenty may be false. Labels are doubted, not tested; a doubt asks you to look.",
         )
-        return Content(finding, details=details, shown={"Found and true": table})
+        return SectionContent(finding, details=details, shown={"Found and true": table})
 
 
 def _row(about: str, effects: Set[Any], found: Set[Any]) -> tuple[str, int, int, int, int]:
@@ -157,18 +157,18 @@ def _truth(data: ReportData) -> dict[str, Any]:
     return truth if known else {}
 
 
-class Methods(Section):
+class MethodsSection(Section):
     """How the report was made; the page adds the study file, environments, statistics and downloads."""
 
     key, title = "methods", "Methods"
     template = "methods.html"
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         seeds = ", ".join(map(str, data.facts["seeds"])) or "not recorded"
         source = "a table of scores" if data.facts["items"] is None else f"{data.facts['items']:,} calibrated items"
         if data.has_answers:
             source = f"{data.facts['responses']:,} answers. Seeds of the runs: {seeds}"
-        return Content(
+        return SectionContent(
             f"Made by breadth {import_module('breadth').__version__} from {source}. Seed of the split halves and "
             "random relabellings: 0. The same input gives the same numbers."
         )

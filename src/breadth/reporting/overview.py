@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,24 +11,28 @@ import polars as pl
 
 from breadth.records import Study
 from breadth.reporting.accuracy import LEAST_OF_RECIPE, at_shared_steps, checkpoint_scores, other_starts, score_profile
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.figures import profile_figure, trajectory_figure
 from breadth.reporting.scoring import bias_words, follow_words, start_words
-from breadth.results import Answer, Verdict
-from breadth.results.words import FINDING, change, count, interval, joined
+from breadth.results import Answer, Result, Verdict
+from breadth.results.words import FINDING, change_text, count, joined, score_interval_text
 from breadth.sources import ScoreTable
 
 #: Share of gains that must be decided, or agree, for a plain answer.
 FEW, ALMOST_ALL = 0.1, 0.9
 
-#: Changes of bias that the finding names.
+#: Changes of bias that the finding names, and test sets whose scores it names.
 MOST_CHANGES = 3
+MOST_SCORES = 6
+
+#: What is said where nothing can be said about whether results carry over.
+CARRY_OVER_NEEDS = "Whether results carry over from one test set to another takes several models or checkpoints."
 
 #: A gain that a study should be able to see, and how many standard errors it then is (80 % power at 5 %).
 WORTH_SEEING, POWER = 0.05, 2.8
 
 
-class Overview(Section):
+class OverviewSection(Section):
     """What was studied, how well every model does, and whether the results generalise."""
 
     key, title, open = "overview", "Overview", True
@@ -48,7 +53,7 @@ class Overview(Section):
         runs = ends.with_columns(pl.Series("planned", [planned.get(run) for run in ends["run"]], dtype=pl.Int64))
         return {"runs": runs, "profile": profile, "gains": gains}
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         every, measure = data.table("gains"), data.about.measure
         # A loss has no place among accuracies: neither in points, nor as the least gain.
         gains = every.filter(pl.col("testset").is_in(data.about.comparable)) if every.height else every
@@ -71,7 +76,7 @@ class Overview(Section):
         shown = data.table("profile").filter(pl.col("model").is_in(data.models)).select(columns)
         shown = shown if gains.height else shown.drop("when")
         name = data.about.measure_words
-        return Content(
+        return SectionContent(
             overall_verdict(data),
             (profile_figure(data),),
             [text for text in details if text],
@@ -80,7 +85,7 @@ class Overview(Section):
         )
 
 
-class Training(Section):
+class TrainingSection(Section):
     """Scores of every run at every checkpoint; from answers also sensitivity and bias."""
 
     key, title = "training", "During training"
@@ -102,13 +107,13 @@ class Training(Section):
             return data.score_tables
         return {"trajectories": checkpoint_scores(data.described, ("accuracy", "auc", "share"))}
 
-    def write(self, data: ReportData) -> Content:
+    def write(self, data: ReportData) -> SectionContent:
         """Which test sets peak before the end: the best checkpoint beats the last and their intervals are apart."""
         # Training examples are shown in the figure, and are no test to say anything about.
         trajectories = data.table("trajectories").filter(pl.col("testset").is_in(data.testsets))
         steps = f"Over {count(round(max(trajectories['step'])), 'step')}"
         if not data.has_answers:
-            return Content(f"{steps}: {_course(data)}", (trajectory_figure(data),), absent=_not_drawn(data))
+            return SectionContent(f"{steps}: {_course(data)}", (trajectory_figure(data),), absent=_not_drawn(data))
         numbers = pl.col("accuracy", "ci_low", "ci_high").mean()
         # A mean over other runs at every step would rise and fall with which runs are in it.
         shared = at_shared_steps(trajectories)
@@ -133,10 +138,10 @@ class Training(Section):
             text += f" {' '.join(changes[:MOST_CHANGES])}"
             more = len(changes) - MOST_CHANGES
             text += f" {count(more, 'more change')} of this kind: see the details." if more > 0 else ""
-        return Content(text, (trajectory_figure(data),), changes[MOST_CHANGES:])
+        return SectionContent(text, (trajectory_figure(data),), changes[MOST_CHANGES:])
 
 
-def overall_verdict(data: ReportData) -> Verdict:
+def overall_verdict(data: ReportData) -> Verdict | str:
     """Do these results generalise? From gains on shifted test sets and from correlations between test sets.
 
     A gain counts if it remains with the false discovery rate at 5 %, over all models and shifted test sets. Yes: almost
@@ -147,7 +152,13 @@ def overall_verdict(data: ReportData) -> Verdict:
     shifted = data.table("gains").filter(~pl.col("in_domain"), pl.col("testset").is_in(data.about.comparable))
     known = shifted.drop_nulls("p")
     if not known.height:
-        return carried if len(data.about.shifts) > 1 else _one_testset(data)
+        # Nothing was trained: what can be answered comes first.
+        levels = _score_levels(data)
+        if len(data.about.shifts) == 1:
+            return _one_testset(data, levels)
+        if levels and data.facts["checkpoints"] == 1:
+            return f"{levels} {CARRY_OVER_NEEDS}"
+        return carried
     found = known.filter(pl.col("q") < FINDING).sort("gain")
     signs = np.sign(found["gain"].to_numpy())
     up, down, total = int((signs > 0).sum()), int((signs < 0).sum()), known.height
@@ -181,15 +192,54 @@ def overall_verdict(data: ReportData) -> Verdict:
     return Verdict(Answer.DEPENDS, f"{counted}{behind or '; the others are undecided'}.", line)
 
 
-def _one_testset(data: ReportData) -> Verdict:
-    """With one test set the question is open; what the answers do tell comes first then."""
-    ranking = data.results.get("ranking")
-    verdicts = {
-        "Which model is best?": None if ranking is None else ranking.verdict(),
-        "Do the items measure one ability?": None if data.calibration is None else data.calibration.verdict(),
+def _one_testset(data: ReportData, levels: str) -> str:
+    """What answers to one test set tell, and last that they tell nothing of others."""
+    questions: dict[str, Result | None] = {
+        "Which model is best?": data.results.get("ranking"),
+        "Do the items measure one ability?": data.calibration,
     }
-    lines = [f"{question} {verdict.lines()[0]}" for question, verdict in verdicts.items() if verdict is not None]
-    return Verdict(Answer.UNKNOWN, "one test set says nothing about others.", " ".join(lines))
+    parts = [levels]
+    for question, result in questions.items():
+        verdict = result.verdict() if result is not None else None
+        if verdict is not None:
+            parts.append(f"{question} {verdict.lines()[0]}")
+    parts.append("One test set cannot show whether results carry over to others.")
+    return " ".join(filter(None, parts))
+
+
+def _score_levels(data: ReportData) -> str:
+    """How the only model does on every test set, with intervals; for several models empty, a ranking says that."""
+    profile = data.table("profile")
+    if profile["model"].n_unique() != 1:
+        return ""
+    words = []
+    for _, rows in profile.group_by("testset", maintain_order=True):
+        words.append(_level_words(rows.rows(named=True), data))
+    shown, rest = words[:MOST_SCORES], len(words) - MOST_SCORES
+    if rest > 0:
+        shown.append(count(rest, "more test set"))
+    name = Path(data.about.name).stem
+    if data.facts["models"]:
+        name = profile["model"][0]
+    return f"{name}: {'; '.join(shown)}."
+
+
+def _level_words(rows: Sequence[Mapping[str, Any]], data: ReportData) -> str:
+    """The score on one test set: of the last of some checkpoints, and that of the first."""
+
+    def written(score: float) -> str:
+        return f"{score:.1%}" if data.about.share else f"{score:.3g}"
+
+    last, measure = rows[-1], data.about.measure
+    text = f"{data.about.measure_words} {written(last[measure])}"
+    if last["ci_low"] is not None:
+        text += f" (95% interval {written(last['ci_low'])} to {written(last['ci_high'])})"
+    text += f" on {last['testset']}"
+    if last["n_items"] is not None:
+        text += f", {count(last['n_items'], 'item')}"
+    if len(rows) > 1 and data.facts["checkpoints"] > 1:
+        text += f" after training ({written(rows[0][measure])} before)"
+    return text
 
 
 def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Verdict:
@@ -213,9 +263,9 @@ def _behind(gains: pl.DataFrame) -> pl.DataFrame:
 
 
 def _gain_words(row: Mapping[str, Any], share: bool, model: str = "") -> str:
-    within = interval(row, share)
+    within = score_interval_text(row, share)
     where = f"{row['testset']} in {model}" if model else row["testset"]
-    return f"{where} ({change(row['gain'], share)}{', ' if within else ''}{within})"
+    return f"{where} ({change_text(row['gain'], share)}{', ' if within else ''}{within})"
 
 
 def _studied(data: ReportData) -> str:
@@ -246,11 +296,12 @@ def _mean_gains(gains: pl.DataFrame, share: bool) -> str:
     home = pl.col("gain").filter(pl.col("in_domain") & (pl.col("ci_low") > 0)).mean().alias("home")
     means = gains.group_by("model", maintain_order=True).agg(away, home).drop_nulls()
     parts = [
-        f"{model} {change(far, share)} (in-domain {change(near, share)})" for model, far, near in means.iter_rows()
+        f"{model} {change_text(far, share)} (in-domain {change_text(near, share)})"
+        for model, far, near in means.iter_rows()
     ]
     if means.height > 3:
         low, *_, high = means.sort("away", "model").iter_rows()
-        parts = [f"from {change(low[1], share)} ({low[0]}) to {change(high[1], share)} ({high[0]})"]
+        parts = [f"from {change_text(low[1], share)} ({low[0]}) to {change_text(high[1], share)} ({high[0]})"]
     return f"Mean gain on shifted test sets: {'; '.join(parts)}." if parts else ""
 
 
@@ -263,7 +314,7 @@ def _other_changes(gains: pl.DataFrame, others: Sequence[str]) -> str:
         .group_by("testset", maintain_order=True)
         .agg(pl.col("gain").mean())
     )
-    words = [f"{name} changed by {change(gain, share=False)}" for name, gain in means.drop_nulls().iter_rows()]
+    words = [f"{name} changed by {change_text(gain, share=False)}" for name, gain in means.drop_nulls().iter_rows()]
     return f"No accuracies, in their own unit: {joined(words)}." if words else ""
 
 
@@ -280,6 +331,6 @@ def _course(data: ReportData) -> str:
     """Which test set rose most and least, for a table of scores: mean over models and runs."""
     gains = data.table("gains").filter(pl.col("testset").is_in(data.about.comparable))
     means = gains.group_by("testset", maintain_order=True).agg(pl.col("gain").mean()).sort("gain")
-    words = [f"{change(gain, data.about.share)} on {name}" for name, gain in means.iter_rows()]
+    words = [f"{change_text(gain, data.about.share)} on {name}" for name, gain in means.iter_rows()]
     said = f"changes range from {words[0]} to {words[-1]}" if len(words) > 3 else f"scores changed by {joined(words)}"
     return f"{said} (first to last checkpoint, mean over {count(data.facts['runs'], 'run')})."

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.embedded import item_texts, single_answers, table_columns
 from breadth.reporting.items import labels_to_check
 from breadth.reporting.methods import STATISTICS
@@ -139,7 +139,7 @@ def render_markdown(data: ReportData) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _markdown_section(section: Section, content: Content) -> list[str]:
+def _markdown_section(section: Section, content: SectionContent) -> list[str]:
     """Title, verdict in bold, its other lines, the first rows of tables; details and further rows folded away."""
     first, *others = map(plain_markdown, content.lines)
     parts = [f"## {section.title}", f"**{first}**", *others]

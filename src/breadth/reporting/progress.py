@@ -37,7 +37,7 @@ MOST_RUNS = 500
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunState:
     """What is known about a run since its directory and its log last changed."""
 
     changed: tuple[int, int]
@@ -53,7 +53,7 @@ class Progress:
     def __init__(self, folder: Path) -> None:
         self.store = StudyStore(folder)
         self._scores: dict[str, list[dict[str, Any]]] = {}
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _RunState] = {}
         self._open: list[str] = []
         self._labels: dict[str, str] = {}
         self._begun = 0
@@ -97,7 +97,7 @@ class Progress:
         names = self.store.store.names("runs") if everything else self._open
         if names or everything:
             looked = {name: _looked_at(self.store.run(name), self._runs.get(name)) for name in names}
-            runs: dict[str, _Run | None] = looked if everything else {**self._runs, **looked}
+            runs: dict[str, _RunState | None] = looked if everything else {**self._runs, **looked}
             self._runs = {name: run for name, run in runs.items() if run is not None}
             self._open = [name for name, run in runs.items() if run is None or run.state["state"] != "finished"]
             self._summary = self._summarised()
@@ -145,7 +145,7 @@ class Progress:
         return self._scores[key]
 
 
-def _looked_at(run: RunStore, known: _Run | None) -> _Run | None:
+def _looked_at(run: RunStore, known: _RunState | None) -> _RunState | None:
     """A run as it is now; None if it has not begun or its record is damaged."""
     log = run.folder / "log.jsonl"
     changed = (_changed(run.folder), _changed(log))
@@ -156,7 +156,7 @@ def _looked_at(run: RunStore, known: _Run | None) -> _Run | None:
         record, parts = (known.record, known.parts) if known and same else (run.record(), run.parts())
     except InputError:
         return None
-    return _Run(changed, run, record, parts, _progress(run, record, parts))
+    return _RunState(changed, run, record, parts, _progress(run, record, parts))
 
 
 def _changed(path: Path) -> int:

@@ -23,8 +23,8 @@ from breadth.records import (
     Measure,
     Score,
     Study,
+    answer_counts,
     answers_of,
-    item_values,
     may_be_neither,
 )
 from breadth.reporting.accuracy import (
@@ -40,7 +40,7 @@ from breadth.reporting.accuracy import (
 from breadth.reporting.sources import described
 from breadth.results import ALMOST_ALL, ALMOST_NONE, WORTH_SEEING, Answer, Result, Verdict
 from breadth.results.terminal import MOST_ROWS, WIDTH, interval_text, make_table, number_text
-from breadth.results.words import FINDING, SCORE_WORDS, change, count, interval, joined, points
+from breadth.results.words import FINDING, SCORE_WORDS, change_text, count, joined, points_text, score_interval_text
 from breadth.sources import open_answers
 
 #: What the table ``scores`` holds.
@@ -189,9 +189,9 @@ def _bias_of_changes(changes: pl.DataFrame, swinging: Sequence[str]) -> Verdict:
     reason = f"{ANSWERS[answer]}: {biased} of {count(found.height, 'change')} of accuracy {unit} {verb} of bias"
     reason += f", but the lean to an answer swings during training in {joined(swinging, 4)}." if swinging else "."
     row = found.sort(pl.col("auc").abs(), descending=True, maintain_order=True).row(0, named=True)
-    within = interval({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
+    within = score_interval_text({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
     largest = f"Largest change of what a model can tell apart (auc): {row['model']} on {row['testset']}"
-    return Verdict(answer, reason, f"{largest}, {points(row['auc'])} ({within}).")
+    return Verdict(answer, reason, f"{largest}, {points_text(row['auc'])} ({within}).")
 
 
 def _bias_of_last(scores: pl.DataFrame) -> Verdict:
@@ -275,9 +275,9 @@ def _single_runs(shifted: pl.DataFrame, score: Score, column: str, until: str) -
     share = score not in ("dprime", "logscore")
     said = []
     for row in shifted.drop_nulls(column).sort(column, descending=True).iter_rows(named=True):
-        within = interval({"ci_low": row[f"{column}_low"], "ci_high": row[f"{column}_high"]}, share)
+        within = score_interval_text({"ci_low": row[f"{column}_low"], "ci_high": row[f"{column}_high"]}, share)
         where = f"{row['testset']} in {row['model']}" if len(models) > 1 else row["testset"]
-        said.append(f"{where} {change(row[column], share)}{f' ({within})' if within else ''}")
+        said.append(f"{where} {change_text(row[column], share)}{f' ({within})' if within else ''}")
     who = f"{models[0]} has one run" if len(models) == 1 else f"{joined(models, MOST_MODELS)} have one run each"
     which = "this one trained model" if len(models) == 1 else "these trained models"
     sample = "the items as a sample"
@@ -318,10 +318,11 @@ def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
     lines = []
     for row in gains.filter(pl.col("flag") == GainFlag.BIAS).iter_rows(named=True):
         changed = f"{'rose' if row['accuracy'] > 0 else 'fell'} by {count(abs(round(100 * row['accuracy'])), 'point')}"
-        within = interval({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
+        within = score_interval_text({"ci_low": row["auc_low"], "ci_high": row["auc_high"]})
         lines.append(
             f"Accuracy of {row['model']} on {row['testset']} {changed}, but what it can tell apart did not clearly "
-            f"change (area under the ROC curve {points(row['auc'])}, {within}); it says {row['says_more']} more often."
+            f"change (area under the ROC curve {points_text(row['auc'])}, {within}); it says {row['says_more']} more "
+            "often."
         )
     wide = swings(checkpoints)
     for answer in wide["answer"].unique(maintain_order=True):
@@ -335,7 +336,7 @@ def bias_words(gains: pl.DataFrame, checkpoints: pl.DataFrame) -> list[str]:
     return lines
 
 
-def scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:
+def checkpoint_scores_table(checkpoints: pl.DataFrame, width: int = WIDTH) -> Table:
     """Scores of the last checkpoints per model and test set, as means over runs."""
     last = checkpoints.filter(pl.col("step") == pl.col("step").max().over("run"))
     means = last.group_by("model", "testset", "answer", maintain_order=True).agg(pl.col(*MEASURES).mean())
@@ -380,9 +381,8 @@ def answer_shares(study: Study) -> pl.DataFrame:
         names = pl.DataFrame({"label": list(answers), "answer": list(answers.values())}, schema=_ANSWERS)
         counts = pl.DataFrame(schema={"subject": pl.String, "label": pl.String, "said": pl.Float64})
         with suppress(InputError):
-            first = item_values(study, "share", testset).values
-            said = {0: np.nansum(first, axis=1), 1: np.nansum(1 - first, axis=1)}
-            frames = [keys.select("subject", label=pl.lit(names["label"][k]), said=said[k]) for k in said]
+            said = answer_counts(study, testset)
+            frames = [keys.select("subject", label=pl.lit(names["label"][k]), said=said[k]) for k in (0, 1)]
             counts = pl.concat(frames)
         if may_be_neither(study, testset) and stored:
             names = names.extend(pl.DataFrame([(NEITHER, NEITHER)], schema=_ANSWERS, orient="row"))

@@ -9,15 +9,15 @@ from typing import Any, Literal
 from breadth.correlation import Adjust
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.records import SCORES, Score, Study, atomic_write
-from breadth.reporting.analysis import Correlations, Difficulty
+from breadth.reporting.analysis import CorrelationsSection, DifficultySection
 from breadth.reporting.data import ReportData, Section
-from breadth.reporting.decisions import Advice, Ranking
-from breadth.reporting.items import Items
-from breadth.reporting.methods import Methods, Truth
-from breadth.reporting.overview import Overview, Training
+from breadth.reporting.decisions import AdviceSection, RankingSection
+from breadth.reporting.items import ItemsSection
+from breadth.reporting.methods import MethodsSection, TruthSection
+from breadth.reporting.overview import OverviewSection, TrainingSection
 from breadth.reporting.pages import render_html, render_json, render_markdown
 from breadth.reporting.sources import Names, read_source
-from breadth.reporting.stability import Fluctuation
+from breadth.reporting.stability import FluctuationSection
 from breadth.results.table_writing import check_target
 
 Format = Literal["html", "md", "json"]
@@ -25,9 +25,17 @@ RENDER = {"html": render_html, "md": render_markdown, "json": render_json}
 
 #: Sections in the order of the page.
 SECTIONS: list[Section] = [
-    Overview(), Ranking(), Training(), Correlations(), Fluctuation(), Difficulty(), Advice(), Items(), Truth(),
-    Methods(),
-]  # fmt: skip
+    OverviewSection(),
+    RankingSection(),
+    TrainingSection(),
+    CorrelationsSection(),
+    FluctuationSection(),
+    DifficultySection(),
+    AdviceSection(),
+    ItemsSection(),
+    TruthSection(),
+    MethodsSection(),
+]
 
 
 def register_section(section: Section, before: str | None = None) -> None:
@@ -95,8 +103,8 @@ def report(
     ----------
     source
         One path or several, patterns allowed. The directory of a study or an import; logs of other tools; checkpoints
-        with their scores; a table of scores or of answers, as a file or a frame; a matrix; a saved calibration. The page
-        has the sections that it allows, and says how it was read.
+        with their scores; a table of scores or of answers, as a file or a frame; a matrix; a saved calibration. The
+        page has the sections that it allows, and says how it was read.
     out
         Where to write. By default ``report.html`` (or ``.md``, ``.json``) in the directory of the study; for anything
         else in the current directory.
@@ -154,6 +162,7 @@ def written_report(
     data = build_report(source, **options)
     folder = data.study.folder if data.has_answers else None
     target = check_target((folder or Path()) / f"report.{chosen}" if out is None else out, endings)
-    content = RENDER[chosen](data).encode()
+    # Half a character, which UTF-8 cannot hold, is written as its number: this is how JSON escapes it, too.
+    content = RENDER[chosen](data).encode(errors="backslashreplace")
     atomic_write(target, lambda path: path.write_bytes(content))
     return target, data

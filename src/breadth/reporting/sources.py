@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from breadth.errors import InputError
+from breadth.errors import InputError, escape_bytes
 from breadth.irt import Calibration
 from breadth.records import SUBJECTS, Study, StudyStore, unsealed
 from breadth.results.words import SCORE_WORDS, count, joined
@@ -82,7 +82,7 @@ def read_as(source: Study | ScoreTable | Calibration) -> tuple[str, ...]:
 
 def _is_calibration(path: Path) -> bool:
     """Whether a table holds calibrated items: difficulties, and no answers."""
-    if table_ending(path) not in CALIBRATIONS or not path.is_file():
+    if table_ending(path) not in CALIBRATIONS or not os.path.isfile(path):
         return False
     columns = set(read_table(path).frame.columns)
     return {"item", "difficulty"} <= columns and not columns & {"correct", "subject", "model"}
@@ -113,6 +113,12 @@ class About:
     environments: list[dict[str, Any]] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
     read_as: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Names of files can hold bytes that a page cannot."""
+        object.__setattr__(self, "name", escape_bytes(self.name))
+        object.__setattr__(self, "warnings", tuple(map(escape_bytes, self.warnings)))
+        object.__setattr__(self, "read_as", tuple(map(escape_bytes, self.read_as)))
 
     @property
     def headings(self) -> tuple[str, str]:
@@ -185,7 +191,7 @@ def about_study(study: Study, score: str) -> About:
         "runs": len(study.runs) or subjects["run"].n_unique(),
         "checkpoints": subjects.height,
         "items": items.height,
-        "responses": int(study.answered.sum()),
+        "responses": study.answers,
         "seeds": sorted(values["seed"]),
         "examples": sorted(values["examples"]),
         "methods": sorted(values["method"]),

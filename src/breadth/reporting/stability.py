@@ -10,11 +10,11 @@ import polars as pl
 from breadth.errors import InputError
 from breadth.fluctuation import Stability, fluctuation_figure, stability
 from breadth.records import Study
-from breadth.reporting.data import Content, ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.sources import ScoreTable
 
 
-class Fluctuation(Section):
+class FluctuationSection(Section):
     """Fluctuation of scores from checkpoint to checkpoint beyond the noise of items, per model."""
 
     key, title = "stability", "Do scores fluctuate during training?"
@@ -27,11 +27,11 @@ class Fluctuation(Section):
 
     def applies(self, data: ReportData) -> bool:
         """Only where runs have enough checkpoints."""
-        result = _measured(data)
+        result = _stability_of(data)
         return result is not None and result.verdict().computed
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
-        result = _measured(data)
+        result = _stability_of(data)
         assert result is not None
         return {
             "stability": result.models,
@@ -39,14 +39,14 @@ class Fluctuation(Section):
             "stability_comparisons": result.comparisons,
         }
 
-    def write(self, data: ReportData) -> Content:  # noqa: D102
-        result = _measured(data)
+    def write(self, data: ReportData) -> SectionContent:  # noqa: D102
+        result = _stability_of(data)
         assert result is not None
         shown = {"Fluctuation": result.models.select("model", "testset", "runs", "sd", "ci_low", "ci_high", "q")}
-        return Content(result.verdict(), [fluctuation_figure(result.models)], [result.details()], shown=shown)
+        return SectionContent(result.verdict(), [fluctuation_figure(result.models)], [result.details()], shown=shown)
 
 
-def _measured(data: ReportData) -> Stability | None:
+def _stability_of(data: ReportData) -> Stability | None:
     """``stability`` on the source, once; None where there are no checkpoints to speak of."""
     if "stability" not in data.results:
         try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from breadth.errors import escape_bytes
 from breadth.records import atomic_write
 from breadth.results.table_writing import check_target
 
@@ -320,7 +321,7 @@ def write_figure(chart: Any, path: str | os.PathLike[str], heading: str, finding
     kind, spec = target.suffix.lower(), chart.to_dict(validate=False)
     figures = spec.pop("usermeta", {}).get("figures")
     if kind == ".html":
-        content = _page(spec, figures, heading, finding).encode()
+        content = _page(spec, figures, escape_bytes(heading), escape_bytes(finding)).encode()
     elif kind == ".svg":
         content = vl_convert.vegalite_to_svg(spec).encode()
     elif kind == ".pdf":

@@ -26,7 +26,7 @@ LEAST_NAME, LEAST_TEXT = 10, 8
 GAP, NARROW_GAP = 3, 2
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """The columns that are printed, the width of every column, and the blanks between them."""
 
     kept: list[int]
@@ -51,7 +51,7 @@ class FittedTable(Table):
         headers, widths = [str(column.header) for column in self.columns], _widths(console, options, cells)
         pairs = zip(widths, self.columns, strict=True)
         usual = [min(max(width, column.min_width or 0), column.max_width or WIDTH) for width, column in pairs]
-        layout = Layout([*range(len(widths))], usual, GAP)
+        layout = TableLayout([*range(len(widths))], usual, GAP)
         if room < WIDTH or _total(layout) > room:
             # All columns with whole names, moved together if need be.
             layout = layout._replace(widths=widths)
@@ -82,7 +82,7 @@ class FittedTable(Table):
             )
             yield Text(f"{note}{how}.\n", style="dim")
 
-    def _narrow(self, widths: list[int], room: int) -> Layout:
+    def _narrow(self, widths: list[int], room: int) -> TableLayout:
         """As many columns as leave enough room for names, the most important ones; one with numbers always stays."""
         headers = [str(column.header) for column in self.columns]
         order = [index for name in self.least for index in reversed(range(len(headers))) if headers[index] == name]
@@ -94,7 +94,7 @@ class FittedTable(Table):
 
         def fits(left_out: Sequence[int]) -> bool:
             kept = [index for index in range(len(widths)) if index not in left_out]
-            return _total(Layout(kept, least, NARROW_GAP)) <= room
+            return _total(TableLayout(kept, least, NARROW_GAP)) <= room
 
         left_out: list[int] = []
         while len(left_out) < len(order) - 1 and not fits(left_out):
@@ -102,7 +102,7 @@ class FittedTable(Table):
         for index in reversed(left_out[:-1]):  # a wide column may have made room for narrow ones
             if fits(rest := [other for other in left_out if other != index]):
                 left_out = rest
-        layout = Layout([index for index in range(len(widths)) if index not in left_out], widths, NARROW_GAP)
+        layout = TableLayout([index for index in range(len(widths)) if index not in left_out], widths, NARROW_GAP)
         # Texts, then names, are cut to the same width, by no more than it takes to fit.
         for columns, smallest in ((texts, LEAST_TEXT), (names, 1)):
             cap = max(layout.widths)
@@ -221,7 +221,7 @@ def _capped(widths: list[int], columns: Sequence[int], cap: int) -> list[int]:
     return [min(width, cap) if index in columns else width for index, width in enumerate(widths)]
 
 
-def _total(layout: Layout) -> int:
+def _total(layout: TableLayout) -> int:
     """The width of a table with its two edges."""
     return 2 + sum(layout.widths[index] for index in layout.kept) + layout.gap * (len(layout.kept) - 1)
 

@@ -18,17 +18,17 @@ SCORE_WORDS = {
 }
 
 
-def points(value: float | None) -> str:
+def points_text(value: float | None) -> str:
     """A difference of accuracies in whole points, with its sign."""
     return "an unknown number of points" if value is None else f"{100 * value:+.0f} points".replace("-", "−")
 
 
-def change(value: float | None, share: bool = True) -> str:
+def change_text(value: float | None, share: bool = True) -> str:
     """A difference of scores, with its sign: in points if they are shares."""
-    return points(value) if share or value is None else f"{value:+.3g}".replace("-", "−")
+    return points_text(value) if share or value is None else f"{value:+.3g}".replace("-", "−")
 
 
-def interval(row: Mapping[str, Any], share: bool = True) -> str:
+def score_interval_text(row: Mapping[str, Any], share: bool = True) -> str:
     """The ends of an interval of scores, in points if they are shares; empty where there is none."""
     if row.get("ci_low") is None:
         return ""

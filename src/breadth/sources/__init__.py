@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from breadth.sources.model_families import names_family as names_family
     from breadth.sources.model_sizes import size_of_model as size_of_model
     from breadth.sources.model_sizes import size_text as size_text
+    from breadth.sources.npz_files import read_arrays as read_arrays
     from breadth.sources.opening import load_scores as load_scores
     from breadth.sources.opening import open_answers as open_answers
     from breadth.sources.opening import open_source as open_source
@@ -58,15 +59,14 @@ if TYPE_CHECKING:
     from breadth.sources.registry import unregister_source as unregister_source
     from breadth.sources.score_tables import ScoreTable as ScoreTable
     from breadth.sources.source_files import SourceFile as SourceFile
-    from breadth.sources.table_files import read_arrays as read_arrays
     from breadth.sources.tables import Table as Table
     from breadth.sources.tables import read_table as read_table
     from breadth.sources.vocabulary import USUAL_ITEMS as USUAL_ITEMS
     from breadth.sources.vocabulary import Role as Role
     from breadth.sources.vocabulary import is_lower_better as is_lower_better
     from breadth.sources.vocabulary import parse_score as parse_score
-    from breadth.sources.vocabulary import plain as plain
     from breadth.sources.vocabulary import role_of as role_of
+    from breadth.sources.vocabulary_data import plain as plain
 
 #: Where every public name lives.
 _HOMES = {
@@ -81,14 +81,15 @@ _HOMES = {
     "logs.summary": "Import left_out_table scoring_table scoring_words subject_means_table",
     "model_families": "families_in_names family_codes family_column names_family",
     "model_sizes": "size_of_model size_text",
+    "npz_files": "read_arrays",
     "opening": "load_scores open_answers open_source open_study table_ending",
     "paths": "Paths expand_paths",
     "registry": "Detection Part Source all_sources register_source unregister_source",
     "score_tables": "ScoreTable",
     "source_files": "SourceFile",
-    "table_files": "read_arrays",
     "tables": "Table read_table",
-    "vocabulary": "Role USUAL_ITEMS is_lower_better parse_score plain role_of",
+    "vocabulary": "Role USUAL_ITEMS is_lower_better parse_score role_of",
+    "vocabulary_data": "plain",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from breadth.errors import InputError, unknown_column
 from breadth.records import Study
-from breadth.sources.vocabulary import plain
+from breadth.sources.vocabulary_data import plain
 
 #: Names of columns, in plain words, whose items are alike because they share something.
 CLUSTER_COLUMNS = (

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import NamedTuple
 
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records import Reading
-from breadth.records.reading import first_names
-from breadth.sources.reshaping import IDENTITY, Reshaped, numbers_of, reshape_table, roles_in
+from breadth.records import Reading, first_names
+from breadth.sources.reshaping import IDENTITY, Reshaped, Roles, numbers_of, reshape_table, roles_in
 from breadth.sources.row_identity import identify_rows, subject_columns
 from breadth.sources.score_columns import (
     FLAG,
@@ -29,7 +29,8 @@ from breadth.sources.score_columns import (
     short_names,
 )
 from breadth.sources.tables import Table
-from breadth.sources.vocabulary import Role, is_bare, parse_score, plain, role_of
+from breadth.sources.vocabulary import Role, is_bare, parse_score, role_of
+from breadth.sources.vocabulary_data import plain
 
 Names = str | Sequence[str] | None
 
@@ -109,33 +110,12 @@ def infer_columns(
     if nothing_given and _are_wide_answers(table):
         return infer_answer_columns(table)
     keys = {*groups, *places}
-    ignored = dict(reshaped.ignored)
     roles = roles_in(table.frame, keys)
-    controls = tuple(_column_named(name, columns) for name in names_in(control, columns))
-    chosen = () if testsets is None else _match_names(testsets, table)
-    for name in (*controls, *chosen):
-        if name in columns and roles[name] in IDENTITY:
-            roles[name] = Role.SCORE
-    if known is None:
-        losses = names_in(also, columns)
-        if not losses and any(roles.get(name) is Role.LOSS for name in controls):
-            losses = ("*",)
-        pool = score_columns(table, roles, {*keys, *controls, *chosen}, losses, ignored)
-    else:
-        pool = list(known)
-    if control is None:
-        controls = (in_domain,) if in_domain in pool else in_domain_column([*pool, *chosen], table.frame)
-        if testsets is not None:
-            controls = tuple(name for name in controls if name not in chosen)
-    notes: tuple[str, ...] = ()
-    if testsets is None:
-        chosen = tuple(name for name in pool if name in columns and name not in {*controls, *keys})
-        if known is None:
-            scores = [name for name in controls if name in columns and name not in keys]
-            distinct = choose_distinct_scores(table, chosen, scores)
-            chosen, notes = distinct.names, distinct.notes
-            ignored |= distinct.left_out
-    scores = [name for name in dict.fromkeys((*controls, *chosen)) if name in columns and name not in keys]
+    chosen = _choose_scores(table, roles, keys, control, testsets, also, known, in_domain)
+    scores = []
+    for name in dict.fromkeys((*chosen.controls, *chosen.testsets)):
+        if name in columns and name not in keys:
+            scores.append(name)
     identity = identify_rows(
         replace(table, frame=table.frame.with_columns(table.numbers(name) for name in scores)),
         roles,
@@ -145,52 +125,115 @@ def infer_columns(
         ordered=order is None or bool(places),
         whole=known is not None,
     )
-    used = {*identity.by, identity.order, *controls, *chosen}
-    for values in table.frame.iter_columns():
-        if values.name not in {*used, *ignored}:
-            is_number = numbers_of(values) is not None
-            ignored[values.name] = str(roles[values.name] or TEXT) if is_number else TEXT
+    ignored = {**reshaped.ignored, **chosen.left_out}
+    ignored |= _unused_columns(table, roles, {*identity.by, identity.order, *chosen.names, *ignored})
     taken = dict(reshaped.taken)
     for name, role in roles.items():
-        if role is not None and role in IDENTITY and name not in ignored:
+        if role in IDENTITY and name not in ignored:
             taken[name] = role
-    taken |= dict.fromkeys((*controls, *chosen), Role.SCORE)
-    guessed = (
+    taken |= dict.fromkeys(chosen.names, Role.SCORE)
+    was_guessed = (
         control is None
         or (by is None and bool(identity.by))
         or (order is None and identity.order is not None)
         or (testsets is None and not PLAIN.issuperset(ignored.values()))
     )
-    names: dict[str, str] = {}
+    short: dict[str, str] = {}
     if known is None and control is None and testsets is None:
-        names = short_names([*controls, *chosen], [name for name in columns if name not in scores])
-    if names:
-        example = next(iter(names))
-        notes = (*notes, f"names are shortened ({example} is {names[example]})")
-        controls = tuple(names[name] for name in controls)
-        chosen = tuple(names[name] for name in chosen)
-    sets = f"{len(chosen)} ({first_names(chosen)})"
+        short = short_names(chosen.names, [name for name in columns if name not in scores])
+    controls = tuple(short.get(name, name) for name in chosen.controls)
+    sets = tuple(short.get(name, name) for name in chosen.testsets)
+    notes = chosen.notes
+    if short:
+        example = next(iter(short))
+        notes = (*notes, f"names are shortened ({example} is {short[example]})")
     in_domain_words = listed(controls) or "not recognised (--control)"
     reading = Reading(
-        f"{identity.size}; in-domain: {in_domain_words}; test sets: {sets}",
+        f"{identity.size}; in-domain: {in_domain_words}; test sets: {len(sets)} ({first_names(sets)})",
         roles={name: str(role) for name, role in taken.items()},
         reasons=_reasons(taken, groups, places, control, testsets),
         left_out=ignored,
         unsaid=UNSAID,
         notes=notes,
         correction=CORRECT_SCORES,
-        quiet=not guessed,
+        quiet=not was_guessed,
     )
     return ColumnRoles(
         Kind.SCORES,
-        replace(table, frame=identity.frame.rename(names)),
+        replace(table, frame=identity.frame.rename(short)),
         identity.by,
         identity.order,
         controls,
-        chosen,
-        renamed=names,
+        sets,
+        renamed=short,
         reading=reading,
     )
+
+
+class ChosenScores(NamedTuple):
+    """The in-domain scores and the test sets among the columns of a table, and the scores that were left out."""
+
+    controls: tuple[str, ...]
+    testsets: tuple[str, ...]
+    left_out: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Both together."""
+        return (*self.controls, *self.testsets)
+
+
+def _choose_scores(
+    table: Table,
+    roles: dict[str, Role | None],
+    keys: set[str],
+    control: Names,
+    testsets: Names,
+    also: Names,
+    known: Sequence[str] | None,
+    in_domain: str | None,
+) -> ChosenScores:
+    """Find the scores of a table, and which of them are in-domain. Columns that the user names become scores."""
+    columns = table.frame.columns
+    controls = tuple(_column_named(name, columns) for name in names_in(control, columns))
+    chosen = () if testsets is None else _match_names(testsets, table)
+    for name in (*controls, *chosen):
+        if name in columns and roles[name] in IDENTITY:
+            roles[name] = Role.SCORE
+    left_out: dict[str, str] = {}
+    if known is None:
+        losses = names_in(also, columns)
+        # A loss as control is compared with losses.
+        if not losses and any(roles.get(name) is Role.LOSS for name in controls):
+            losses = ("*",)
+        pool = score_columns(table, roles, {*keys, *controls, *chosen}, losses, left_out)
+    else:
+        pool = list(known)
+    if control is None:
+        controls = (in_domain,) if in_domain in pool else in_domain_column([*pool, *chosen], table.frame)
+        if testsets is not None:
+            controls = tuple(name for name in controls if name not in chosen)
+    if testsets is not None:
+        return ChosenScores(controls, chosen, left_out, ())
+    chosen = tuple(name for name in pool if name in columns and name not in {*controls, *keys})
+    if known is not None:
+        return ChosenScores(controls, chosen, left_out, ())
+    distinct = choose_distinct_scores(
+        table, chosen, [name for name in controls if name in columns and name not in keys]
+    )
+    return ChosenScores(controls, distinct.names, left_out | distinct.left_out, distinct.notes)
+
+
+def _unused_columns(table: Table, roles: Roles, used: Collection[str | None]) -> dict[str, str]:
+    """The columns that are not used, and what they seem to be instead."""
+    unused = {}
+    for values in table.frame.iter_columns():
+        # What names a row is its name, also where every row has another and none need be told apart.
+        if values.name not in used and roles[values.name] not in (Role.RUN, Role.MODEL):
+            is_number = numbers_of(values) is not None
+            unused[values.name] = str(roles[values.name] or TEXT) if is_number else TEXT
+    return unused
 
 
 def names_in(given: Names, columns: Sequence[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from breadth.errors import InputError
@@ -78,13 +79,13 @@ class Columns:
         # Objects in which columns lie, each after the one that it lies in: every one is looked up once a record.
         objects: dict[tuple[str, ...], int] = {(): 0}
         for column in columns:
-            for path in _parsed_paths(column):
+            for path in _parsed_paths(column.path or column.name):
                 for depth in range(1, len(path)):
                     objects.setdefault(path[:depth], len(objects))
         self._objects = [(objects[path[:-1]], path[-1]) for path in objects if path]
         self._plan = []
         for column in columns:
-            places = [(objects[path[:-1]], path[-1]) for path in _parsed_paths(column)]
+            places = [(objects[path[:-1]], path[-1]) for path in _parsed_paths(column.path or column.name)]
             checked = column.required or column.strict
             self._plan.append((column, column.name, column.type, places, checked))
 
@@ -115,15 +116,15 @@ class Columns:
             yield where, self.read(parse(content, str(file.path), line), where)
 
 
-def _parsed_paths(column: Column) -> list[tuple[str, ...]]:
-    alternatives = (column.path or column.name).split("|")
-    return [tuple(path.split(".")) for path in alternatives]
+@cache
+def _parsed_paths(alternatives: str) -> list[tuple[str, ...]]:
+    return [tuple(path.split(".")) for path in alternatives.split("|")]
 
 
 def _default(column: Column, record: Any, where: str) -> Any:
     """What a column holds where nothing usable is; refused where that must not be."""
     if column.required or column.strict:
-        paths = _parsed_paths(column)
+        paths = _parsed_paths(column.path or column.name)
         for path in paths:
             found = _value_at(record, path)
             if found is not None:

@@ -23,7 +23,7 @@ ExportFormat = Literal["parquet", "csv", "npz", "eee"]
 LONG_COLUMNS = ("subject", "run", "step", "model", "testset", "item", "correct", "margin", "answer", "label")
 
 #: Columns of items that one file holds.
-ITEM_COLUMNS = ("testset", "item", "label")
+KEPT_OF_ITEMS = ("testset", "item", "label")
 
 #: Types of the columns that a study may lack.
 OPTIONAL_TYPES: Mapping[str, type[pl.DataType]] = {
@@ -75,7 +75,7 @@ def export(source: Any, *, to: ExportFormat, out: str | os.PathLike[str]) -> Exp
         raise InputError(f"--to is {to!r}; choose {listed(get_args(ExportFormat))}")
     study, target = open_study(source), Path(out)
     if to == "eee":
-        from breadth.sources.tools.eee_writing import write_records
+        from breadth.sources.exporting_eee import write_records
 
         return write_records(study, answers_of_study(study), target)
     if to == "npz":
@@ -113,7 +113,7 @@ def _imported_answers(imported: Imported) -> pl.DataFrame:
 def _long_table(study: Study) -> pl.DataFrame:
     """The long table; what a study does not know is null."""
     subjects = _add_missing(study.subjects, ("run", "step", "model")).select("subject", "run", "step", "model")
-    items = _add_missing(study.items, ("label",)).select(ITEM_COLUMNS)
+    items = _add_missing(study.items, ("label",)).select(KEPT_OF_ITEMS)
     answers = answers_of_study(study)
     frame = answers.join(subjects, on="subject", how="left", maintain_order="left")
     return frame.join(items, on=["testset", "item"], how="left", maintain_order="left").select(LONG_COLUMNS)
@@ -131,7 +131,7 @@ def _add_missing(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
 def _write_file(study: Study, to: str, target: Path) -> Exported:
     frame = _long_table(study)
     notes = []
-    lost = _columns_besides(study.items, ITEM_COLUMNS) + _columns_besides(study.subjects, LONG_COLUMNS)
+    lost = _columns_besides(study.items, KEPT_OF_ITEMS) + _columns_besides(study.subjects, LONG_COLUMNS)
     if lost:
         notes.append(f"not in one file: {listed(lost, 8)}; name a directory to get tables of items and subjects")
     if to == "csv":
@@ -217,7 +217,7 @@ def _write_npz(study: Study, target: Path) -> Exported:
             np.savez_compressed(file, allow_pickle=False, **arrays)
 
     atomic_write(target, write)
-    lost = _columns_besides(study.items, ITEM_COLUMNS) + _columns_besides(study.subjects, ("subject",))
+    lost = _columns_besides(study.items, KEPT_OF_ITEMS) + _columns_besides(study.subjects, ("subject",))
     if study.margin is not None and not np.isnan(study.margin).all():
         lost.insert(0, "margin")
     if not lost:

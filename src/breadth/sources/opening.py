@@ -18,8 +18,7 @@ import numpy as np
 import polars as pl
 
 from breadth.errors import InputError, NothingFoundError, listed
-from breadth.records import Study, is_study
-from breadth.records.sensitivity import BIAS, Score
+from breadth.records import BIAS, Score, Study, is_study
 from breadth.sources import answers
 from breadth.sources.column_roles import NONE, ColumnRoles, Kind, Names, infer_columns, names_in
 from breadth.sources.paths import expand_paths, files_below, path_text
@@ -51,10 +50,14 @@ class Content(StrEnum):
 
 
 class Found(NamedTuple):
-    """What some paths hold, and the files or the directory to read."""
+    """What some paths hold, and the files or the directory to read.
+
+    ``unread`` are tables that lie beside files of a tool: a directory is read as one thing.
+    """
 
     content: Content
     paths: list[Path]
+    unread: tuple[Path, ...] = ()
 
 
 def open_source(
@@ -203,7 +206,7 @@ def _are_certainly_answers(study: Study) -> bool:
     """
     if study.matrix.dtype == np.int8:
         return True
-    shares = study.matrix[study.answered]
+    shares = study.matrix[study.answered] if study.cells is None else study.cells.values
     numbered = sum(name.isdecimal() for name in study.item_names)
     return bool(
         np.isin(shares, (0, 1)).mean() > MOSTLY
@@ -247,7 +250,7 @@ def _read_paths(
     if found.content is Content.LOGS:
         return _read_logs(found.paths)
     if found.content is Content.SCORES:
-        return _read_checkpoint_scores(found.paths, name, by, order, control, testsets, also)
+        return _read_checkpoint_scores(found, name, by, order, control, testsets, also)
     if len(found.paths) > 1:
         return _read_tables(found.paths, name, by, order, control, testsets, also)
     path = found.paths[0]
@@ -257,18 +260,22 @@ def _read_paths(
 
 
 def _read_checkpoint_scores(
-    paths: Sequence[Path], name: str, by: Names, order: str | None, control: Names, testsets: Names, also: Names
+    found: Found, name: str, by: Names, order: str | None, control: Names, testsets: Names, also: Names
 ) -> ColumnRoles:
     """Files of trainers, harnesses and trackers, which name the run and the step of every score."""
     from breadth.sources.checkpoint_scores.importing import import_trajectories
 
-    imported = import_trajectories(paths)
+    imported = import_trajectories(found.paths)
+    warnings = list(imported.notes)
+    if found.unread:
+        unread = listed([path.name for path in found.unread], 4)
+        warnings.append(f"{name}: read as {found.content}; these tables beside them are not read: {unread}")
     frame = imported.frame
     if by is None:
         by = "run"
     if order is None and "step" in frame.columns:
         order = "step"
-    return infer_columns(Table(frame, name, warnings=imported.notes), by, order, control, testsets, also=also)
+    return infer_columns(Table(frame, name, warnings=tuple(warnings)), by, order, control, testsets, also=also)
 
 
 def _is_answer_matrix(path: Path) -> bool:
@@ -319,7 +326,7 @@ def _look(paths: Sequence[Path]) -> Found:
     if Content.LOGS in kinds:
         return Found(Content.LOGS, list(paths))
     if Content.SCORES in kinds:
-        return Found(Content.SCORES, list(paths))
+        return Found(Content.SCORES, list(paths), tuple(path for path in tables if not _kinds_by_tool(path)))
     if tables:
         return Found(Content.TABLES, tables)
     if any(is_study(path) for path in paths):

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from breadth.errors import InputError, escape_bytes
 
+#: What is said of pipes and devices, from which reading may never end.
+NOT_REGULAR = "is not a regular file; copy what it holds into a file"
+
 #: One or several files, directories and patterns.
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -26,6 +29,8 @@ def expand_paths(paths: Paths, what: str = "to read") -> list[Path]:
     expanded: list[Path] = []
     for path in given:
         if os.path.exists(path):
+            if not (os.path.isdir(path) or os.path.isfile(path)):
+                raise InputError(f"{path_text(path)}: {NOT_REGULAR}")
             expanded.append(Path(path))
             continue
         pattern = os.fspath(path)

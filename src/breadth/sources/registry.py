@@ -32,8 +32,8 @@ class Part(StrEnum):
 class Detection(NamedTuple):
     """What a source takes a file for, and by what it was recognised.
 
-    ``has_scores`` says that :meth:`Source.read_scores` reads it: aggregate results beside samples are a companion of
-    the answers, and hold scores of a checkpoint as well.
+    ``has_scores`` says that :meth:`Source.read_scores` reads it, of this source or of one that is asked later:
+    aggregate results beside samples are a companion of the answers, and hold scores of a checkpoint as well.
     """
 
     part: Part
@@ -176,7 +176,7 @@ def detect_scores(file: SourceFile) -> Source | None:
     """The first source that reads scores of whole test sets from a file."""
     for source in each_source():
         detection = source.detect(file)
-        if detection is not None and detection.has_scores:
+        if detection is not None and detection.has_scores and source.holds_scores():
             return source
     return None
 
@@ -200,5 +200,9 @@ def _from_entry_points() -> tuple[Source, ...]:
             raise InputError(f"source {point.name!r} ({point.value}) cannot be loaded: {error}") from error
         if not isinstance(source, Source):
             raise InputError(f"source {point.name!r} ({point.value}) is not a subclass of breadth.sources.Source")
+        if type(source).detect is Source.detect and type(source).part is Source.part:
+            raise InputError(f"source {point.name!r} ({point.value}) does not say which files are its own (detect)")
+        if not (source.holds_answers() or source.holds_scores()):
+            raise InputError(f"source {point.name!r} ({point.value}) reads neither answers nor scores")
         sources.append(source)
     return tuple(sources)

@@ -15,7 +15,8 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.records.schemas import KEY_COLUMNS
 from breadth.sources.tables import Table, numbers_in
-from breadth.sources.vocabulary import LOSSES, METRICS, Role, is_bare, place_of, plain, role_of
+from breadth.sources.vocabulary import LOSSES, METRICS, Role, is_bare, place_of, role_of
+from breadth.sources.vocabulary_data import plain
 
 #: What the names of language models look like: an owner and a slash, a size, or a well-known family.
 MODEL_NAME = re.compile(
@@ -263,6 +264,11 @@ def _joined_name(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Expr:
 def _rename_answers(table: Table, roles: Roles, item: str, right: list[str], sets: list[str]) -> Reshaped:
     """A long table of answers with the names that breadth uses."""
     frame = table.frame
+    for name in right:
+        if frame[name].dtype.is_nested():
+            raise InputError(
+                f"{table.name}, column {name!r}: holds {frame[name].dtype}, not whether an answer is right"
+            )
     first = frame[right[0]].cast(pl.String, strict=False)
     differing = [name for name in right[1:] if not frame[name].cast(pl.String, strict=False).eq_missing(first).all()]
     if differing and right[0] != "correct":

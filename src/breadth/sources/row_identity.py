@@ -10,7 +10,8 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.sources.reshaping import Roles, refuse_repeats
 from breadth.sources.tables import Table
-from breadth.sources.vocabulary import Role, place_of, plain
+from breadth.sources.vocabulary import Role, place_of
+from breadth.sources.vocabulary_data import plain
 
 #: Rows of a group below which nothing can be correlated within it.
 FEWEST = 4
@@ -309,8 +310,9 @@ def _identify_unordered(
     usual = int(rows_each.median() or 0)  # type: ignore[arg-type]
     if usual < FEWEST:
         raise InputError(
-            f"{table.name}: {size} with about {_counted(usual, '', None)} each, too few to correlate within one. "
-            f"Average the rows of each {name}, or correlate over all rows with --by none"
+            f"{table.name}: {size} with about {_counted(usual, '', None)} each, too few to correlate within one, and "
+            "no column of numbers says in which order they come (--order). Average the rows of each "
+            f"{name}, or take all rows as independent with --by none"
         )
     each = _counted(usual, "", None)
     if rows_each.n_unique() > 1:

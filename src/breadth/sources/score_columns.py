@@ -1,4 +1,4 @@
-"""Which columns of a wide table are scores of test sets, which of them is the in-domain one, and how they are called."""
+"""Which columns of a wide table are scores of test sets, which one is in-domain, and how they are called."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from breadth.sources.vocabulary import (
     Role,
     dataset_of,
     parse_score,
-    plain,
+    parse_scores,
     role_of,
 )
+from breadth.sources.vocabulary_data import plain
 
 #: Fewest rows, and most columns, among which a mean of other columns is looked for.
 FEWEST_ROWS, MOST_COLUMNS = 20, 100
@@ -196,21 +197,22 @@ def choose_distinct_scores(table: Table, chosen: Sequence[str], controls: Sequen
 
 def _by_testset(names: Sequence[str]) -> dict[str, list[str]]:
     sets: dict[str, list[str]] = {}
-    for name in names:
-        sets.setdefault(parse_score(name).testset, []).append(name)
+    for name, parts in parse_scores(names).items():
+        sets.setdefault(parts.testset, []).append(name)
     return sets
 
 
 def _choose_metrics(table: Table, sets: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """The score of each test set that is used, of several."""
+    parsed = parse_scores([name for names in sets.values() for name in names])
     coverage: dict[str, int] = {}
     for names in sets.values():
-        for metric in {parse_score(name).metric for name in names}:
+        for metric in {parsed[name].metric for name in names}:
             coverage[metric] = coverage.get(metric, 0) + 1
     rank = {metric: place for place, metric in enumerate(METRICS)}
 
     def preference(name: str) -> tuple[int, int, int]:
-        metric = parse_score(name).metric
+        metric = parsed[name].metric
         loss = role_of(name) is Role.LOSS
         return loss, -coverage[metric], rank.get(metric, len(rank))
 

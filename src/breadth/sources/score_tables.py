@@ -10,8 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed, unknown_column
-from breadth.records import Reading, Study
-from breadth.records.sensitivity import BIAS, Score, Scored, bias_columns, scored
+from breadth.records import BIAS, Reading, Score, Scored, Study, bias_columns, scored
 from breadth.sources.column_roles import ColumnRoles, Names, infer_columns, names_in
 from breadth.sources.tables import Table
 from breadth.sources.vocabulary import Role, role_of

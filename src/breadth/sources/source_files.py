@@ -24,7 +24,7 @@ import xxhash
 
 from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.sources.limits import regular_file
+from breadth.sources.limits import MOST_BYTES, MOST_VALUES, SMALL, regular_file
 
 #: Bytes that are read from disk at once: lines of logs are long, and small buffers cost four times as much.
 BUFFER = 1 << 20
@@ -32,17 +32,8 @@ BUFFER = 1 << 20
 #: Bytes of a file by which its format is judged.
 HEAD = 1 << 16
 
-#: Most bytes of a file, or of one member of an archive, that are held in memory at once.
-MOST_BYTES = 1 << 29
-
-#: Most values in what is parsed at once: a few bytes of JSON may take a hundred as Python objects.
-MOST_VALUES = 20_000_000
-
 #: Characters of the longest text that is kept as an answer.
 LONGEST_ANSWER = 200
-
-#: What has fewer bytes than this is read without asking how much it was compressed or how many values it has.
-SMALL = 1 << 26
 
 # A string may be cut off by the end of the head. Possessive, or a cut string with many quotes takes minutes.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\]:]', re.DOTALL)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import polars as pl
 from breadth.boundary import reading
 from breadth.errors import InputError, listed
 from breadth.sources.limits import check_columns, regular_file
+from breadth.sources.paths import path_text
 from breadth.sources.table_files import READERS, read_csv, read_tsv
 
 #: How a cell may say that nothing was measured.
@@ -56,22 +58,25 @@ class Table:
     def numbers(self, column: str) -> pl.Series:
         """Return a column as floats: blank markers are null, and anything else that is text is an error."""
         values = self.frame[column]
-        wrong: dict[str, pl.Series] = {}
         if values.dtype == pl.Boolean or values.dtype.is_numeric() or values.dtype == pl.Null:
             numbers = values.cast(pl.Float64)
         elif values.dtype == pl.String:
             numbers, text = numbers_in(values)
-            wrong["is not a number. Leave the cell empty where nothing was measured"] = text
+            self._refuse_cells(column, text, "is not a number. Leave the cell empty where nothing was measured")
         else:
             raise InputError(f"{self.name}, column {column!r}: holds {values.dtype}, not numbers")
         numbers = numbers.fill_nan(None)
-        wrong["is not a finite number"] = numbers.is_infinite().fill_null(False)
-        for complaint, cells in wrong.items():
-            if cells.any():
-                row, others = int(cells.arg_max() or 0), int(cells.sum()) - 1
-                more = f" ({others} more such cells in this column)" if others else ""
-                raise InputError(f"{self.place(row, column)}: {values[row]!r} {complaint}{more}")
+        self._refuse_cells(column, numbers.is_infinite().fill_null(False), "is not a finite number")
         return numbers
+
+    def _refuse_cells(self, column: str, wrong: pl.Series, complaint: str) -> None:
+        """Name the first cell of a column with something wrong, and how many more there are."""
+        if not wrong.any():
+            return
+        row = int(wrong.arg_max() or 0)
+        others = int(wrong.sum()) - 1
+        more = f" ({others} more such cells in this column)" if others else ""
+        raise InputError(f"{self.place(row, column)}: {self.frame[column][row]!r} {complaint}{more}")
 
 
 def numbers_in(values: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -80,19 +85,22 @@ def numbers_in(values: pl.Series) -> tuple[pl.Series, pl.Series]:
     numbers = cells.cast(pl.Float64, strict=False)
     lowered = cells.str.to_lowercase()
     text = numbers.is_null() & values.is_not_null() & ~lowered.is_in(BLANKS)
-    if text.any():
-        words = set(lowered.filter(text).unique().head(9))
-        if truth := next((one for one in TRUTH if words <= one.keys()), None):
-            if not numbers.is_not_null().any():
-                return lowered.replace_strict(truth, default=None, return_dtype=pl.Float64), text & False
-        else:
-            # 0,84 has a decimal comma, 12,345 one of thousands, unless all are like 84,321: then they are percentages.
-            commas = cells.filter(text)
-            thousands = commas.str.contains(r"^[1-9]\d{0,2}(,\d{3})+$").all() and not _are_percentages(commas)
-            cells = cells.str.replace_all(",", "") if thousands else cells.str.replace(r"^([-+]?\d+),(\d+)", "$1.$2")
-            marked = cells.str.extract(NUMBER).cast(pl.Float64, strict=False)
-            numbers, text = numbers.zip_with(~text, marked), text & marked.is_null()
-    return numbers, text
+    if not text.any():
+        return numbers, text
+    words = set(lowered.filter(text).unique().head(9))
+    truth = next((one for one in TRUTH if words <= one.keys()), None)
+    if truth is not None:
+        if numbers.is_not_null().any():  # words among numbers are strays
+            return numbers, text
+        return lowered.replace_strict(truth, default=None, return_dtype=pl.Float64), text & False
+    # 0,84 has a decimal comma, 12,345 one of thousands, unless all are like 84,321: then they are percentages.
+    commas = cells.filter(text)
+    if commas.str.contains(r"^[1-9]\d{0,2}(,\d{3})+$").all() and not _are_percentages(commas):
+        cells = cells.str.replace_all(",", "")
+    else:
+        cells = cells.str.replace(r"^([-+]?\d+),(\d+)", "$1.$2")
+    marked = cells.str.extract(NUMBER).cast(pl.Float64, strict=False)
+    return numbers.zip_with(~text, marked), text & marked.is_null()
 
 
 def _are_percentages(cells: pl.Series) -> bool:
@@ -100,8 +108,9 @@ def _are_percentages(cells: pl.Series) -> bool:
 
     Counts of this size (steps, tokens) are mostly round.
     """
-    usual = cells.str.contains(r"^\d{2},\d{3}$").mean() or 0.0
-    return bool(cells.str.contains(r"^\d{1,2},\d{3}$").all() and usual > 0.5 and not cells.str.contains("00$").any())  # type: ignore[operator]
+    if not cells.str.contains(r"^\d{1,2},\d{3}$").all() or cells.str.contains("00$").any():
+        return False
+    return 2 * int(cells.str.contains(r"^\d{2},\d{3}$").sum()) > len(cells)
 
 
 def read_table(source: Any, name: str = "table") -> Table:
@@ -111,26 +120,7 @@ def read_table(source: Any, name: str = "table") -> Table:
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-        reader = READERS.get(kind.lower())
-        try:
-            folder = stat.S_ISDIR(path.stat().st_mode)
-        except PermissionError as error:  # a directory above it may not be entered
-            raise InputError(f"{path}: not allowed to be read") from error
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: no such file") from error
-        if folder:
-            raise InputError(
-                f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a "
-                f"table file ({listed(READERS)})"
-            )
-        if reader is None:
-            raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(READERS)}")
-        if not regular_file(path):
-            raise InputError(f"{path}: is empty")
-        with reading(path, kind[1:].upper()):
-            table = Table(reader(path), str(path), header_lines=1 if reader in (read_csv, read_tsv) else 0)
+        table = _read_file(Path(source))
     elif isinstance(source, pl.DataFrame):
         table = Table(source, name)
     elif type(source).__module__.split(".")[0] == "pandas":
@@ -140,16 +130,59 @@ def read_table(source: Any, name: str = "table") -> Table:
     if not table.frame.height:
         raise InputError(f"{table.name}: has no rows")
     check_columns(table.frame.columns, table.name)
-    return table
+    return replace(table, frame=_with_plain_types(table.frame))
+
+
+def _read_file(path: Path) -> Table:
+    """Read a file by the ending of its name."""
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except PermissionError as error:  # a directory above it may not be entered
+        raise InputError(f"{path}: not allowed to be read") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: no such file") from error
+    if is_folder:
+        raise InputError(
+            f"{path}: is a directory, but not one that `breadth run` made (it has no runs/ and items/); name a "
+            f"table file ({listed(READERS)})"
+        )
+    kind = path.suffix
+    if kind.lower() == ".gz" and len(path.suffixes) > 1:
+        kind = path.suffixes[-2]
+    reader = READERS.get(kind.lower())
+    if reader is None:
+        raise InputError(f"{path}: cannot tell the format from {kind!r}; breadth reads {listed(READERS)}")
+    if not regular_file(path):
+        raise InputError(f"{path}: is empty")
+    with reading(path, kind[1:].upper()):
+        frame = reader(path)
+    return Table(frame, path_text(path), header_lines=1 if reader in (read_csv, read_tsv) else 0)
+
+
+def _with_plain_types(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame in which names are text and numbers are numbers, however they were stored."""
+    changed = []
+    for column, dtype in frame.schema.items():
+        if dtype in (pl.Categorical, pl.Enum):
+            changed.append(frame[column].cast(pl.String))
+        elif dtype == pl.Decimal:
+            changed.append(frame[column].cast(pl.Float64))
+        elif dtype == pl.Binary:
+            # Some writers of Parquet do not say that bytes are text. What is no UTF-8 stays what it is.
+            text = frame[column].cast(pl.String, strict=False)
+            if text.null_count() == frame[column].null_count():
+                changed.append(text)
+    return frame.with_columns(changed) if changed else frame
 
 
 def _from_pandas(frame: Any, name: str) -> pl.DataFrame:
     """Convert column by column, which needs no Arrow library; row labels become columns if they are named."""
     if any(frame.index.names):
         frame = frame.reset_index()
-    if not frame.columns.is_unique:
-        repeated = listed(map(str, frame.columns[frame.columns.duplicated()].unique()))
-        raise InputError(f"{name}: more than one column is called {repeated}; rename them")
+    names = [str(column) for column in frame.columns]
+    repeated = [column for column, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise InputError(f"{name}: more than one column is called {listed(repeated)}; rename them")
     columns = {}
     for column in frame.columns:
         values = frame[column]

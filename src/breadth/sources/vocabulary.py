@@ -13,12 +13,6 @@ from typing import NamedTuple
 
 from breadth.sources.vocabulary_data import VOCABULARY, plain
 
-__all__ = [  # noqa: PLE0604
-    *("IN_DOMAIN", "LONGEST_NAME", "LOSSES", "METRICS", "OVERALL", "TRAINING_SETS", "USUAL_ITEMS", "VALIDATION"),
-    *("NameParts", "Role", "ScoreName", "dataset_of", "is_bare", "is_loss", "is_metric", "is_unnamed"),
-    *("is_lower_better", "metric_rank", "parse_name", "parse_score", "place_of", "plain", "role_of"),
-]
-
 
 class Role(StrEnum):
     """What a column is; the value is what messages call it."""
@@ -96,6 +90,7 @@ _FOLDERS = frozenset(_SCORES["folders"])
 _SETTINGS = frozenset(_SCORES["settings"])
 _LEADING = frozenset(_SCORES["leading"])
 _AFTER_SHOTS = frozenset(_SCORES["after_shots"])
+_BESIDE_EACH_OTHER = frozenset(_SCORES["beside_each_other"])
 _UNNAMED = frozenset(_SCORES["unnamed"])
 _MEANS = _UNNAMED & _AVERAGE
 _WEAK = _UNNAMED | _AFTER_SHOTS
@@ -103,16 +98,22 @@ _LOWER_ANYWHERE = frozenset(_SCORES["lower_is_better"])
 _LOWER_AT_THE_END = frozenset((*_SCORES["errors"], *LOSSES))
 
 _LOSSES = frozenset(LOSSES)
-_METRIC_RANKS = {name: rank for rank, name in reversed(list(enumerate((*METRICS, *LOSSES))))}
+_METRIC_RANKS = {name: rank for rank, name in enumerate((*METRICS, *LOSSES))}
+_MOST_METRIC_WORDS = 1 + max(name.count("_") for name in _METRIC_RANKS)
 _FILTERS = [name.split("_") for name in _SCORES["filters"]]
-_MOST_METRIC_WORDS = max(name.count("_") + 1 for name in _METRIC_RANKS)
-
-_ROLES = {name: Role[key.upper()] for key, names in VOCABULARY["columns"].items() for name in names}
-_PLACES = {name: place for names in VOCABULARY["columns"].values() for place, name in enumerate(names)}
-_PATTERNS = [(Role[key.upper()], re.compile("|".join(patterns))) for key, patterns in VOCABULARY["patterns"].items()]
 _BOOKKEEPING = re.compile("|".join(_SCORES["bookkeeping"]))
+_PATTERNS = [(Role[key.upper()], re.compile("|".join(words))) for key, words in VOCABULARY["patterns"].items()]
 
-_SAME_SET = {other: name for name, others in VOCABULARY["spellings"].items() for other in others}
+_ROLES: dict[str, Role] = {}
+_PLACES: dict[str, int] = {}
+for _key, _names in VOCABULARY["columns"].items():
+    for _place, _name in enumerate(_names):
+        _ROLES[_name] = Role[_key.upper()]
+        _PLACES[_name] = _place
+
+_SAME_SET: dict[str, str] = {}
+for _name, _spellings in VOCABULARY["spellings"].items():
+    _SAME_SET |= dict.fromkeys(_spellings, _name)
 
 # A word of letters and digits; it ends where a word of camelCase begins.
 _WORD = re.compile(r"(?:[^\W_](?!(?<=[a-z])[A-Z][a-z]))*[^\W_]")
@@ -260,6 +261,31 @@ def parse_score(name: str) -> ScoreName:
     return ScoreName(parts.stage, plain(parts.testset), plain(f"{parts.metric} {parts.filter}"))
 
 
+def parse_scores(names: Collection[str]) -> dict[str, ScoreName]:
+    """Take the names of scores apart that stand in one table, in plain words.
+
+    ``snli_hard`` is a test set. But where a table has ``arc_soft`` or ``arc_len_norm`` beside ``arc_hard``, these are
+    scores of one test set, as OLMo's trainers write them.
+
+    >>> parse_scores(["arc_hard", "arc_soft", "snli_hard"])["arc_hard"]
+    ScoreName(stage='', testset='arc', metric='hard')
+    """
+    parsed = {name: parse_score(name) for name in names}
+    metrics: dict[tuple[str, str], set[str]] = {}
+    for parts in parsed.values():
+        set_alone, _, last = parts.testset.rpartition("_")
+        if parts.metric:
+            metrics.setdefault((parts.stage, parts.testset), set()).add(parts.metric)
+        elif set_alone and last in _AFTER_SHOTS:
+            metrics.setdefault((parts.stage, set_alone), set()).add(last)
+    for name, parts in parsed.items():
+        set_alone, _, last = parts.testset.rpartition("_")
+        beside = metrics.get((parts.stage, set_alone), set()) & _BESIDE_EACH_OTHER
+        if not parts.metric and last in beside and len(beside) > 1:
+            parsed[name] = ScoreName(parts.stage, set_alone, last)
+    return parsed
+
+
 @lru_cache(maxsize=4096)
 def role_of(name: str) -> Role | None:
     """What a column is by its name; None if the name says nothing."""
@@ -268,14 +294,16 @@ def role_of(name: str) -> Role | None:
     if name.endswith(("__MIN", "__MAX")):
         # The ends of a W&B chart's ranges.
         return Role.SPREAD
-    parts = parse_name(name)
     words = plain(name)
-    if parts.filter:
-        words = words.removesuffix(f"_{plain(parts.filter)}")
     if words in _ROLES:
         return _ROLES[words]
-    # samples_per_second_test is a speed, whatever it is the speed of.
-    rest = words.removeprefix(f"{parts.stage}_").removesuffix(f"_{parts.stage}") if parts.stage else words
+    parts = parse_name(name)
+    # acc_stderr,none is an error, whatever the filter.
+    match = _FILTER.fullmatch(name.strip())
+    rest = plain(match[1]) if match is not None else words
+    if parts.stage:
+        # samples_per_second_test is a speed, whatever it is the speed of.
+        rest = rest.removeprefix(f"{parts.stage}_").removesuffix(f"_{parts.stage}")
     for role, pattern in _PATTERNS:
         if pattern.fullmatch(words) or pattern.fullmatch(rest):
             return role
@@ -357,8 +385,10 @@ def is_lower_better(name: str) -> bool:
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
     if _LOWER_ANYWHERE.intersection(words):
         return True
-    endings = ("_".join(words[-size:]) for size in range(1, _MOST_METRIC_WORDS + 1))
-    return not _LOWER_AT_THE_END.isdisjoint(endings)
+    for size in range(1, _MOST_METRIC_WORDS + 1):
+        if "_".join(words[-size:]) in _LOWER_AT_THE_END:
+            return True
+    return False
 
 
 def dataset_of(name: str) -> str:

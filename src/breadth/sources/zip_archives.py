@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import os
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -19,10 +18,7 @@ import zstandard
 
 from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.sources.source_files import MOST_BYTES, SMALL
-
-#: What unpacks to more than this many times its size is refused. Logs shrink 5 to 100 times, a zip bomb 100,000 times.
-MOST_RATIO = 1000
+from breadth.sources.limits import MOST_BYTES, MOST_RATIO, most_unpacked
 
 #: How zip numbers zstandard among the methods of compression.
 ZIP_ZSTANDARD = 93
@@ -37,14 +33,18 @@ class Archive:
     def __init__(self, file: BinaryIO, path: str) -> None:
         """Read the directory of a file; ``path`` is what messages call it."""
         self.file, self.path = file, path
+        self.length = file.seek(0, os.SEEK_END)
         with reading(path, "zip archive"):
             self._zip = ZipFile(file)
         listed = self._zip.infolist()
-        #: What the directory says of every member, by its name; of several with one name, the last.
-        self.members: Mapping[str, ZipInfo] = {member.filename: member for member in listed}
         self.count = len(listed)
-        self.packed = sum(member.compress_size for member in listed)
-        self.size = sum(member.file_size for member in listed)
+        self.packed = self.size = 0
+        #: What the directory says of every member, by its name; of several with one name, the last.
+        self.members: dict[str, ZipInfo] = {}
+        for member in listed:
+            self.packed += member.compress_size
+            self.size += member.file_size
+            self.members[member.filename] = member
 
     def __enter__(self) -> Archive:
         """Use the archive; its file is closed at the end."""
@@ -54,13 +54,13 @@ class Archive:
         """Close the file."""
         self.file.close()
 
-    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
+    def read(self, name: str) -> bytes:
         """One member, decompressed up to a limit and compared with its size and checksum."""
         where = f"{self.path}, {name}"
         member = self.members.get(name)
         if member is None:
             raise InputError(f"{where}: is not in the archive")
-        _check_member(member, most, where)
+        _check_member(member, min(MOST_BYTES, most_unpacked(self.length)), where)
         with reading(where):
             if member.compress_type == ZIP_ZSTANDARD:
                 content = self._read_zstandard(member)
@@ -100,8 +100,8 @@ def open_archive(path: Path) -> Archive:
         file = path.open("rb")
     try:
         archive = Archive(file, str(path))
-        length = file.seek(0, os.SEEK_END)  # members may overlap, and their packed sizes be more than the file
-        if archive.size > max(MOST_BYTES, MOST_RATIO * min(archive.packed, length)):
+        # Members may overlap, so that their packed sizes are more than the file.
+        if archive.size > max(MOST_BYTES, MOST_RATIO * min(archive.packed, archive.length)):
             ratio = archive.size // max(archive.packed, 1)
             raise InputError(f"{path}: would unpack to {archive.size:,} bytes, {ratio:,} times its size")
     except BaseException:
@@ -128,7 +128,4 @@ def _check_member(member: ZipInfo, most: int, where: str) -> None:
         raise InputError(f"{where}: is compressed by method {member.compress_type}; pack it by deflate or zstandard")
     size = max(member.file_size, member.compress_size)
     if size > most:
-        raise InputError(f"{where}: would take {size:,} bytes; at most {most:,} are read")
-    if member.file_size > max(SMALL, MOST_RATIO * member.compress_size):
-        ratio = member.file_size // max(member.compress_size, 1)
-        raise InputError(f"{where}: would unpack to {ratio:,} times its size; at most {MOST_RATIO:,} times are read")
+        raise InputError(f"{where}: would take {size:,} bytes; at most {most:,} are read of an archive of this size")

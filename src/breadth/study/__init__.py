@@ -17,7 +17,15 @@ from breadth.study.expansion import (
     training_testset,
 )
 from breadth.study.mixture import share_out
-from breadth.study.overview import Shown, Summary, describe_studies, expected_items, run_rows, show_study, summarise
+from breadth.study.overview import (
+    Shown,
+    Summary,
+    describe_studies,
+    expected_items,
+    run_rows,
+    show_study,
+    summarise_study,
+)
 from breadth.study.own_sets import KnownSet, OwnSet, is_set_name, resolve_task
 from breadth.study.read import StudyFile, parse_study, read_study_file, shipped_studies
 from breadth.study.schema import Evaluate, ModelEntry, Recipe, StudySpec, Train, name_of_checkpoints
@@ -62,7 +70,7 @@ __all__ = [
     "step0_key",
     "study_problems",
     "study_warnings",
-    "summarise",
+    "summarise_study",
     "total_steps",
     "training_testset",
 ]

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from breadth.datasets import PROTOCOLS, REGISTRY, Pattern, Task, answer_problems, answer_warnings, fields_of
 from breadth.endpoints import is_exposed, key_env_problem, url_problem
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, did_you_mean, listed
 from breadth.lm import (
     AUTO,
     BUILT_IN,
@@ -28,7 +28,7 @@ from breadth.lm import (
     model_folder,
     read_chat_template,
 )
-from breadth.study.document import PLACEHOLDER, Place, Problem, did_you_mean, listed_twice, quoted
+from breadth.study.document import PLACEHOLDER, Place, Problem, listed_twice, quoted
 from breadth.study.expansion import (
     ADAPTERS,
     EVALUATE,
@@ -41,7 +41,14 @@ from breadth.study.expansion import (
 )
 from breadth.study.mixture import share_out
 from breadth.study.model_places import find_directory, find_source
-from breadth.study.own_sets import own_set_problems, own_set_warnings, placed, resolve_task, unusual_columns, used_sets
+from breadth.study.own_sets import (
+    own_set_problems,
+    own_set_warnings,
+    place_problems,
+    resolve_task,
+    unusual_columns,
+    used_sets,
+)
 from breadth.study.schema import CHAT_KEYS, ENDPOINT_KEYS, MOST_STEPS, ModelEntry, Recipe, StudySpec, Train
 from breadth.study.sections import plain_problems
 
@@ -57,7 +64,7 @@ def study_problems(study: StudySpec, base: Path) -> Iterator[Problem]:
     yield from _training_problems(study)
     yield from _evaluation_problems(study)
     yield from _protocol_problems(study)
-    yield from _prompt_problems(study)
+    yield from _pattern_problems(study)
     yield from own_set_problems(study, REGISTRY, base)
 
 
@@ -123,8 +130,8 @@ def _name_problems(name: str, place: Place, base: Path, needs: tuple[Place, ...]
     elif not is_path and name not in BUILT_IN and not HUB_ID.match(name):
         yield Problem(
             place,
-            f"unknown model {name!r}.{did_you_mean(name, BUILT_IN)} Built-in models: {listed(BUILT_IN)}; name others "
-            "by Hub id (owner/name) or by the path of a directory",
+            f"unknown model {name!r}.{did_you_mean([name], BUILT_IN, most=1)} Built-in models: {listed(BUILT_IN)}; "
+            "name others by Hub id (owner/name) or by the path of a directory",
             needs,
         )
 
@@ -300,7 +307,7 @@ def _evaluation_problems(study: StudySpec) -> Iterator[Problem]:
     for name, columns in study.evaluate.split_by.items():
         place = ("evaluate", "split_by", name)
         if name not in study.evaluate.on:
-            hint = did_you_mean(name, study.evaluate.on)
+            hint = did_you_mean([name], study.evaluate.on, most=1)
             message = f"is not a test set of this study.{hint} Test sets: {listed(study.evaluate.on)}"
             yield Problem(place, message, (("evaluate", "on"),))
         yield from listed_twice(place, columns)
@@ -356,7 +363,7 @@ def _mixture_problems(study: StudySpec, train: Train) -> Iterator[Problem]:
     known = [*study.own_sets, *REGISTRY]
     for name in train.mix:
         if name not in known:
-            hint = did_you_mean(name, known) or f" Data sets: {listed(known, most=40)}"
+            hint = did_you_mean([name], known, most=1) or f" Data sets: {listed(known, most=40)}"
             yield Problem((*place, name), f"unknown data set {name!r}.{hint}", (("sets", name),))
     for examples in _example_counts(study, train):
         none = [name for name, count in share_out(examples, train.mix).items() if not count] if train.mix else []
@@ -411,7 +418,7 @@ def _protocol_problems(study: StudySpec) -> Iterator[Problem]:
     if name is None:
         return
     if name not in PROTOCOLS:
-        hint = did_you_mean(name, PROTOCOLS)
+        hint = did_you_mean([name], PROTOCOLS, most=1)
         yield Problem(("protocol",), f"unknown protocol {name!r}.{hint} Protocols: {listed(PROTOCOLS)}")
         return
     wording = PROTOCOLS[name].wording
@@ -421,12 +428,12 @@ def _protocol_problems(study: StudySpec) -> Iterator[Problem]:
         yield Problem(("protocol",), message, (("evaluate", "on"), ("train", "set")))
 
 
-def _prompt_problems(study: StudySpec) -> Iterator[Problem]:
+def _pattern_problems(study: StudySpec) -> Iterator[Problem]:
     """The study's own pattern and answers, against the sets they are for."""
     tasks = {name: REGISTRY[name].task for name in used_sets(study) if name not in study.own_sets and name in REGISTRY}
     patterns = {name: task for name, task in tasks.items() if task.shared_keys}
     if study.answers is not None:
-        yield from placed(answer_problems(study.answers), ())
+        yield from place_problems(answer_problems(study.answers), ())
         for name, task in patterns.items() if len(study.answers) > 1 else ():
             missing = [label for label in task.labels if label not in study.answers]
             if missing:
@@ -445,7 +452,7 @@ def _prompt_problems(study: StudySpec) -> Iterator[Problem]:
         known = fields_of(task.template)
         wrong = [field for field in fields if field not in known]
         if wrong:
-            hint = did_you_mean(wrong[0], known)
+            hint = did_you_mean([wrong[0]], known, most=1)
             yield Problem(("pattern",), f"{name} has no field {quoted(wrong)}.{hint} Fields: {listed(known)}")
             break
 
@@ -484,7 +491,7 @@ def study_warnings(study: StudySpec, base: Path) -> Iterator[Problem]:
         if getattr(study, key) is not None and not any(task is not None and key in task.shared_keys for task in tasks):
             yield Problem((key,), "is not used: no set of this study is of kind pattern")
     yield from _evaluation_warnings(study)
-    yield from placed(answer_warnings(study.answers or {}, study.pattern or ""), ())
+    yield from place_problems(answer_warnings(study.answers or {}, study.pattern or ""), ())
     yield from _set_warnings(study)
 
 
@@ -564,6 +571,6 @@ def _set_problems(study: StudySpec, place: Place, names: Sequence[str]) -> Itera
     known = [*study.own_sets, *REGISTRY]
     for k, name in enumerate(names):
         if name not in known:
-            hint = did_you_mean(name, known) or f" Data sets: {listed(known, most=40)}"
+            hint = did_you_mean([name], known, most=1) or f" Data sets: {listed(known, most=40)}"
             yield Problem((*place, k), f"unknown data set {name!r}.{hint}", (("sets", name),))
     yield from listed_twice(place, names)

@@ -18,7 +18,6 @@ import yaml
 from pydantic import BaseModel
 
 from breadth.errors import InputError
-from breadth.errors import did_you_mean as nearest
 
 #: Where something is in a file: keys and list positions from the top.
 Place = tuple[str | int, ...]
@@ -75,15 +74,6 @@ class Problem(NamedTuple):
 def _contains(outer: Place, inner: Place) -> bool:
     """Whether a place is another one, or lies inside of it."""
     return inner[: len(outer)] == outer
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint with a leading blank; empty if no known name is close.
-
-    >>> did_you_mean("recpie", ["recipe", "models"])
-    ' Did you mean recipe?'
-    """
-    return nearest([name], known, most=1)
 
 
 def quoted(names: Iterable[object]) -> str:
@@ -307,31 +297,31 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     >>> differences({"recipe": {"lr": 0.001}, "models": ["a"]}, {"recipe": {"lr": 0.0001}, "models": ["a", "b"]})
     ['recipe.lr: 0.001 -> 0.0001', 'models: b added']
     """
-    return list(_differences("", old, new))
+    return list(_value_differences("", old, new))
 
 
-def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
+def _value_differences(path: str, old: Any, new: Any) -> Iterator[str]:
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             here = f"{path}.{key}" if path else str(key)
             if key not in new:
-                yield f"{here}: {_shown(old[key])} removed"
+                yield f"{here}: {_value_text(old[key])} removed"
             elif key not in old:
-                yield f"{here}: {_shown(new[key])} added"
+                yield f"{here}: {_value_text(new[key])} added"
             else:
-                yield from _differences(here, old[key], new[key])
+                yield from _value_differences(here, old[key], new[key])
     elif isinstance(old, list) and isinstance(new, list):
         yield from _list_differences(path, old, new)
     else:
-        yield f"{path}: {_shown(old)} -> {_shown(new)}"
+        yield f"{path}: {_value_text(old)} -> {_value_text(new)}"
 
 
 def _list_differences(path: str, old: list[Any], new: list[Any]) -> Iterator[str]:
     named = all(isinstance(each, Mapping) and "name" in each for each in [*old, *new])
     if named:
-        before, after = _names(old), _names(new)
+        before, after = _entry_names(old), _entry_names(new)
         yield from _entry_differences(path, old, new)
         # A name may be there several times, as a model with several recipes is.
         removed, added = _without(before, after), _without(after, before)
@@ -340,15 +330,15 @@ def _list_differences(path: str, old: list[Any], new: list[Any]) -> Iterator[str
         removed = [each for each in old if each not in new]
         added = [each for each in new if each not in old]
     for each in removed:
-        yield f"{path}: {_shown(each)} removed"
+        yield f"{path}: {_value_text(each)} removed"
     for each in added:
-        yield f"{path}: {_shown(each)} added"
+        yield f"{path}: {_value_text(each)} added"
     # Another order, or another number of the same value.
     if not removed and not added and before != after:
-        yield f"{path}: {_shown(before)} -> {_shown(after)}"
+        yield f"{path}: {_value_text(before)} -> {_value_text(after)}"
 
 
-def _names(entries: list[Any]) -> list[Any]:
+def _entry_names(entries: list[Any]) -> list[Any]:
     return [each["name"] for each in entries]
 
 
@@ -371,18 +361,18 @@ def _entry_differences(path: str, old: list[Any], new: list[Any]) -> Iterator[st
         for partner in remaining:
             if partner["name"] == each["name"]:
                 remaining.remove(partner)
-                yield from _differences(f"{path}.{each['name']}", each, partner)
+                yield from _value_differences(f"{path}.{each['name']}", each, partner)
                 break
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(_shown(each) for each in value)}]"
+        return f"[{', '.join(_value_text(each) for each in value)}]"
     if isinstance(value, Mapping):
-        entries = [f"{key}: {_shown(each)}" for key, each in value.items()]
+        entries = [f"{key}: {_value_text(each)}" for key, each in value.items()]
         return f"{{{', '.join(entries)}}}"
     return str(value)

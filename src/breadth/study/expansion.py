@@ -204,7 +204,7 @@ class RunSpec:
         words += [] if self.seed is None else [f"s{self.seed}"]
         words += [] if self.train_level is None else [f"level{self.train_level}"]
         words += [] if self.strategy is None else [self.strategy]
-        return "-".join([*words, _digest(self.record().specification())[:DIGITS]])
+        return "-".join([*words, _value_digest(self.record().specification())[:DIGITS]])
 
     def record(self) -> RunRecord:
         """Everything that determines the run's responses, as plain values, and its checkpoints."""
@@ -269,7 +269,7 @@ def expand_study(study: StudySpec, base: Path) -> list[RunSpec]:
     own_sets = {name: _own_spec(study, name, base) for name in used_sets(study) if name in study.own_sets}
     difficulty = _difficulty_spec(study.train, base)
     runs = []
-    for entry, recipe, label in _models(study, base):
+    for entry, recipe, label in _expand_models(study, base):
         trained = recipe.method in TRAINED
         if recipe.method == EVALUATE:
             on = {name: task for name, task in tasks.items() if name in study.evaluate.on}
@@ -321,7 +321,7 @@ def step0_key(run: RunSpec) -> str:
         "difficulty": record.difficulty,
         "mix": record.mix,
     }
-    return _digest({"start": start_key(run), "training": drawn})
+    return _value_digest({"start": start_key(run), "training": drawn})
 
 
 def start_key(run: RunSpec) -> str:
@@ -360,10 +360,10 @@ def start_key(run: RunSpec) -> str:
         chosen = {"mix": record.mix, "train_level": run.train_level, "strategy": run.strategy}
         prompt |= {name: value for name, value in chosen.items() if value is not None}
         key["prompt"] = {**prompt, "tasks": record.tasks}
-    return _digest(key)
+    return _value_digest(key)
 
 
-def _models(study: StudySpec, base: Path) -> Iterator[tuple[ModelEntry, Recipe, str]]:
+def _expand_models(study: StudySpec, base: Path) -> Iterator[tuple[ModelEntry, Recipe, str]]:
     """Models with their recipes and labels; where runs begin with a start, the untrained model is evaluated as well."""
     recipes = [merge_recipe(study.recipe, entry.recipe) for entry in study.models]
     chats = [chat_settings(study, entry, base) for entry in study.models]
@@ -453,12 +453,12 @@ def _study_sum(base: Path, name: str) -> str:
     """A hash of a study's responses so far: the names of its parts contain their checksums."""
     folder = base / os.path.expanduser(name) / "runs"
     parts = sorted(f"{path.parent.name}/{path.name}" for path in folder.glob("*/step-*.parquet"))
-    return _digest(parts) if parts else f"missing: {name}"
+    return _value_digest(parts) if parts else f"missing: {name}"
 
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
-def _digest(value: Any) -> str:
+def _value_digest(value: Any) -> str:
     return hashlib.sha256(_canonical(value).encode()).hexdigest()

@@ -41,7 +41,7 @@ class Summary(NamedTuple):
     text: str
 
 
-def summarise(file: StudyFile) -> Summary:
+def summarise_study(file: StudyFile) -> Summary:
     """Count a study's runs, checkpoints and answers without running anything."""
     runs = expand(file)
     points = sum(len(run.checkpoints()) for run in runs)
@@ -141,7 +141,7 @@ def show_study(source: str, resolved: bool = False) -> Shown:
     file = read_study_file(source)
     sizes = {name: expected_items(file, name) for name in file.study.evaluate.on}
     notes = (f"For the study in the directory {source}: breadth show {source}/",) if folder.is_dir() else ()
-    return _shown(file, _facts(file, sizes), resolved, (*file.warnings, *notes))
+    return _make_shown(file, _facts(file, sizes), resolved, (*file.warnings, *notes))
 
 
 def _show_directory(folder: Path, resolved: bool) -> Shown:
@@ -160,17 +160,17 @@ def _show_directory(folder: Path, resolved: bool) -> Shown:
     sizes = {name: store.read_items(name).height if name in stored else None for name in file.study.evaluate.on}
     done = sum(len(run.parts()) for run in store.runs())
     planned = sum(len(run.checkpoints()) for run in expand(file))
-    return _shown(file, [*_facts(file, sizes), ("done", f"{done:,} of {planned:,} checkpoints")], resolved)
+    return _make_shown(file, [*_facts(file, sizes), ("done", f"{done:,} of {planned:,} checkpoints")], resolved)
 
 
-def _shown(file: StudyFile, facts: list[tuple[str, str]], resolved: bool, notes: tuple[str, ...] = ()) -> Shown:
+def _make_shown(file: StudyFile, facts: list[tuple[str, str]], resolved: bool, notes: tuple[str, ...] = ()) -> Shown:
     about = f": {file.study.description}" if file.study.description else ""
     return Shown(f"{file.name}{about}", facts, resolved_yaml(file.study) if resolved else file.text, notes)
 
 
 def _facts(file: StudyFile, sizes: Mapping[str, int | None]) -> list[tuple[str, str]]:
     study, runs = file.study, expand(file)
-    own = [f" ({_keys(entry.recipe)})" if entry.recipe else "" for entry in study.models]
+    own = [f" ({_settings_text(entry.recipe)})" if entry.recipe else "" for entry in study.models]
     items = sum(size or 0 for size in sizes.values())
     points = sum(len(run.checkpoints()) for run in runs)
     unknown = None in sizes.values()
@@ -229,11 +229,11 @@ def _testset_words(study: StudySpec) -> list[str]:
 def _train_words(train: Train | None, recipe: Recipe) -> str:
     if train is None or recipe.method == "zero-shot":
         return "nothing"
-    sets, seeds = _set_words(train), f"seed{'s' if len(train.seeds) > 1 else ''} {_joined(train.seeds)}"
+    sets, seeds = _set_words(train), f"seed{'s' if len(train.seeds) > 1 else ''} {_values_text(train.seeds)}"
     if recipe.method not in TRAINED:
         words = [f"nothing; {count_of(recipe.num_fewshot, 'example')} of {sets} in the prompt, {seeds}"]
         return "; ".join([*words, *_difficulty_words(train)])
-    words = [f"{sets}: {_joined(train.examples)} examples", seeds]
+    words = [f"{sets}: {_values_text(train.examples)} examples", seeds]
     if train.mix is not None:
         words[0] = _mixture_words(train)
     words += _difficulty_words(train)
@@ -248,16 +248,16 @@ def _difficulty_words(train: Train) -> list[str]:
     if train.levels is not None:
         words.append(f"{train.levels} levels of difficulty")
     if train.strategies:
-        words.append(f"strategies {_joined(train.strategies)}")
+        words.append(f"strategies {_values_text(train.strategies)}")
     if train.difficulty is not None:
-        words.append(f"difficulty by {_keys(train.difficulty.model_dump(exclude_defaults=True))}")
+        words.append(f"difficulty by {_settings_text(train.difficulty.model_dump(exclude_defaults=True))}")
     return words
 
 
 def _set_words(train: Train) -> str:
     """Training sets by name; of a mixture, with their shares in percent."""
     if train.mix is None:
-        return _joined(train.names)
+        return _values_text(train.names)
     shares = [f"{name} {share:.3g}%" for name, share in normalised_shares(train.mix, 100).items()]
     return f"a mixture ({', '.join(shares)})"
 
@@ -276,7 +276,7 @@ def _recipe_words(recipe: Recipe) -> str:
     changed = recipe.model_dump(exclude={"method"}, exclude_defaults=True)
     values = {key: getattr(recipe, key) for key in Recipe.model_fields if key in changed or key in always}
     values = {key: value for key, value in values.items() if value is not None}
-    return ", ".join([recipe.method, *([_keys(values)] if values else [])])
+    return ", ".join([recipe.method, *([_settings_text(values)] if values else [])])
 
 
 def _run_words(study: StudySpec, runs: list[RunSpec]) -> str:
@@ -299,11 +299,11 @@ def _checkpoint_words(study: StudySpec, runs: list[RunSpec], points: int) -> str
     return f"{points:,}; runs of {length}, evaluated {when}"
 
 
-def _joined(values: Iterable[Any]) -> str:
+def _values_text(values: Iterable[Any]) -> str:
     return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in values)
 
 
-def _keys(values: Mapping[str, Any]) -> str:
+def _settings_text(values: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{key} {f'{value:g}' if isinstance(value, float) else flow_yaml(value)}" for key, value in values.items()
     )

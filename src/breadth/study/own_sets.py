@@ -38,11 +38,11 @@ from breadth.datasets import (
     fields_of,
     wording_problems,
 )
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, did_you_mean, listed
 from breadth.records import SHIFTS, check_shift, shift_hint
 from breadth.sources import read_table
-from breadth.study.document import Place, Problem, did_you_mean
-from breadth.study.sections import Section
+from breadth.study.document import Place, Problem
+from breadth.study.sections import StudySection
 
 if TYPE_CHECKING:
     from pydantic import ModelWrapValidatorHandler
@@ -63,7 +63,7 @@ _WORDING = {
 }
 
 
-class SetSection(Section):
+class SetSection(StudySection):
     """A data set from your own file; or, without `file`, what to change about a set that breadth knows."""
 
     @classmethod
@@ -184,7 +184,7 @@ class OwnSet(SetSection):
     @classmethod
     def _known_kind(cls, kind: str) -> str:
         if kind not in KINDS:
-            raise InputError(f"{kind!r} is not one of {', '.join(KINDS)}.{did_you_mean(kind, KINDS)}")
+            raise InputError(f"{kind!r} is not one of {', '.join(KINDS)}.{did_you_mean([kind], KINDS, most=1)}")
         return kind
 
 
@@ -292,22 +292,22 @@ def own_set_problems(study: StudySpec, known: Mapping[str, Entry], base: Path) -
         given = own.task_keys()
         shared = [key for key in own.task.shared_keys if keys[key] is not None and not given[key]]
         problems = [each for each in own.task.problems(keys) if each.place[0] not in shared]
-        yield from placed(problems, place, own.task.shared_keys)
-        yield from _prompt_problems(own, keys, place)
+        yield from place_problems(problems, place, own.task.shared_keys)
+        yield from _own_prompt_problems(own, keys, place)
         yield from _file_problems(own, keys, place, base)
 
 
 def own_set_warnings(study: StudySpec) -> Iterator[Problem]:
     """What is not wrong with the sets under ``sets`` but worth knowing."""
     for name, own in study.own_sets.items():
-        yield from placed(own.task.warnings(own.task_keys()), ("sets", name))
+        yield from place_problems(own.task.warnings(own.task_keys()), ("sets", name))
         hint = shift_hint(own.shift)
         if hint:
             message = f"{own.shift!r} is not one of the usual words ({', '.join(SHIFTS)}). {hint}"
             yield Problem(("sets", name, "shift"), message)
 
 
-def placed(problems: Iterable[KeyProblem], place: Place, shared: Iterable[str] = ()) -> Iterator[Problem]:
+def place_problems(problems: Iterable[KeyProblem], place: Place, shared: Iterable[str] = ()) -> Iterator[Problem]:
     """Problems of a set at its place in a study file; those about ``shared`` keys depend on the study's, too."""
     for each in problems:
         needs = tuple((*place, key) for key in each.needs)
@@ -357,7 +357,7 @@ def _typing_errors(task: Task, keys: Mapping[str, Any], place: Place, entry: Ent
             # Only a very near name is surely a slip: model_solution is not a misspelt solution.
             is_slip = bool(get_close_matches(column, usual, n=1, cutoff=0.85))
             if column not in usual and (is_slip or entry.kind == "generated"):
-                hint = did_you_mean(column, usual)
+                hint = did_you_mean([column], usual, most=1)
                 yield Problem((*place, key), f"{entry.name} has no column {column!r}.{hint} Columns: {listed(usual)}")
 
 
@@ -373,7 +373,7 @@ def unusual_columns(study: StudySpec, known: Mapping[str, Entry]) -> Iterator[Pr
                 yield Problem(("sets", name, key), message)
 
 
-def _prompt_problems(own: OwnSet, keys: Mapping[str, Any], place: Place) -> Iterator[Problem]:
+def _own_prompt_problems(own: OwnSet, keys: Mapping[str, Any], place: Place) -> Iterator[Problem]:
     for key, message in wording_problems(keys):
         yield Problem((*place, key), message)
     if keys["pattern"] is None:
@@ -388,9 +388,9 @@ def _prompt_problems(own: OwnSet, keys: Mapping[str, Any], place: Place) -> Iter
         yield Problem((*place, "prompt"), "has no field in braces, so every item would get the same prompt")
     for key in own.fields:
         if key not in fields:
-            yield Problem((*place, "fields", key), f"is not in the prompt.{did_you_mean(key, fields)}")
+            yield Problem((*place, "fields", key), f"is not in the prompt.{did_you_mean([key], fields, most=1)}")
     if own.shorten is not None and own.shorten not in fields:
-        message = f"{own.shorten!r} is not in the prompt.{did_you_mean(own.shorten, fields)}"
+        message = f"{own.shorten!r} is not in the prompt.{did_you_mean([own.shorten], fields, most=1)}"
         yield Problem((*place, "shorten"), message, ((*place, "prompt"),))
 
 
@@ -415,7 +415,7 @@ def _column_problems(
     own: OwnSet, keys: Mapping[str, Any], place: Place, frame: pl.DataFrame, file: str
 ) -> Iterator[Problem]:
     def missing(where: Place, column: str) -> Problem:
-        hint = did_you_mean(column, frame.columns)
+        hint = did_you_mean([column], frame.columns, most=1)
         return Problem(where, f"{file} has no column {column!r}.{hint} Columns: {listed(frame.columns)}")
 
     for field in _fields_if_sound(keys["pattern"]):
@@ -434,7 +434,7 @@ def _column_problems(
         if keys[key] is not None and keys[key] not in frame.columns:
             yield missing((*place, key), keys[key])
     if own.label in frame.columns:
-        yield from placed(own.task.table_problems(keys, frame, file), place)
+        yield from place_problems(own.task.table_problems(keys, frame, file), place)
     if own.item is not None and own.item in frame.columns and frame[own.item].is_duplicated().any():
         row = int(frame[own.item].is_duplicated().arg_max() or 0)
         message = f"{file} has the item {frame[own.item][row]!r} more than once; names must be unique"

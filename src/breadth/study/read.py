@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from breadth.boundary import reading
-from breadth.errors import InputError, listed
+from breadth.errors import InputError, did_you_mean, listed
 from breadth.sources import regular_file
 from breadth.study.checks import study_problems, study_warnings
-from breadth.study.document import PLACEHOLDER, Document, Place, Problem, did_you_mean, read_document
+from breadth.study.document import PLACEHOLDER, Document, Place, Problem, read_document
 from breadth.study.schema import StudySpec
 from breadth.study.sections import plain_problems
 
@@ -120,7 +120,7 @@ def _find(source: str | os.PathLike[str]) -> Path:
     if str(source) in shipped:
         return shipped[str(source)]
     names = [*shipped, *(each.name for each in path.parent.glob("*.y*ml"))] if path.parent.is_dir() else list(shipped)
-    hint = did_you_mean(path.name, names)
+    hint = did_you_mean([path.name], names, most=1)
     raise InputError(
         f"{path}: is neither a file nor the name of a study that comes with breadth.{hint} Studies: {listed(shipped)}"
     )

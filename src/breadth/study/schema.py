@@ -13,12 +13,11 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, SerializerFunctionW
 from breadth.datasets import Loss, Predict, Texts
 from breadth.difficulty import Order, Strategy
 from breadth.endpoints import Api, Endpoint
-from breadth.errors import InputError
+from breadth.errors import InputError, did_you_mean
 from breadth.lm import NONE, Dtype, Quantisation, Weights, step_of
-from breadth.study.document import did_you_mean
 from breadth.study.mixture import mixture_name
 from breadth.study.own_sets import KnownSet, OwnSet, SetSection, mark_known_sets
-from breadth.study.sections import MOST, Counts, Names, Section, Seeds, as_list
+from breadth.study.sections import MOST, Counts, Names, Seeds, StudySection, as_list
 
 #: Groups of modules that `recipe.targets` knows by name.
 Targets = Literal["attention", "mlp", "all"]
@@ -37,7 +36,7 @@ def _targets(value: Any) -> Any:
     names = isinstance(value, list) and value and all(isinstance(name, str) and name for name in value)
     if names or (isinstance(value, str) and value in groups):
         return value
-    hint = did_you_mean(value, groups) if isinstance(value, str) else ""
+    hint = did_you_mean([value], groups, most=1) if isinstance(value, str) else ""
     raise InputError(
         f"{value!r} is not one of {', '.join(groups)}.{hint} List modules by their own names, as [q_proj, v_proj]"
     )
@@ -58,7 +57,7 @@ def _shares(value: Any) -> Any:
     raise InputError("give every set its share, as {mnli: 0.7, hans: 0.3}")
 
 
-class Recipe(Section):
+class Recipe(StudySection):
     """How models are adapted and trained."""
 
     method: Literal["lora", "ia3", "bitfit", "full", "zero-shot", "few-shot", "evaluate"] = Field(
@@ -113,7 +112,7 @@ class Recipe(Section):
     )
 
 
-class Resources(Section):
+class Resources(StudySection):
     """What a worker of a cluster gets; used by `breadth run --on ray` only. What is left out depends on the model."""
 
     gpus: float | None = Field(
@@ -123,7 +122,7 @@ class Resources(Section):
     memory: float | None = Field(None, gt=0, description="gigabytes of memory that a worker takes")
 
 
-class ModelEntry(Section):
+class ModelEntry(StudySection):
     """A model, and where its recipe differs from the study's."""
 
     name: str = Field(min_length=1, description="a built-in model, a Hub id (owner/name) or the path of a directory")
@@ -214,7 +213,7 @@ def name_of_checkpoints(checkpoints: Any, revisions: Any = None) -> str:
     return named[-1] if named else ""
 
 
-class Difficulty(Section):
+class Difficulty(StudySection):
     """Where the difficulty of items comes from: a column of the data, a calibration file or another study."""
 
     column: str | None = Field(None, description="column of the data with the difficulty of an item")
@@ -223,7 +222,7 @@ class Difficulty(Section):
     study: str | None = Field(None, description="directory of a study whose responses are calibrated")
 
 
-class Start(Section):
+class Start(StudySection):
     """Training that all runs of a model share. Step 0 of every run comes after it, so gains are measured from there."""
 
     examples: int = Field(ge=1, le=MOST, description="training examples of the start, of every difficulty")
@@ -233,7 +232,7 @@ class Start(Section):
     )
 
 
-class Train(Section):
+class Train(StudySection):
     """What to train on: data sets, sizes and seeds, and optionally levels of difficulty or sampling strategies."""
 
     set: Names | None = Field(None, description="data sets to train on, one run each")
@@ -270,7 +269,7 @@ class Train(Section):
         return [mixture_name(self.mix)] if self.mix else list(self.set or [])
 
 
-class Evaluate(Section):
+class Evaluate(StudySection):
     """When to evaluate, and on which test sets."""
 
     on: Names = Field(description="test sets: names from `breadth ls datasets`, or your own from sets")
@@ -292,7 +291,7 @@ class Evaluate(Section):
     )
 
 
-class StudySpec(Section):
+class StudySpec(StudySection):
     """A whole study file."""
 
     name: str = Field(

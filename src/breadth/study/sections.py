@@ -12,8 +12,8 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from breadth.errors import InputError, listed
-from breadth.study.document import Place, Problem, did_you_mean
+from breadth.errors import InputError, did_you_mean, listed
+from breadth.study.document import Place, Problem
 from breadth.study.other_names import VALUES, other_name
 
 _NUMBERS = {
@@ -47,7 +47,7 @@ Counts = Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], BeforeValidator(a
 Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=2**63)]], BeforeValidator(as_list), Field(min_length=1)]
 
 
-class Section(BaseModel):
+class StudySection(BaseModel):
     """A section of a study file: unknown keys are refused, and nothing changes after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -69,7 +69,7 @@ class Section(BaseModel):
         return value
 
 
-def sections(section: type[Section], prefix: str = "") -> Iterator[tuple[str, type[Section]]]:
+def sections(section: type[StudySection], prefix: str = "") -> Iterator[tuple[str, type[StudySection]]]:
     """A section and all below it, each with what precedes its keys, such as ``train.difficulty.``."""
     yield prefix, section
     for name, field in section.all_fields().items():
@@ -80,7 +80,7 @@ def sections(section: type[Section], prefix: str = "") -> Iterator[tuple[str, ty
             yield from sections(inner, f"{prefix}{name}{items}.")
 
 
-def plain_problems(error: ValidationError, root: type[Section], around: Place = ()) -> list[Problem]:
+def plain_problems(error: ValidationError, root: type[StudySection], around: Place = ()) -> list[Problem]:
     """Every error about a section ``root`` that begins at ``around``, once, as a problem."""
     problems = []
     for each in error.errors():
@@ -93,13 +93,13 @@ def plain_problems(error: ValidationError, root: type[Section], around: Place = 
     return problems
 
 
-def field_at(root: type[Section], place: Place) -> FieldInfo | None:
+def field_at(root: type[StudySection], place: Place) -> FieldInfo | None:
     """The field of the schema for the key at a place; None where keys are free or unknown."""
     section = _section_of(root, place)
     return section.all_fields().get(str(place[-1])) if section else None
 
 
-def _message(kind: str, root: type[Section], place: Place, error: Mapping[str, Any]) -> str:
+def _message(kind: str, root: type[StudySection], place: Place, error: Mapping[str, Any]) -> str:
     value, context = error["input"], error.get("ctx", {})
     messages = {
         "missing": lambda: f"is missing{_description(root, place)}",
@@ -112,17 +112,21 @@ def _message(kind: str, root: type[Section], place: Place, error: Mapping[str, A
         "value_error": lambda: str(context["error"]),
         "model_type": lambda: _not_a_section(root, place, value),
         "model_attributes_type": lambda: _not_a_section(root, place, value),
-        "dict_type": lambda: f"must have keys, as {place[-1]}: {{key: value}}, not {_shown(value)}",
+        "dict_type": lambda: f"must have keys, as {place[-1]}: {{key: value}}, not {_shortened_value(value)}",
     }
     if kind in messages:
         return messages[kind]()
     if kind in _NUMBERS:
         return f"{value!r} {_NUMBERS[kind].format(**context)}"
     wanted = next((words for prefix, words in _KINDS.items() if kind.startswith(prefix)), None)
-    return f"{_shown(value)} is wrong: {error['msg']}" if wanted is None else f"{_shown(value)} is not {wanted}"
+    return (
+        f"{_shortened_value(value)} is wrong: {error['msg']}"
+        if wanted is None
+        else f"{_shortened_value(value)} is not {wanted}"
+    )
 
 
-def _section_of(root: type[Section], place: Place) -> type[Section] | None:
+def _section_of(root: type[StudySection], place: Place) -> type[StudySection] | None:
     """The section that the key at a place belongs to; None where keys are free."""
     section, free = root, False
     for part in place[:-1]:
@@ -137,39 +141,39 @@ def _section_of(root: type[Section], place: Place) -> type[Section] | None:
     return None if free else section
 
 
-def inner_section(annotation: Any) -> type[Section] | None:
+def inner_section(annotation: Any) -> type[StudySection] | None:
     """The section that a field holds, also in a list, a dictionary or as an option."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
+    if isinstance(annotation, type) and issubclass(annotation, StudySection):
         return annotation
     return next((inner for part in get_args(annotation) if (inner := inner_section(part)) is not None), None)
 
 
-def _shown(value: Any) -> str:
+def _shortened_value(value: Any) -> str:
     shown = "nothing" if value is None else repr(value)
     return shown if len(shown) < 60 else "this value"
 
 
-def _not_a_section(root: type[Section], place: Place, value: Any) -> str:
+def _not_a_section(root: type[StudySection], place: Place, value: Any) -> str:
     if place[0] == "models":
-        return f"a model is a name or {{name: ..., recipe: {{...}}}}, not {_shown(value)}"
+        return f"a model is a name or {{name: ..., recipe: {{...}}}}, not {_shortened_value(value)}"
     section = _section_of(root, (*place, "key"))
     keys = list(section.all_fields()) if section else []
-    return f"must have keys ({listed(keys, most=6)}), not {_shown(value)}"
+    return f"must have keys ({listed(keys, most=6)}), not {_shortened_value(value)}"
 
 
 def _not_a_choice(value: Any, expected: str) -> str:
     choices = expected.replace(" or ", ", ").replace("'", "").split(", ")
     other = VALUES.get(str(value).lower().replace("-", "_"))
-    hint = f" Did you mean {other}?" if other in choices else did_you_mean(str(value), choices)
+    hint = f" Did you mean {other}?" if other in choices else did_you_mean([str(value)], choices, most=1)
     return f"{value!r} is not one of {', '.join(choices)}.{hint}"
 
 
-def _description(root: type[Section], place: Place) -> str:
+def _description(root: type[StudySection], place: Place) -> str:
     field = field_at(root, place)
     return f" ({field.description})" if field is not None and field.description else ""
 
 
-def _unknown_key(root: type[Section], place: Place) -> tuple[str, Place]:
+def _unknown_key(root: type[StudySection], place: Place) -> tuple[str, Place]:
     """The message about an unknown key, and the place it was meant for; empty if that cannot be told."""
     key, section = str(place[-1]), _section_of(root, place)
     keys: Collection[str] = list(section.all_fields()) if section else []

@@ -16,11 +16,11 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from breadth.errors import InputError, listed
-from breadth.study.document import Document, Place, did_you_mean, flow_yaml, read_document
+from breadth.errors import InputError, did_you_mean, listed
+from breadth.study.document import Document, Place, flow_yaml, read_document
 from breadth.study.read import StudyFile, parse_study, shipped_studies
 from breadth.study.schema import StudySpec
-from breadth.study.sections import Section, field_at, inner_section, sections
+from breadth.study.sections import StudySection, field_at, inner_section, sections
 
 #: Where comments begin, and the widest line.
 COLUMN, WIDTH = 31, 120
@@ -32,7 +32,7 @@ def init_study(out: Path, source: str) -> StudyFile:
     """Write a commented study file, and read it again; a file that exists is not overwritten."""
     shipped = shipped_studies()
     if source not in shipped:
-        hint = did_you_mean(source, shipped)
+        hint = did_you_mean([source], shipped, most=1)
         raise InputError(f"--from {source}: is not a study that comes with breadth.{hint} Studies: {listed(shipped)}")
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", out.stem).strip("-._") or "study"
     text = commented_study(shipped[source].read_text(encoding="utf-8"), source, name, out.name)
@@ -50,7 +50,7 @@ def init_study(out: Path, source: str) -> StudyFile:
 def commented_study(text: str, source: str, name: str, file: str) -> str:
     """The text of the study ``source`` under another name, for a file, with all keys and what they mean."""
     document = read_document(text, source)
-    lines, keys, ends = text.splitlines(), _keys_by_line(text, document), _ends(document)
+    lines, keys, ends = text.splitlines(), _keys_by_line(text, document), _sections_by_end(document)
     about = (
         f"A study file for breadth, made from the study {source}. A commented-out key shows its default: remove the # "
         f"to change it. `breadth validate {file}` checks it; `breadth run {file} --dry-run` says what it would do."
@@ -68,7 +68,7 @@ def commented_study(text: str, source: str, name: str, file: str) -> str:
             own_run = re.sub(rf"\bbreadth run {source}\b", f"breadth run {file}", line)
             written.append(re.sub(rf"\b(breadth \w+) {source}\b", rf"\1 {name}", own_run))
         for place, section in ends.get(number, ()):
-            written += _defaults(section, _given(document.value, place), "  " * len(place) + "# ")
+            written += _defaults(section, _entry_at(document.value, place), "  " * len(place) + "# ")
     return "\n".join([*written, "", *_defaults(StudySpec, document.value, "# ")]) + "\n"
 
 
@@ -81,11 +81,15 @@ def _keys_by_line(text: str, document: Document) -> dict[int, Place]:
     return keys
 
 
-def _ends(document: Document) -> dict[int, list[tuple[Place, type[Section]]]]:
+def _sections_by_end(document: Document) -> dict[int, list[tuple[Place, type[StudySection]]]]:
     """Sections by the last line of each, inner ones first."""
-    ends: dict[int, list[tuple[Place, type[Section]]]] = {}
+    ends: dict[int, list[tuple[Place, type[StudySection]]]] = {}
     for place in sorted(document.lines, key=len, reverse=True):
-        if place and all(isinstance(part, str) for part in place) and isinstance(_given(document.value, place), dict):
+        if (
+            place
+            and all(isinstance(part, str) for part in place)
+            and isinstance(_entry_at(document.value, place), dict)
+        ):
             field = field_at(StudySpec, place)
             section = None if field is None else inner_section(field.annotation)
             if section is not None:
@@ -94,13 +98,13 @@ def _ends(document: Document) -> dict[int, list[tuple[Place, type[Section]]]]:
     return ends
 
 
-def _given(value: Any, place: Place) -> Any:
+def _entry_at(value: Any, place: Place) -> Any:
     for part in place:
         value = value[part]
     return value
 
 
-def _defaults(section: type[Section], given: Collection[str], start: str) -> Iterator[str]:
+def _defaults(section: type[StudySection], given: Collection[str], start: str) -> Iterator[str]:
     """The keys of a section that are not given, with their defaults; three dots stand for a value that it needs."""
     for key, field in section.all_fields().items():
         inner = inner_section(field.annotation)
@@ -163,13 +167,13 @@ def _shown_default(field: FieldInfo) -> str:
 
 def meaning(field: FieldInfo, mark: str = "") -> str:
     """What a key means and which words it takes, each between two of ``mark``."""
-    choices, text = list(dict.fromkeys(_choices(field.annotation))), str(field.description)
+    choices, text = list(dict.fromkeys(_literal_words(field.annotation))), str(field.description)
     if len(choices) < 2 or all(choice in text for choice in choices):
         return text
     return f"{text}; one of {', '.join(f'{mark}{choice}{mark}' for choice in choices)}"
 
 
-def _choices(annotation: Any) -> list[str]:
+def _literal_words(annotation: Any) -> list[str]:
     if typing.get_origin(annotation) is typing.Literal:
         return [str(choice) for choice in typing.get_args(annotation)]
-    return [choice for part in typing.get_args(annotation) for choice in _choices(part)]
+    return [choice for part in typing.get_args(annotation) for choice in _literal_words(part)]

@@ -6,10 +6,13 @@ from collections import Counter
 import pytest
 
 from breadth.datasets.suite import SETS, generate, science, templates
-from breadth.datasets.suite.templates import Draw, Pool, a, listing, plural, sentence, sentences, words
+from breadth.datasets.suite.templates import Draw, WordPool, a, listing, plural, sentence, sentences, word_pool
 
 POOLS = {
-    name: value for module in (templates, science) for name, value in vars(module).items() if isinstance(value, Pool)
+    name: value
+    for module in (templates, science)
+    for name, value in vars(module).items()
+    if isinstance(value, WordPool)
 }
 
 
@@ -50,8 +53,8 @@ def test_draws_are_fair():
 
 
 def test_words_come_from_the_split():
-    choices = words("one, two, three, four")
-    assert choices == Pool(("one", "three"), ("two", "four"))
+    choices = word_pool("one, two, three, four")
+    assert choices == WordPool(("one", "three"), ("two", "four"))
     assert {Draw((seed,), "train").word(choices) for seed in range(20)} == {"one", "three"}
     assert set(Draw((0,), "test").words(choices, 2)) == {"two", "four"}
 

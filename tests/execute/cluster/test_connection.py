@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from breadth.errors import InputError
-from breadth.execute import EXECUTORS, Options, executor_of, run
+from breadth.execute import EXECUTORS, ClusterOptions, executor_of, run
 from breadth.execute.cluster import connection
 from breadth.execute.cluster.connection import NodeReport, check_answers, check_nodes, connect, require_ray
 
@@ -119,9 +119,9 @@ def test_the_address_of_the_environment(monkeypatch):
 
 
 def test_addresses_are_told_from_names():
-    executor = executor_of("head:6379", Options(workers=3))
+    executor = executor_of("head:6379", ClusterOptions(workers=3))
     assert type(executor) is EXECUTORS["ray"]
-    assert executor.options == Options("head:6379", 3)
+    assert executor.options == ClusterOptions("head:6379", 3)
 
 
 @pytest.mark.parametrize("name", ["breadth", "python", "ray"])
@@ -144,5 +144,7 @@ def test_a_node_without_torch():
 
 def test_what_ray_says_about_versions_gets_a_remedy():
     text = "Version mismatch: The cluster was started with:\n    Ray: 2.59.0\n    Python: 3.10.1\n"
-    assert "install the same versions of Ray and Python here and there" in connection._reason(RuntimeError(text))
-    assert "use ray://HOST:10001 from outside" in connection._reason(ConnectionError("no node"))
+    assert "install the same versions of Ray and Python here and there" in connection._refusal_reason(
+        RuntimeError(text)
+    )
+    assert "use ray://HOST:10001 from outside" in connection._refusal_reason(ConnectionError("no node"))

@@ -10,7 +10,7 @@ import pytest
 
 from breadth.execute import Events, run
 from breadth.execute.cluster.driver import Fault
-from breadth.execute.cluster.executor import group_of
+from breadth.execute.cluster.executor import worker_group
 from breadth.study import expand, read_study_file
 
 from ..conftest import FULL, LORA, START, parts
@@ -187,11 +187,11 @@ def test_a_run_that_another_process_works_on(local, tmp_path):
 
 def test_what_runs_have_in_common_on_a_worker(study):
     runs = expand(read_study_file(study(LORA)))
-    assert group_of(runs[0]) == group_of(runs[1])
+    assert worker_group(runs[0]) == worker_group(runs[1])
     other = expand(read_study_file(study(LORA, [("layers: 2", "layers: 1")])))
-    assert group_of(other[0]) != group_of(runs[0])
+    assert worker_group(other[0]) != worker_group(runs[0])
     faster = expand(read_study_file(study(LORA, [("lr: 1.0e-2", "lr: 1.0e-3")])))
-    assert group_of(faster[0]) == group_of(runs[0])
+    assert worker_group(faster[0]) == worker_group(runs[0])
 
 
 def keeping(text, keep):

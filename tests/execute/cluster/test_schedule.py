@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from breadth.execute.cluster.choosing import PUBLISHED
 from breadth.execute.cluster.schedule import TRIES, Schedule
-from breadth.execute.cluster.tasks import Cell, Chain, Kind, Measured, Rates, Task, cut
+from breadth.execute.cluster.tasks import Cell, Chain, Measured, Rates, TaskKind, WorkerTask, cut
 
 CELLS = cut({"a": 40, "b": 9})
 
@@ -47,14 +47,14 @@ class Cluster:
     def assign(self):
         for worker, state in list(self.schedule.workers.items()):
             while state.task is None and (task := self.schedule.next_task(worker)):
-                if task.kind is Kind.OPEN:
+                if task.kind is TaskKind.OPEN:
                     self.schedule.opened(task.run, self.chains[task.run].steps)
                     continue
                 self.check(task)
                 self.flying[worker] = task
 
     def check(self, task):
-        if task.kind is Kind.EVALUATE:
+        if task.kind is TaskKind.EVALUATE:
             assert (task.run, task.step) in self.published
             assert task.cells
             others = [
@@ -63,11 +63,11 @@ class Cluster:
                 if (each.kind, each.run, each.step) == (task.kind, task.run, task.step)
             ]
             assert not {cell for each in others for cell in each.cells} & set(task.cells)
-        if task.kind is Kind.SCORE:
+        if task.kind is TaskKind.SCORE:
             assert all(self.evaluated[task.run, task.step, cell] for cell in CELLS)
             # Weights that are kept are written with the scores.
             assert task.step not in self.chains[task.run].kept or (task.run, task.step) in self.published
-        if task.kind is Kind.TRAIN:
+        if task.kind is TaskKind.TRAIN:
             assert not any((each.kind, each.run) == (task.kind, task.run) for each in self.flying.values())
             ahead = [step for run, step in self.published if run == task.run and not self.written[run, step]]
             assert len(ahead) <= PUBLISHED + 1
@@ -78,18 +78,18 @@ class Cluster:
             self.failures[task.kind, task.run, task.step] += 1
             self.schedule.failed(worker, "it is broken")
             return
-        if task.kind is Kind.EVALUATE:
+        if task.kind is TaskKind.EVALUATE:
             self.evaluated.update((task.run, task.step, cell) for cell in task.cells)
             measured = Measured(answers=seconds, items=task.items)
         else:
-            measured = Measured(train=seconds, steps=2 if task.kind is Kind.TRAIN else 0)
-        if task.kind is Kind.TRAIN:
+            measured = Measured(train=seconds, steps=2 if task.kind is TaskKind.TRAIN else 0)
+        if task.kind is TaskKind.TRAIN:
             self.published.add((task.run, task.step))
-        if task.kind is Kind.START:
+        if task.kind is TaskKind.START:
             start = self.chains[task.run].start
             self.published |= {(chain.run, 0) for chain in self.chains.values() if chain.start == start}
         self.schedule.done(worker, measured)
-        if task.kind is Kind.SCORE:
+        if task.kind is TaskKind.SCORE:
             self.write(task.run, task.step)
 
     def write(self, run, step):
@@ -137,13 +137,13 @@ def test_every_checkpoint_is_written_once_whatever_happens(every, workers, data)
             cluster.finish(worker, data.draw(st.floats(0.01, 100)))
         elif event == "kill":
             cluster.kill(worker, blame=False)
-        elif task.step > 0 and (task.kind is Kind.EVALUATE or (task.kind is Kind.SCORE and every[0].kept)):
+        elif task.step > 0 and (task.kind is TaskKind.EVALUATE or (task.kind is TaskKind.SCORE and every[0].kept)):
             # Whoever evaluates weights that are lost, or makes files of them, learns it first.
             cluster.flying.pop(worker)
             cluster.schedule.failed(worker, None)
             cluster.lose(task.run, task.step)
     for worker, task in list(cluster.flying.items()):
-        if task.kind is Kind.EVALUATE and (task.run, task.step) not in cluster.published:
+        if task.kind is TaskKind.EVALUATE and (task.run, task.step) not in cluster.published:
             cluster.flying.pop(worker)
             cluster.schedule.failed(worker, None)
     cluster.run()
@@ -152,11 +152,11 @@ def test_every_checkpoint_is_written_once_whatever_happens(every, workers, data)
     assert cluster.schedule.waiting_items == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", [Kind.TRAIN, Kind.EVALUATE, Kind.SCORE])
+@pytest.mark.parametrize("kind", [TaskKind.TRAIN, TaskKind.EVALUATE, TaskKind.SCORE])
 def test_what_fails_again_and_again_is_set_aside_and_the_rest_goes_on(kind):
     cluster = Cluster(chains(siblings=False), 3, broken={(kind, "r00", 4)})
     cluster.run()
-    lost = {4, 6} if kind is Kind.TRAIN else {4}
+    lost = {4, 6} if kind is TaskKind.TRAIN else {4}
     assert cluster.schedule.aside == {("r00", step): "it is broken" for step in lost}
     assert set(cluster.written) == {
         (run, step) for run in ("r00", "r01") for step in (0, 2, 4, 6) if run == "r01" or step not in lost
@@ -165,7 +165,7 @@ def test_what_fails_again_and_again_is_set_aside_and_the_rest_goes_on(kind):
 
 
 def test_a_start_that_cannot_be_trained_takes_only_its_own_runs_along():
-    cluster = Cluster(chains(groups=2, start=True), 2, broken={(Kind.START, "r00", 0), (Kind.START, "r01", 0)})
+    cluster = Cluster(chains(groups=2, start=True), 2, broken={(TaskKind.START, "r00", 0), (TaskKind.START, "r01", 0)})
     cluster.run()
     assert {run for run, _ in cluster.schedule.aside} == {"r00", "r01"}
     assert {run for run, _ in cluster.written} == {"r10", "r11"}
@@ -178,7 +178,7 @@ def test_step_0_is_evaluated_by_one_run_and_copied_by_the_others():
 
 
 def test_if_step_0_is_set_aside_those_who_would_copy_it_evaluate_their_own():
-    cluster = Cluster(chains(runs=2), 2, broken={(Kind.EVALUATE, "r00", 0)})
+    cluster = Cluster(chains(runs=2), 2, broken={(TaskKind.EVALUATE, "r00", 0)})
     cluster.run()
     assert set(cluster.schedule.aside) == {("r00", 0)}
     assert cluster.written["r01", 0] == 1
@@ -204,16 +204,16 @@ def test_one_worker_trains_only_when_nothing_waits():
         (worker,) = cluster.flying
         kinds.append((cluster.flying[worker].kind, cluster.flying[worker].step))
         cluster.finish(worker)
-    assert [step for kind, step in kinds if kind is Kind.SCORE] == [0, 2, 4, 6]
+    assert [step for kind, step in kinds if kind is TaskKind.SCORE] == [0, 2, 4, 6]
     for k, (kind, step) in enumerate(kinds):
-        if kind is Kind.TRAIN:
-            assert (Kind.SCORE, step - 2) in kinds[:k]
+        if kind is TaskKind.TRAIN:
+            assert (TaskKind.SCORE, step - 2) in kinds[:k]
 
 
 def test_a_second_worker_evaluates_while_the_first_trains():
     cluster = Cluster(chains(runs=1), 2)
     cluster.assign()
-    assert {task.kind for task in cluster.flying.values()} == {Kind.TRAIN, Kind.EVALUATE}
+    assert {task.kind for task in cluster.flying.values()} == {TaskKind.TRAIN, TaskKind.EVALUATE}
 
 
 def test_a_trainer_does_not_run_away_from_its_evaluators():
@@ -223,7 +223,7 @@ def test_a_trainer_does_not_run_away_from_its_evaluators():
         schedule.add_worker(worker, "s")
     schedule.opened("r", chain.steps)
     published = 0
-    while schedule.next_task("trainer").kind is Kind.TRAIN:
+    while schedule.next_task("trainer").kind is TaskKind.TRAIN:
         schedule.done("trainer", Measured(train=0.01, steps=1))
         published += 1
     assert published < PUBLISHED
@@ -238,7 +238,7 @@ def test_units_are_large_while_much_waits_and_small_at_the_end():
     schedule.opened("r", (0,))
     sizes = []
     while task := schedule.next_task("w0"):
-        if task.kind is Kind.SCORE:
+        if task.kind is TaskKind.SCORE:
             break
         sizes.append(0.01 * task.items)
         schedule.done("w0", Measured(answers=0.01 * task.items, items=task.items))
@@ -269,12 +269,12 @@ def test_a_worker_waits_for_weights_only_if_that_is_cheaper_than_to_leave(step, 
         schedule.add_worker(worker, "s0")
         schedule.workers[worker].group = "g0"
     schedule.opened("r00", every[0].steps[1:])
-    assert schedule.next_task("trainer").kind is Kind.TRAIN
+    assert schedule.next_task("trainer").kind is TaskKind.TRAIN
     task = schedule.next_task("evaluator")
-    assert task is None if stays else (task.kind, task.run) == (Kind.OPEN, "r10")
+    assert task is None if stays else (task.kind, task.run) == (TaskKind.OPEN, "r10")
     schedule.done("trainer", Measured(train=2 * step, steps=2))
     task = schedule.next_task("evaluator")
-    assert (task.kind, task.step) == (Kind.EVALUATE, 2)
+    assert (task.kind, task.step) == (TaskKind.EVALUATE, 2)
 
 
 def test_cells_cover_their_test_sets():
@@ -296,4 +296,4 @@ def test_seconds_left_need_a_pace():
 
 
 def test_a_task_says_what_it_holds():
-    assert Task(Kind.EVALUATE, "r", 2, (Cell("a", 0, 2, 20.0), Cell("a", 1, 2, 20.0))).items == 40
+    assert WorkerTask(TaskKind.EVALUATE, "r", 2, (Cell("a", 0, 2, 20.0), Cell("a", 1, 2, 20.0))).items == 40

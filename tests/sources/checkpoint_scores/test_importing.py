@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import breadth
 from breadth import InputError
-from breadth.sources.checkpoint_scores.importing import SCORE_FORMATS, import_trajectories, read_trajectories
+from breadth.sources.checkpoint_scores.importing import import_trajectories, read_trajectories
+from breadth.sources.registry import each_source
 
-EVENTS = Path(__file__).parent / "data" / "tensorboard"
+EVENTS = Path(__file__).parents[1] / "data" / "tensorboard"
 
 
 def trainer_state(folder, rows, reached=None):
@@ -118,9 +119,8 @@ def test_real_wandb_export(shared_data):
 
 def test_any_mixture(shared_data):
     result = import_trajectories([shared_data / "logs/trajectories", shared_data / "logs/lm-eval"])
-    assert set(result.sources["format"]) == {
-        format.name for format in SCORE_FORMATS if format.name not in ("TensorBoard event files", "MLflow mlruns/")
-    }
+    formats = {source.looks_like for source in each_source() if source.holds_scores()}
+    assert set(result.sources["format"]) == formats - {"", "TensorBoard event files", "MLflow mlruns/"}
     assert result.frame["run"].n_unique() == 1 + 2 + 8 + 1
     lost = {name for name, reason in reasons(result).items() if "without a training step" in reason}
     assert {"rnd-a", "tinyllama", "gemma3:12b-u1"} <= lost
@@ -177,6 +177,10 @@ def test_event_files_of_the_trainer_add_to_its_state(tmp_path):
         (("eval_asr_wer",), ["asr_wer"]),
         (("eval_hans",), ["hans"]),
         (("eval_accuracy", "eval_hans_accuracy"), ["eval_accuracy", "hans"]),
+        (("eval_accuracy", "eval_f1", "eval_loss"), ["eval_accuracy", "eval_f1"]),
+        (("eval_accuracy", "eval_f1", "eval_hans_acc"), ["eval_accuracy", "hans"]),
+        (("eval_accuracy", "test_accuracy"), ["eval_accuracy", "test_accuracy"]),
+        (("eval_arc_rc_5shot_len_norm", "eval_arc_rc_5shot_hard", "eval_piqa_soft_log"), ["arc_rc_5shot", "piqa"]),
     ],
 )
 def test_names_of_columns(tmp_path, names, columns):
@@ -205,6 +209,47 @@ def test_the_metric_is_one_that_all_runs_have(tmp_path):
     trainer_state(tmp_path / "c", evaluated(1, x_precision=0.75))
     result = import_trajectories(tmp_path)
     assert result.notes == ("x: metrics differ between runs; f1 is taken, which 1 of 3 runs lack",)
+
+
+def test_the_log_of_a_trainer_with_one_evaluation_set(tmp_path):
+    rows = []
+    for step in range(1, 5):
+        rows.append({"step": step, "epoch": step / 4, "loss": 2 - step / 4, "grad_norm": 1.0, "learning_rate": 5e-5})
+        scores = {"eval_loss": 1 - step / 8, "eval_accuracy": 0.5 + step / 16, "eval_f1": 0.25 + step / 8}
+        speed = {"eval_runtime": 2.0, "eval_samples_per_second": 64.0, "eval_steps_per_second": 8.0}
+        rows.append({"step": step, "epoch": step / 4, **scores, **speed})
+    rows.append({"step": 4, "epoch": 1.0, "total_flos": 1e15, "train_loss": 1.5, "train_runtime": 60.0})
+    result = import_trajectories(trainer_state(tmp_path / "run", rows))
+    assert result.frame.columns == ["run", "step", "eval_accuracy", "eval_f1"]
+    assert by_step(result.frame, "eval_f1") == {1: 0.375, 2: 0.5, 3: 0.625, 4: 0.75}
+    assert result.testsets["items"].to_list() == [128, 128]
+    assert reasons(result)["eval_loss"].startswith("a loss")
+    assert {reasons(result)[name] for name in ("loss", "train_loss")} == {"of training, not of a test set"}
+    with_losses = read_trajectories(tmp_path, losses=True)
+    assert with_losses.columns == ["run", "step", "eval_accuracy", "eval_f1", "eval_loss"]
+    assert read_trajectories(tmp_path, metric="f1").columns == ["run", "step", "eval_f1"]
+
+
+def test_metrics_of_one_test_set_in_the_logs_of_olmo(tmp_path):
+    names = [
+        "downstream/hellaswag_rc_5shot_len_norm",
+        "downstream_soft/hellaswag_rc_5shot_soft",
+        "downstream_soft_log/hellaswag_rc_5shot_soft_log",
+        "downstream/piqa_rc_5shot_acc",
+        "downstream_bpb/piqa_rc_5shot_bpb",
+        "downstream/boolq (accuracy v2)",
+        "downstream/boolq (BPB v2)",
+    ]
+    header = ",".join(f'"run-1 - eval/{name}"' for name in names)
+    (tmp_path / "w.csv").write_text(f'"Step",{header}\n"0","0.3","0.2","-1.5","0.5","0.9","0.6","1.1"\n')
+    result = import_trajectories(tmp_path)
+    assert dict(result.testsets.select("testset", "metric").iter_rows()) == {
+        "boolq": "accuracy v2",
+        "boolq_BPB v2": "BPB v2",
+        "hellaswag_rc_5shot": "len_norm",
+        "piqa_rc_5shot": "acc",
+        "piqa_rc_5shot_bpb": "bpb",
+    }
 
 
 def test_a_loss_can_be_asked_for(tmp_path):
@@ -271,9 +316,7 @@ def test_the_summary_says_what_there_is(tmp_path):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(
-        InputError, match=r"no scores of checkpoints. Looked for Hugging Face trainer_state.json, lm-eval"
-    ):
+    with pytest.raises(InputError, match=r"no scores of checkpoints. Looked for .*trainer_state.json.*W&B"):
         import_trajectories(tmp_path)
     (tmp_path / "notes.txt").write_text("nothing")
     with pytest.raises(InputError, match=r"no scores of checkpoints. 1 other file, such as notes.txt. Looked for"):
@@ -282,6 +325,12 @@ def test_nothing_there(tmp_path):
         import_trajectories(tmp_path / "missing")
     with pytest.raises(InputError, match="name files or directories"):
         import_trajectories([])
+
+
+def test_files_of_which_nothing_can_be_used_say_why(tmp_path):
+    folder = trainer_state(tmp_path / "run", [{"step": "one", "eval_x_acc": 0.5}], reached=1)
+    with pytest.raises(InputError, match="1 of 1 entries of log_history have no step"):
+        import_trajectories(folder)
 
 
 def test_only_losses(tmp_path):

@@ -397,6 +397,32 @@ def test_paths_and_a_target_are_needed(logs, tmp_path):
         breadth.read_logs(tmp_path / "nowhere")
 
 
+def test_patterns_name_logs(logs, tmp_path):
+    pattern = str(logs / "*" / "samples_home*.jsonl")
+    assert breadth.read_logs(pattern).subject_names == ("a", "b")
+    assert breadth.read_logs(pattern).name == pattern
+    result = breadth.import_logs([pattern, logs / "lab__a"], into=tmp_path / "answers")
+    assert result.logs.height == 3
+    with pytest.raises(InputError, match=r"samples_nowhere\*: no such file"):
+        breadth.read_logs(logs / "samples_nowhere*")
+
+
+def test_names_that_are_not_utf_8(logs, tmp_path):
+    odd, into = logs.rename(tmp_path / os.fsdecode(b"logs\xff")), tmp_path / "answers"
+    subject = {"base": odd / "lab__a"}
+    result = breadth.import_logs(odd, into=into, subject=subject)
+    assert result.study.subject_names == ("base", "b")
+    assert all(path.startswith(f"{tmp_path}/logs\\xff/lab__") for path in result.logs["path"])
+    before = content(into)
+    for options in ({}, {"subject": subject}, {"metric": "acc", "subject": subject}):
+        assert not breadth.import_logs(odd, into=into, **options).changed
+        assert content(into) == before
+    (odd / "lab__a" / "samples_home_2026-01-01T00-00-00.000000.jsonl").write_text('{"doc_id": 0, "doc": {}')
+    with pytest.raises(InputError) as refused:
+        breadth.read_logs(odd)
+    assert str(refused.value).startswith(f"{tmp_path}/logs\\xff/lab__a/samples_home")
+
+
 def test_subjects_are_named_by_the_user(logs):
     study = breadth.read_logs(logs, subject={"base": logs / "lab__a", "tuned": str(logs / "lab__b")})
     assert study.subject_names == ("base", "tuned")

@@ -15,7 +15,7 @@ from breadth.sources.checkpoint_scores.importing import import_trajectories
 from breadth.sources.logs import log_files
 from breadth.sources.logs.log import Metric, Options
 from breadth.sources.logs.log_files import KnownFile, file_checksum, read_log_files
-from breadth.sources.registry import Part, Source
+from breadth.sources.registry import Detection, Part, Source, all_sources, experimental_note, what_sources_read
 
 from ..conftest import make_log, write_lm_eval
 
@@ -46,7 +46,6 @@ def test_files_are_sorted_out_by_their_content(mixture):
         "table.csv": {"matrix"},
         "samples_home_2026-01-01T00-00-00.000000.json": {"lm-evaluation-harness"},
     }
-    assert found.companions == 1
     reasons = {Path(path).name: reason for path, reason in found.left_out.items()}
     scores = reasons.pop("results_2025-01-01T00-00-00.000000.json")
     assert "no single answers (lm-eval: " in scores
@@ -220,7 +219,7 @@ def test_formats_of_plug_ins_are_read_in_this_process(tmp_path, monkeypatch):
     for name in "ab":
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(log_files, "PARALLEL", 0)
-    monkeypatch.setattr(log_files, "each_source", lambda: iter([Counting()]))
+    monkeypatch.setattr(registry, "_REGISTERED", [Counting()])
     monkeypatch.setattr(log_files, "results_in_order", None)
     assert len(read_log_files([tmp_path], Options()).files) == 2
 

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from breadth.sources.logs.subjects import SubjectLog, fill_unknown_sha, name_subjects, short_names, split_by_settings
+from breadth.sources.logs.subjects import (
+    SubjectLog,
+    fill_unknown_sha,
+    name_subjects,
+    short_model_names,
+    split_by_settings,
+)
 
 from ..conftest import make_log, subject_log
 
@@ -222,7 +228,7 @@ def test_names_do_not_depend_on_repeated_logs(subjects):
 
 @given(st.sets(TEXT, min_size=1, max_size=8))
 def test_short_names_are_distinct_ends(models):
-    short = short_names(models)
+    short = short_model_names(models)
     assert len(set(short.values())) == len(models)
     for model, name in short.items():
         parts = [part for part in re.split(r"[/\\]", model) if part]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import breadth
-from breadth.sources.logs import helm_requests as requests_module
 from breadth.sources.logs.log import Metric, Options, SkipFile
 from breadth.sources.registry import Part
 from breadth.sources.source_files import SourceFile
+from breadth.sources.tools import helm
 from breadth.sources.tools.helm import CORRECTNESS, Helm
 
 _SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).parents[2] / "fuzz" / "fuzzing.py")
@@ -71,7 +71,7 @@ def test_real_runs_have_texts_gold_and_answers(real):
 
 def test_every_file_of_a_real_run_is_known(real):
     folder, _ = real
-    parts = {path.name: Helm().part(SourceFile.look(path)) for path in folder.iterdir()}
+    parts = {path.name: Helm().detect(SourceFile.look(path)).part for path in folder.iterdir()}
     assert parts.pop("per_instance_stats.json") is Part.ANSWERS
     assert set(parts.values()) == {Part.COMPANION}
 
@@ -274,7 +274,7 @@ def test_instances_without_scores_make_a_run_partial(run):
 
 def test_large_files_of_requests_are_read_in_pieces(real, monkeypatch):
     whole = read(real[0])[0]
-    monkeypatch.setattr(requests_module, "SMALL", 0)
+    monkeypatch.setattr(helm, "LARGEST_WHOLE", 0)
     pieces = read(real[0])[0]
     assert (pieces.texts, pieces.answers, pieces.stamp) == (whole.texts, whole.answers, whole.stamp)
 
@@ -287,7 +287,7 @@ def test_directories_of_the_web_page(run):
     predictions.append({**predictions[0], "stats": {"exact_match": 0.0}, "perturbation": {"name": "typos"}})
     instances = [request("id1")["instance"], request("id2", split="valid")["instance"]]
     folder = run(None, display_predictions=predictions, instances=instances)
-    parts = {path.stem: Helm().part(SourceFile.look(path)) for path in folder.iterdir()}
+    parts = {path.stem: Helm().detect(SourceFile.look(path)).part for path in folder.iterdir()}
     assert parts == {"display_predictions": Part.ANSWERS, "instances": Part.COMPANION, "run_spec": Part.COMPANION}
     (log,) = read(folder, "display_predictions.json")
     assert (list(log.items), log.scores(EXACT).tolist(), log.texts["text"]) == (["id1"], [1], ["Q"])
@@ -295,7 +295,7 @@ def test_directories_of_the_web_page(run):
 
 def test_a_directory_without_scores_says_so(run):
     folder = run(None)
-    assert Helm().part(SourceFile.look(folder / "run_spec.json")) is Part.ANSWERS
+    assert Helm().detect(SourceFile.look(folder / "run_spec.json")).part is Part.ANSWERS
     with pytest.raises(SkipFile, match=r"no per_instance_stats\.json"):
         read(folder, "run_spec.json")
 
@@ -308,13 +308,64 @@ def test_scores_without_a_specification_are_left_out(run):
 
 
 @pytest.mark.parametrize(
-    "content", ["[{}]", '[{"instance_id": 1, "stats": []}]', '[{"instance_id": "a"}]', "[1]", "[{"]
+    ("file", "content", "place"),
+    [
+        ("per_instance_stats", "[{}]", "line 1: has no instance_id"),
+        ("per_instance_stats", '[{"instance_id": 1, "stats": []}]', "line 1: instance_id is 1"),
+        ("per_instance_stats", '[{"instance_id": "a"}]', "line 1: has no stats"),
+        ("per_instance_stats", '[{"instance_id": "a", "train_trial_index": "0", "stats": []}]', "line 1: train_trial"),
+        ("per_instance_stats", '[{"instance_id": "a", "stats": [{}]}]', "line 1, stats: has no name.name"),
+        ("per_instance_stats", "[1]", "line 1: "),
+        ("per_instance_stats", "[{", "line 1: "),
+        ("run_spec", "[]", "expected a JSON object"),
+        ("run_spec", '{"name": "gsm"}', "has no adapter_spec.model"),
+        ("stats", "[1]", "statistic 1: expected a JSON object"),
+    ],
 )
-def test_damaged_scores_are_one_message_with_the_file(run, content):
-    folder = run([])
-    (folder / "per_instance_stats.json").write_text(content)
-    with pytest.raises(breadth.InputError, match=r"per_instance_stats\.json, line 1: "):
+def test_damage_is_one_message_with_file_and_place(run, file, content, place):
+    folder = run([row("id1", [stat("exact_match", 1.0)])])
+    (folder / f"{file}.json").write_text(content)
+    with pytest.raises(breadth.InputError, match=rf"{file}\.json[:,].* ?{place}"):
         read(folder)
+
+
+def test_any_value_may_stand_anywhere(run):
+    tokens = [{"text": "A", "logprob": -1.0, "top_logprobs": {"A": -1.0, "B": -2.0}}]
+    completion = {"text": " A", "tokens": tokens}
+    spec = {"name": "gsm:a=b", "adapter_spec": {"model": "a/b", "method": "joint"}, "groups": ["gsm"]}
+    asked = [
+        request("id1", completion=completion, output_mapping={"A": "x", "B": "y"}),
+        request("id1", reference_index=0),
+    ]
+    files = {
+        "run_spec": spec,
+        "per_instance_stats": [row("id1", [stat("exact_match", 1.0)]), row("id1", [stat("exact_match", 0.0)], trial=1)],
+        "scenario_state": {"request_states": asked},
+        "stats": [stat("exact_match", 0.5)],
+    }
+    chance = random.Random(4)
+    outcomes, messages = set(), []
+    for place in fuzzing.every_place(files):
+        for value in (..., *chance.sample(fuzzing.VALUES, 2)):
+            changed = fuzzing.replace_at(files, place, value)
+            if changed.keys() != files.keys():
+                continue
+            try:
+                outcomes.add(len(read(run(None, **changed), epochs=chance.choice(["mean", "each"]))) > 0)
+            except (breadth.InputError, SkipFile) as refused:
+                outcomes.add(type(refused))
+                messages.append(str(refused))
+    assert {True, breadth.InputError} <= outcomes <= {True, breadth.InputError, SkipFile}
+    assert all(message.strip() and "\n" not in message for message in messages)
+
+
+@pytest.mark.parametrize("damage", [{"id": 5}, {"id": None}])
+def test_damaged_requests_cost_the_texts_only(run, damage):
+    asked = [request("id1"), request("id2")]
+    asked[1]["instance"] |= damage
+    (log,) = read(run([row("id1", [stat("exact_match", 1.0)])], asked))
+    assert not log.texts
+    assert any("scenario_state.json, request 2: " in note for note in log.notes)
 
 
 def test_truncated_requests_cost_the_texts_only(real, tmp_path):
@@ -336,7 +387,7 @@ def test_mutations_give_logs_or_one_message(shared_data, tmp_path):
         victim.write_bytes(fuzzing.mutate(victim.read_bytes(), chance))
         try:
             for path in folder.iterdir():
-                Helm().part(SourceFile.look(path))
+                Helm().detect(SourceFile.look(path))
             read(folder)
         except (breadth.InputError, SkipFile) as refused:
             messages.append(str(refused))

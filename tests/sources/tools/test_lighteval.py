@@ -1,8 +1,6 @@
 """lighteval's details: the real file, both layouts, and damaged ones."""
 
-import importlib.util
 import json
-import random
 import shutil
 from pathlib import Path
 
@@ -13,22 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import breadth
-from breadth.sources.logs import lighteval
-from breadth.sources.logs.log import Metric, Options, SkipFile
+from breadth.sources.logs.log import Metric, SkipFile
 from breadth.sources.registry import Part
-from breadth.sources.source_files import SourceFile
-from breadth.sources.tools.lighteval import Lighteval, _task
+from breadth.sources.tools import lighteval
+from breadth.sources.tools.lighteval import Lighteval, _parts_of_task
 
-_SPEC = importlib.util.spec_from_file_location("fuzzing", Path(__file__).parents[2] / "fuzz" / "fuzzing.py")
-fuzzing = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(fuzzing)
+from . import reading
+from .reading import is_experimental, part_of
 
 STAMP = "2024-05-01T10-00-00.123456"
 ACC, NORM = Metric("acc"), Metric("acc_norm")
 
 
 def read(path, **options):
-    (log,) = Lighteval().read_answers(SourceFile.look(path), Options(**options))
+    (log,) = reading.read(Lighteval(), path, **options)
     return log
 
 
@@ -99,8 +95,8 @@ def test_margins_of_the_real_file_agree_with_its_scores(real):
 
 def test_real_results_are_a_companion_but_scores_where_their_details_are_not(real, shared_data, tmp_path):
     results = next((shared_data / "logs/lighteval").rglob("results_*.json"))
-    assert Lighteval().part(SourceFile.look(results)) is Part.COMPANION
-    assert Lighteval().part(SourceFile.look(Path(shutil.copy(results, tmp_path)))) is Part.SCORES
+    assert part_of(Lighteval(), results) is Part.COMPANION
+    assert part_of(Lighteval(), Path(shutil.copy(results, tmp_path))) is Part.SCORES
 
 
 def test_old_and_new_layout_give_the_same_items(write):
@@ -112,6 +108,8 @@ def test_old_and_new_layout_give_the_same_items(write):
     assert before.margins[ACC].tolist() == after.margins[ACC].tolist() == [2.0] * 3
     assert before.texts == after.texts
     assert before.settings["num_fewshot"] == 0
+    assert is_experimental(before)
+    assert not is_experimental(after)
 
 
 def test_choices_tell_questions_with_one_query_apart_and_gold_answers_do_not(write):
@@ -204,8 +202,8 @@ def test_values_that_are_not_numbers_are_missing(write):
 
 def test_large_files_are_read_in_pieces(real, monkeypatch):
     whole = read(real)
-    monkeypatch.setattr(lighteval, "SMALL", 0)
-    monkeypatch.setattr(lighteval, "ROWS", 5)
+    monkeypatch.setattr(lighteval, "READ_AT_ONCE", 0)
+    monkeypatch.setattr(lighteval, "ROWS_AT_A_TIME", 5)
     pieces = read(real)
     assert (pieces.items, pieces.texts, pieces.answers) == (whole.items, whole.texts, whole.answers)
 
@@ -221,16 +219,16 @@ def test_large_files_are_read_in_pieces(real, monkeypatch):
     ],
 )
 def test_parts_of_a_task(key, parts):
-    assert _task(key) == parts
+    assert _parts_of_task(key) == parts
 
 
 @given(st.text(max_size=30))
 def test_every_name_gives_a_test_set(key):
-    assert _task(key)[1] or not key.strip("|")
+    assert _parts_of_task(key)[1] or not key.strip("|")
 
 
 def test_damaged_files_are_one_message_with_the_file(write, real, tmp_path):
-    with pytest.raises(breadth.InputError, match=r"row 1: doc has no query"):
+    with pytest.raises(breadth.InputError, match=r"parquet, row 1: has no doc\.query"):
         read(write([{**new(), "doc": {"choices": ["a"]}}]))
     with pytest.raises(SkipFile, match="no rows"):
         read(write(pl.DataFrame([new()]).clear()))
@@ -240,21 +238,3 @@ def test_damaged_files_are_one_message_with_the_file(write, real, tmp_path):
     broken.write_bytes(content)
     with pytest.raises(breadth.InputError, match=r"broken\.parquet: cannot be read; it is truncated, damaged"):
         read(broken)
-
-
-def test_mutations_give_logs_or_one_message(real, tmp_path, capfd):
-    messages = []
-    chance = random.Random(3)
-    path = tmp_path / real.name
-    content = real.read_bytes()
-    for _ in range(150):
-        path.write_bytes(fuzzing.mutate(content, chance))
-        file = SourceFile.look(path)
-        try:
-            if Lighteval().part(file) is Part.ANSWERS:
-                read(path)
-        except (breadth.InputError, SkipFile) as refused:
-            messages.append(str(refused))
-    assert messages
-    assert all(message.strip() and "\n" not in message for message in messages)
-    assert "panicked" not in capfd.readouterr().err

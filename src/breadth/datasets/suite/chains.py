@@ -11,21 +11,31 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from breadth.datasets.suite.templates import PEOPLE, Draw, Family, Pool, Texts, sentence, sentences, texts, words
+from breadth.datasets.suite.templates import (
+    PEOPLE,
+    Draw,
+    Family,
+    Texts,
+    WordPool,
+    sentence,
+    sentences,
+    texts,
+    word_pool,
+)
 
 LONGEST = 6
 
 #: Invented kinds, so that world knowledge does not help.
-KINDS = words(
+KINDS = word_pool(
     "blick, drem, fonter, gavelin, harn, jubber, korvel, lusk, merp, nollin, plinter, quab, rastle, skeb, tolver, vurm,"
     "wimble, yorrel, zant, brundle, clort, dorrel, fenk, gribbon, holver, jask, kettler, lorn, mundle, neller,"
     "pardle, rundel, sneed, tampel, vosk, welp"
 )
-COLOURS = words(
+COLOURS = word_pool(
     "red, blue, green, yellow, white, black, brown, grey, pink, purple, golden, silver, beige, scarlet, violet,"
     "crimson, turquoise, cream, striped, spotted, chequered, wooden, plastic, metal, paper, leather, glass, bamboo"
 )
-HAPPENINGS = words(
+HAPPENINGS = word_pool(
     "flood, wedding, harvest, parade, strike, auction, festival, storm, election, concert, match, fire, funeral,"
     "exhibition, drought, banquet, trial, census, earthquake, premiere, regatta, eclipse, conference, landslide,"
     "marathon, coronation, jubilee, blackout"
@@ -40,7 +50,7 @@ class Relation(NamedTuple):
 
     forward: str
     backward: str
-    fillings: Pool[str]
+    fillings: WordPool[str]
     inward: bool = False
 
 
@@ -54,7 +64,7 @@ RELATIONS = {
 }
 
 
-def _say(draw: Draw, relation: Relation, link: tuple[str, str]) -> str:
+def _link_text(draw: Draw, relation: Relation, link: tuple[str, str]) -> str:
     return draw.one((relation.forward, relation.backward)).format(*link)
 
 
@@ -69,8 +79,8 @@ def chain(relation: Relation, steps: int, draw: Draw, follows: bool) -> Texts:
         old = draw.one(nodes)
         links.append((old, new) if relation.inward or draw.flip() else (new, old))
     asked = (nodes[0], nodes[-1]) if follows else (nodes[-1], nodes[0])
-    told = [_say(draw, relation, link) for link in draw.shuffled(links)]
-    return texts(sentences(*told), sentence(_say(draw, relation, asked)))
+    told = [_link_text(draw, relation, link) for link in draw.shuffled(links)]
+    return texts(sentences(*told), sentence(_link_text(draw, relation, asked)))
 
 
 #: The number of steps varies fastest, so that every stretch of items has each number equally often.

@@ -14,30 +14,30 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from breadth.datasets.suite.templates import DAYS, TOWNS, Draw, Family, Pool, Texts, person, pool, sentence, texts
+from breadth.datasets.suite.templates import DAYS, TOWNS, Draw, Family, Texts, WordPool, person, pool, sentence, texts
 
 
-class Side(NamedTuple):
+class StatementAndParaphrase(NamedTuple):
     """A statement about somebody, and a paraphrase."""
 
     statement: str
     paraphrase: str
 
 
-class Contrast(NamedTuple):
+class Contradiction(NamedTuple):
     """Two statements that cannot both be true."""
 
-    first: Side
-    second: Side
+    first: StatementAndParaphrase
+    second: StatementAndParaphrase
 
 
-def contrasts(text: str) -> Pool[Contrast]:
+def read_contradictions(text: str) -> WordPool[Contradiction]:
     """A pool from lines of four phrases: statement | paraphrase | opposite | paraphrase of the opposite."""
     rows = [[part.strip() for part in line.split("|")] for line in text.strip().splitlines()]
-    return pool(Contrast(Side(*row[:2]), Side(*row[2:])) for row in rows)
+    return pool(Contradiction(StatementAndParaphrase(*row[:2]), StatementAndParaphrase(*row[2:])) for row in rows)
 
 
-MOODS = contrasts("""
+MOODS = read_contradictions("""
 burst out laughing | was amused | burst into tears | was upset
 grinned from ear to ear | was delighted | wept all evening | was miserable
 shouted at everyone in sight | was furious | stayed perfectly calm | was relaxed
@@ -51,7 +51,7 @@ found the lecture fascinating | was interested in the lecture | slept through th
 was proud of the result | was pleased with the result | was ashamed of the result | was unhappy with the result
 trusted the guide completely | believed the guide | suspected the guide of lying | doubted the guide
 """)
-CONTESTS = contrasts("""
+CONTESTS = read_contradictions("""
 won the race | came first in the race | came in after all the others | was beaten in the race
 passed the exam | succeeded in the exam | failed the exam | did badly in the exam
 was chosen for the team | got a place in the team | was left out of the team | did not make the team
@@ -65,7 +65,7 @@ kept the promise | did as promised | broke the promise | did not do as promised
 paid the whole bill | owed nothing | left without paying | owed money
 finished the book | read to the last page | put the book away half read | never got to the last page
 """)
-HABITS = contrasts("""
+HABITS = read_contradictions("""
 never eats meat | is a vegetarian | has steak for dinner every night | eats a lot of meat
 gets up before sunrise | is an early riser | stays in bed until noon | sleeps late
 gives money to every beggar | is generous | keeps every penny | is mean with money
@@ -79,7 +79,7 @@ lives all alone | has nobody else at home | shares a house with five friends | l
 owns three castles | is rich | cannot afford shoes | is poor
 is the tallest in the class | is taller than the others | is the smallest in the class | is shorter than the others
 """)
-CHANGES = contrasts("""
+CHANGES = read_contradictions("""
 bought a farm | became the owner of a farm | sold the farm | gave up owning a farm
 moved abroad | left the country | came home from abroad | returned to the country
 got married | found a husband or a wife | got divorced | ended a marriage
@@ -93,7 +93,7 @@ started smoking | took up a bad habit | stopped smoking | gave up a bad habit
 set the dog free | released the dog | tied the dog up | kept the dog from running away
 borrowed a large sum | went into debt | paid back every loan | got out of debt
 """)
-PLACES = contrasts("""
+PLACES = read_contradictions("""
 spent the day in bed | stayed at home | spent the day on the beach | was out of the house
 went up to the roof | climbed to the top of the house | went down to the cellar | was below the ground
 sat down on a bench | took a seat | stood by the door all evening | remained standing
@@ -107,7 +107,7 @@ sat next to the stove | was near the fire | sat far away from the stove | was no
 entered the shop | went in | walked out of the shop | went out
 rode through the desert | was in a hot and dry place | rode through deep snow | was in a cold place
 """)
-THINGS = contrasts("""
+THINGS = read_contradictions("""
 has a car that is brand new | owns a new car | has a car that is fifty years old | owns an old car
 carried a suitcase full of bricks | carried something heavy | carried a bag of feathers | carried something light
 drank a cup of boiling tea | had a hot drink | drank a glass of iced water | had a cold drink
@@ -128,7 +128,9 @@ did a sum that a child can do | did something easy | did a sum that had puzzled 
 FOLLOWING, OPPOSED = (70, 20, 10), (65, 15, 20)
 
 
-def _hypothesis(draw: Draw, who: str, true: Side, false: Side, follows: bool) -> str:
+def _hypothesis(
+    draw: Draw, who: str, true: StatementAndParaphrase, false: StatementAndParaphrase, follows: bool
+) -> str:
     """Affirm the statement in one of three ways, or contradict it in one of three."""
     place = draw.below(100)
     shares = FOLLOWING if follows else OPPOSED
@@ -140,7 +142,7 @@ def _hypothesis(draw: Draw, who: str, true: Side, false: Side, follows: bool) ->
     return kinds[kind]
 
 
-def contrast_family(name: str, phrases: Pool[Contrast], now: bool = False) -> Family:
+def contrast_family(name: str, phrases: WordPool[Contradiction], now: bool = False) -> Family:
     """Items on contrasts, with shortcuts; ``now`` if they say what somebody is or does, not what somebody did once."""
 
     def write(draw: Draw, follows: bool) -> Texts:
@@ -170,7 +172,7 @@ FAMILIES = (
 
 # What people do at work: other phrases, the same cues.
 
-OFFICE = contrasts("""
+OFFICE = read_contradictions("""
 signed the contract | agreed to the contract | tore up the contract | refused the contract
 answered every message | replied to everybody | ignored every message | replied to nobody
 led the meeting | was in charge of the meeting | skipped the meeting | was absent from the meeting
@@ -184,7 +186,7 @@ kept the news secret | told nobody the news | announced the news to all the staf
 doubled the price | made the product dearer | cut the price by half | made the product cheaper
 resigned from the board | left the board | joined the board | became a member of the board
 """)
-WORKSHOP = contrasts("""
+WORKSHOP = read_contradictions("""
 sharpened the saw | gave the saw an edge | ruined the teeth of the saw | made the saw blunt
 loaded the lorry | put goods on the lorry | unloaded the lorry | took goods off the lorry
 fixed the engine | got the engine to run | wrecked the engine | put the engine out of action
@@ -198,7 +200,7 @@ filled the tank with oil | had plenty of oil | drained the last oil from the tan
 welded the two pipes | joined the pipes | sawed the pipe in two | parted the pipe
 stopped the machine | brought the machine to rest | started the machine | set the machine in motion
 """)
-SERVICE = contrasts("""
+SERVICE = read_contradictions("""
 treats every customer with respect | is polite to customers | insults every customer | is offensive to customers
 speaks nine languages at work | is good at languages | knows only one language | is poor at languages
 works seven days a week | is hard-working | takes every other day off | is lazy
@@ -212,7 +214,7 @@ keeps the counter spotless | has a tidy counter | leaves crumbs all over the cou
 carries four trays at once | has steady hands | drops every tray | has shaky hands
 started only this morning | is new to the job | has served there for thirty years | is an old hand at the job
 """)
-MARKET = contrasts("""
+MARKET = read_contradictions("""
 sold the whole harvest | got rid of the harvest | found no buyer for the harvest | was left with the harvest
 weighed the grain honestly | gave the right weight | put a thumb on the scales | cheated on the weight
 opened a second stall | made the business bigger | closed the second stall | cut the business down

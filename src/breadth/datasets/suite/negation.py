@@ -24,7 +24,7 @@ def _claim(draw: Draw, who: str, event: Event, did: bool) -> str:
     return draw.one((f"{who} did not {event.do}", f"it is not true that {who} {event.did}"))
 
 
-def _ask(draw: Draw, doer: str, other: str, event: Event, follows: bool) -> str:
+def _hypothesis_about(draw: Draw, doer: str, other: str, event: Event, follows: bool) -> str:
     """Ask about the doer or the other person, affirmed or negated so that the label is right."""
     affirm = draw.flip()
     return sentence(_claim(draw, doer if affirm == follows else other, event, affirm))
@@ -41,7 +41,7 @@ def contrast(draw: Draw, follows: bool) -> Texts:
             f"it was {doer} and not {other} who {event.did} on {day}",
         )
     )
-    return texts(sentence(premise), _ask(draw, doer, other, event, follows))
+    return texts(sentence(premise), _hypothesis_about(draw, doer, other, event, follows))
 
 
 def double(draw: Draw, follows: bool) -> Texts:
@@ -95,9 +95,9 @@ def neither(draw: Draw, follows: bool) -> Texts:
     pair = draw.one((one, two))
     if both:
         premise = f"both {one} and {two} {event.did}, but {third} did not"
-        return texts(sentence(premise), _ask(draw, pair, third, event, follows))
+        return texts(sentence(premise), _hypothesis_about(draw, pair, third, event, follows))
     premise = f"neither {one} nor {two} {event.did}, but {third} did"
-    return texts(sentence(premise), _ask(draw, third, pair, event, follows))
+    return texts(sentence(premise), _hypothesis_about(draw, third, pair, event, follows))
 
 
 def only(draw: Draw, follows: bool) -> Texts:
@@ -108,9 +108,9 @@ def only(draw: Draw, follows: bool) -> Texts:
     rest = draw.one([name for name in three if name != special])
     if single:
         premise = f"of {listing(three)}, only {special} {event.did}"
-        return texts(sentence(premise), _ask(draw, special, rest, event, follows))
+        return texts(sentence(premise), _hypothesis_about(draw, special, rest, event, follows))
     premise = f"of {listing(three)}, only {special} did not {event.do}"
-    return texts(sentence(premise), _ask(draw, rest, special, event, follows))
+    return texts(sentence(premise), _hypothesis_about(draw, rest, special, event, follows))
 
 
 def nobody(draw: Draw, follows: bool) -> Texts:
@@ -121,7 +121,8 @@ def nobody(draw: Draw, follows: bool) -> Texts:
     lives = draw.shuffled((f"{doer} lives {one}", f"{other} lives {two}"))
     acts = draw.shuffled((f"nobody who lives {two} {event.did}", f"everybody who lives {one} {event.did}"))
     return texts(
-        sentences(f"{lives[0]}, and {lives[1]}", f"{acts[0]}, but {acts[1]}"), _ask(draw, doer, other, event, follows)
+        sentences(f"{lives[0]}, and {lives[1]}", f"{acts[0]}, but {acts[1]}"),
+        _hypothesis_about(draw, doer, other, event, follows),
     )
 
 

@@ -18,7 +18,7 @@ from breadth.datasets.suite.templates import (
     listing,
     people,
     sentence,
-    words,
+    word_pool,
 )
 
 OPENERS = ("Ok so", "Right, so", "Guess what,", "Oh, and", "By the way,", "Just so you know,", "Haha,", "Hey,")
@@ -179,16 +179,16 @@ def exception(draw: Draw, follows: bool) -> Texts:
 
 #: Kinds and their members, for train and for test. No member belongs to two kinds.
 KINDS = {
-    "flower": words("rose, tulip, daffodil, lily, carnation, orchid"),
-    "tool": words("hammer, screwdriver, chisel, wrench, saw, drill"),
-    "vehicle": words("lorry, van, motorbike, tractor, bus, taxi"),
-    "bird": words("parrot, canary, pigeon, goose, owl, duck"),
-    "musical instrument": words("flute, trumpet, harp, cello, trombone, banjo"),
-    "piece of furniture": words("stool, desk, cupboard, sideboard, bench, bed"),
-    "drink": words("lemonade, milkshake, beer, cider, coffee, tea"),
-    "vegetable": words("cabbage, carrot, turnip, leek, cauliflower, radish"),
+    "flower": word_pool("rose, tulip, daffodil, lily, carnation, orchid"),
+    "tool": word_pool("hammer, screwdriver, chisel, wrench, saw, drill"),
+    "vehicle": word_pool("lorry, van, motorbike, tractor, bus, taxi"),
+    "bird": word_pool("parrot, canary, pigeon, goose, owl, duck"),
+    "musical instrument": word_pool("flute, trumpet, harp, cello, trombone, banjo"),
+    "piece of furniture": word_pool("stool, desk, cupboard, sideboard, bench, bed"),
+    "drink": word_pool("lemonade, milkshake, beer, cider, coffee, tea"),
+    "vegetable": word_pool("cabbage, carrot, turnip, leek, cauliflower, radish"),
 }
-WORKPLACES = words("museum, bakery, library, hospital, theatre, brewery, school, post office, factory, bank")
+WORKPLACES = word_pool("museum, bakery, library, hospital, theatre, brewery, school, post office, factory, bank")
 
 #: A thing, its state before and after, and the change: plain, as a formal participle, and chat.
 CHANGES = (
@@ -201,7 +201,7 @@ CHANGES = (
     ("lamp", "on", "off", ("switched it off", "extinguished", "flicked it off")),
     ("lamp", "off", "on", ("switched it on", "lit", "flicked it on")),
 )
-DISHES = words(
+DISHES = word_pool(
     "soup, salad, stew, omelette, curry, lasagne, risotto, pancake, sandwich, burger, pie, casserole, roast, trifle"
 )
 

@@ -19,10 +19,10 @@ from breadth.datasets.suite.templates import (
     sentence,
     sentences,
     texts,
-    words,
+    word_pool,
 )
 
-HOBBIES = words(
+HOBBIES = word_pool(
     "play chess, own a boat, keep bees, speak Greek, ride horses, collect stamps, drive a van, grow tomatoes,"
     "sing in a choir, read novels, wear glasses, drink tea, bake bread, write poems, swim every day, paint portraits,"
     "play the flute, own a dog, make cheese, know Latin"
@@ -33,15 +33,15 @@ Statement = tuple[str, str, str]
 WORDING = {"all": "all", "some": "some", "no": "none", "not all": "not all", "most": "most", "few": "few"}
 
 
-def _subject(term: str, terms: dict[str, str]) -> str:
+def _subject_phrase(term: str, terms: dict[str, str]) -> str:
     return f"of the {plural(terms[term])}" if term == "A" else f"of those who {terms[term]}"
 
 
-def _say(statement: Statement, terms: dict[str, str]) -> str:
+def _statement_text(statement: Statement, terms: dict[str, str]) -> str:
     """A statement in its usual words."""
     quantifier, left, right = statement
     predicate = f"are {plural(terms['A'])}" if right == "A" else terms[right]
-    return f"{WORDING[quantifier]} {_subject(left, terms)} {predicate}"
+    return f"{WORDING[quantifier]} {_subject_phrase(left, terms)} {predicate}"
 
 
 def _singular(hobby: str) -> str:
@@ -108,7 +108,7 @@ def direct(draw: Draw, follows: bool) -> Texts:
     given, asked = draw.one(ENTAILED if follows else NOT_ENTAILED)
     return texts(
         sentences(_existence(town, terms), f"at this club, {_reworded(draw, given, terms['A'], terms['B'])}"),
-        sentence(f"at the {town} club, {_say((asked, 'A', 'B'), terms)}"),
+        sentence(f"at the {town} club, {_statement_text((asked, 'A', 'B'), terms)}"),
     )
 
 
@@ -159,11 +159,11 @@ def syllogism(draw: Draw, follows: bool) -> Texts:
     """From two or three statements to another."""
     town, terms = _scene(draw)
     premises, asked = draw.one(SYLLOGISMS[follows])
-    given = [_say(statement, terms) for statement in premises]
+    given = [_statement_text(statement, terms) for statement in premises]
     first, *others = draw.shuffled(given)
     return texts(
         sentences(_existence(town, terms), f"at this club, {first}", *others),
-        sentence(f"at the {town} club, {_say((asked, 'A', 'C'), terms)}"),
+        sentence(f"at the {town} club, {_statement_text((asked, 'A', 'C'), terms)}"),
     )
 
 
@@ -189,7 +189,7 @@ CONVERSIONS: dict[bool, tuple[tuple[str, Statement], ...]] = {
 }
 
 
-def _only(terms: dict[str, str], hobby: str) -> str:
+def _only_clause(terms: dict[str, str], hobby: str) -> str:
     return f"only {plural(terms['A'])} {terms[hobby]}"
 
 
@@ -197,10 +197,10 @@ def conversion(draw: Draw, follows: bool) -> Texts:
     """Conversion of a statement: valid for some and no, not for the others."""
     town, terms = _scene(draw)
     given, asked = draw.one(CONVERSIONS[follows])
-    told = _only(terms, "B") if given == "only" else _reworded(draw, given, terms["A"], terms["B"])
+    told = _only_clause(terms, "B") if given == "only" else _reworded(draw, given, terms["A"], terms["B"])
     return texts(
         sentences(_existence(town, terms), f"at this club, {told}"),
-        sentence(f"at the {town} club, {_say(asked, terms)}"),
+        sentence(f"at the {town} club, {_statement_text(asked, terms)}"),
     )
 
 
@@ -217,7 +217,7 @@ def to_member(draw: Draw, follows: bool) -> Texts:
     town, terms = _scene(draw)
     who = person(draw)
     strong, weak = draw.one(("all", "no")), draw.one(("most", "few"))
-    told = [_say((strong, "A", "B"), terms), _say((weak, "A", "C"), terms)]
+    told = [_statement_text((strong, "A", "B"), terms), _statement_text((weak, "A", "C"), terms)]
     decided = follows or draw.flip()
     positive = (strong == "all") == follows if decided else draw.flip()
     hobby = terms["B" if decided else "C"]
@@ -231,9 +231,9 @@ def from_member(draw: Draw, follows: bool) -> Texts:
     who = person(draw)
     only = draw.flip()
     told = (
-        [_only(terms, "B"), _say(("all", "A", "C"), terms)]
+        [_only_clause(terms, "B"), _statement_text(("all", "A", "C"), terms)]
         if only
-        else [_say(NO_AB, terms), _say(("few", "A", "C"), terms)]
+        else [_statement_text(NO_AB, terms), _statement_text(("few", "A", "C"), terms)]
     )
     decided = follows or draw.flip()
     is_one = only == follows if decided else draw.flip()

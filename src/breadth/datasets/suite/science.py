@@ -5,24 +5,34 @@ All names are invented and the premise contains everything needed, so that world
 
 from __future__ import annotations
 
-from breadth.datasets.suite.templates import Draw, Pool, Texts, families, listing, sentence, sentences, texts, words
+from breadth.datasets.suite.templates import (
+    Draw,
+    Texts,
+    WordPool,
+    families,
+    listing,
+    sentence,
+    sentences,
+    texts,
+    word_pool,
+)
 
-STEMS = words(
+STEMS = word_pool(
     "brel, cald, dorv, elm, farg, gand, hest, irv, jarl, kest, lorm, mard, nelv, orv, pelt, quand, rhod, selv, tarv,"
     "urd, vand, welm, yold, zirk, brond, crest, dralk, felm, grast, holv, jund, krend, lind, morv, nard, pirn, quist,"
     "rusk, stend, thorm, varn, wolst, xenn, zeld, blent, corm, delv, frind"
 )
 
 
-def _named(ending: str, capital: bool = False) -> Pool[str]:
+def _derive_names(ending: str, capital: bool = False) -> WordPool[str]:
     def name(stem: str) -> str:
         return (stem.capitalize() if capital else stem) + ending
 
-    return Pool(tuple(map(name, STEMS.train)), tuple(map(name, STEMS.test)))
+    return WordPool(tuple(map(name, STEMS.train)), tuple(map(name, STEMS.test)))
 
 
-MINERALS, LIQUIDS, CREATURES = _named("ite"), _named("ol"), _named("ling")
-PLANETS, STARS, GENES = _named("ia", capital=True), _named("ar", capital=True), _named("in")
+MINERALS, LIQUIDS, CREATURES = _derive_names("ite"), _derive_names("ol"), _derive_names("ling")
+PLANETS, STARS, GENES = _derive_names("ia", capital=True), _derive_names("ar", capital=True), _derive_names("in")
 
 #: A property of a mineral, and its negation.
 PROPERTIES = (

@@ -20,20 +20,20 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 BATCH = 1024
 
 
-class Pool(NamedTuple, Generic[T]):
+class WordPool(NamedTuple, Generic[T]):
     """The words that may fill a slot, in two disjoint halves."""
 
     train: tuple[T, ...]
     test: tuple[T, ...]
 
 
-def pool(choices: Iterable[T]) -> Pool[T]:
+def pool(choices: Iterable[T]) -> WordPool[T]:
     """Assign words to train and test alternately."""
     everything = tuple(choices)
-    return Pool(everything[0::2], everything[1::2])
+    return WordPool(everything[0::2], everything[1::2])
 
 
-def words(text: str) -> Pool[str]:
+def word_pool(text: str) -> WordPool[str]:
     """Make a pool from comma-separated words."""
     return pool(" ".join(word.split()) for word in text.split(","))
 
@@ -86,15 +86,15 @@ class Draw:
         """Shuffle the options."""
         return self.several(options, len(options))
 
-    def word(self, choices: Pool[T]) -> T:
+    def word(self, choices: WordPool[T]) -> T:
         """Draw a word of this split."""
         return self.one(self._of(choices))
 
-    def words(self, choices: Pool[T], k: int) -> list[T]:
+    def words(self, choices: WordPool[T], k: int) -> list[T]:
         """Draw ``k`` distinct words of this split."""
         return self.several(self._of(choices), k)
 
-    def _of(self, choices: Pool[T]) -> tuple[T, ...]:
+    def _of(self, choices: WordPool[T]) -> tuple[T, ...]:
         return choices.train if self.split == "train" else choices.test
 
 
@@ -195,39 +195,39 @@ def plural(noun: str) -> str:
     return f"{noun}s"
 
 
-WOMEN = words(
+WOMEN = word_pool(
     "Alice, Amelia, Anna, Beatrice, Bella, Camilla, Carla, Celia, Clara, Daphne, Diana, Edith, Eleanor, Elena, Emma,"
     "Esther, Fiona, Flora, Grace, Greta, Hannah, Helen, Irene, Isabel, Julia, Laura, Leila, Lucy, Maria, Martha,"
     "Matilda, Miriam, Nadia, Nina, Olivia, Paula, Phoebe, Rachel, Rosa, Ruth, Sarah, Sofia, Stella, Susan, Teresa,"
     "Vera, Wendy, Yvonne"
 )
-MEN = words(
+MEN = word_pool(
     "Adam, Albert, Alfred, Andrew, Arthur, Ben, Brian, Bruno, Carlos, Daniel, David, Edgar, Edward, Eric, Felix,"
     "Frank, Fred, George, Gordon, Harold, Henry, Hugo, Ivan, Jack, Jacob, John, Karl, Kevin, Leo, Louis, Luke,"
     "Marcus, Martin, Max, Michael, Nathan, Neil, Oliver, Oscar, Patrick, Paul, Peter, Ralph, Robert, Simon,"
     "Stephen, Thomas, Victor"
 )
-PEOPLE = Pool(WOMEN.train + MEN.train, WOMEN.test + MEN.test)
+PEOPLE = WordPool(WOMEN.train + MEN.train, WOMEN.test + MEN.test)
 
-SURNAMES = words(
+SURNAMES = word_pool(
     "Abbott, Barlow, Carver, Dawson, Ellery, Fletcher, Garner, Holloway, Irwin, Jarvis, Kendall, Lambert, Mercer,"
     "Norwood, Osborn, Prescott, Quigley, Redmond, Sawyer, Thornton, Underhill, Vickers, Whitlock, Yardley"
 )
-TOWNS = words(
+TOWNS = word_pool(
     "Ashcombe, Barrowdale, Brindley, Calderwick, Cranmoor, Dunfold, Easterby, Fallowmere, Glenholt, Hartsea,"
     "Inverlea, Kettering Cross, Larkfield, Millbrook End, Northwell, Oakhaven, Penrow, Quarrington, Redfern,"
     "Stonebeck, Thistleton, Upper Wexley, Velden, Winterford"
 )
-ROLES = words(
+ROLES = word_pool(
     "baker, pilot, judge, farmer, nurse, painter, lawyer, plumber, singer, tailor, waiter, banker, dentist,"
     "gardener, barber, butcher, carpenter, sailor, poet, mayor, miner, potter, surgeon, teacher, editor, weaver,"
     "chemist, dancer, florist, jeweller, librarian, mechanic"
 )
-THINGS = words(
+THINGS = word_pool(
     "bicycle, piano, lamp, violin, tent, camera, clock, guitar, carpet, mirror, telescope, suitcase, ladder, drum,"
     "kettle, wardrobe, armchair, typewriter, umbrella, sofa, map, kayak, bookcase, blanket"
 )
-SMALL_THINGS = words(
+SMALL_THINGS = word_pool(
     "apple, stamp, coin, button, marble, candle, pencil, shell, postcard, badge, lemon, ticket, egg, plum, spoon,"
     "bead, bottle, feather, pear, magnet, envelope, onion, pebble, biscuit"
 )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from breadth.datasets.suite.templates import PEOPLE, ROLES, Draw, Texts, families, sentence, texts, words
+from breadth.datasets.suite.templates import PEOPLE, ROLES, Draw, Texts, families, sentence, texts, word_pool
 
 #: None of these is symmetric; past tense and participle are the same word.
-VERBS = words(
+VERBS = word_pool(
     "thanked, praised, helped, followed, blamed, invited, trusted, warned, admired, photographed, hired, rescued,"
     "interviewed, ignored, painted, phoned, questioned, watched, visited, pushed, supported, accused, defended,"
     "surprised, teased, consoled"
 )
-OCCASIONS = words(
+OCCASIONS = word_pool(
     "after the concert, at the station, before the meeting, during the trial, in the garden, near the harbour,"
     "on the bridge, outside the museum, at the wedding, during the storm, in the lobby, after the game"
 )
 #: Verbs that direct a person to another; swapping the two changes the meaning.
-DIRECTED = words("recommended, described, preferred, entrusted, mentioned, reported")
+DIRECTED = word_pool("recommended, described, preferred, entrusted, mentioned, reported")
 FACTIVE = ("knew", "noticed", "remembered", "regretted")
 OPINION = ("claimed", "believed", "suspected", "hoped")
 
@@ -55,7 +55,7 @@ def passive(draw: Draw, follows: bool) -> Texts:
     return texts(sentence(f"{given(one, verb, two)} {occasion}"), sentence(asked(subject, verb, other)))
 
 
-def _relative(draw: Draw, follows: bool, head_acts: bool) -> Texts:
+def _relative_clause(draw: Draw, follows: bool, head_acts: bool) -> Texts:
     head, inner, outer = (f"the {role}" for role in draw.words(ROLES, 3))
     verb_in, verb_out = draw.words(VERBS, 2)
     clause = (head, verb_in, inner) if head_acts else (inner, verb_in, head)
@@ -69,12 +69,12 @@ def _relative(draw: Draw, follows: bool, head_acts: bool) -> Texts:
 
 def relative_subject(draw: Draw, follows: bool) -> Texts:
     """The head of a relative clause is its subject: "the baker who thanked the pilot admired the judge"."""
-    return _relative(draw, follows, head_acts=True)
+    return _relative_clause(draw, follows, head_acts=True)
 
 
 def relative_object(draw: Draw, follows: bool) -> Texts:
     """The head of a relative clause is its object: "the baker whom the pilot thanked admired the judge"."""
-    return _relative(draw, follows, head_acts=False)
+    return _relative_clause(draw, follows, head_acts=False)
 
 
 def directed(draw: Draw, follows: bool) -> Texts:

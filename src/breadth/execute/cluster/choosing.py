@@ -14,7 +14,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
-from breadth.execute.cluster.tasks import Cell, Chain, Checkpoint, Kind, OpenChain, Rates, Task, WorkerState
+from breadth.execute.cluster.tasks import (
+    Cell,
+    Chain,
+    CheckpointCells,
+    OpenChain,
+    Rates,
+    TaskKind,
+    WorkerState,
+    WorkerTask,
+)
 
 #: Seconds that a unit of evaluation takes at least and at most, as far as the pace is known.
 LEAST, MOST = 1.0, 120.0
@@ -38,7 +47,7 @@ class Choosing:
         self._waiting: dict[str, float] = defaultdict(float)
         self._left = Counter(chain.group for chain in self.unopened.values() for _ in chain.steps)
 
-    def choose(self, worker: str) -> Task | None:
+    def choose(self, worker: str) -> WorkerTask | None:
         """The best task for a worker; nothing changes."""
         state = self.workers[worker]
         shape = [run for run in self.open.values() if run.chain.shape == state.shape]
@@ -77,17 +86,17 @@ class Choosing:
         lost = (rates.load or 0.0) + (rates.trunk or 0.0) * sum(cell.items for cell in state.warm)
         return idle * self._left[run.chain.group] <= lost
 
-    def _score(self, runs: list[OpenChain], state: WorkerState) -> Task | None:
+    def _score(self, runs: list[OpenChain], state: WorkerState) -> WorkerTask | None:
         loaded = self._loaded()
         for run in runs:
             if run.chain.group == state.group or run.chain.group not in loaded:
                 for step, checkpoint in run.checkpoints.items():
                     ready = checkpoint.evaluated and not run.lacks_weights(step)
                     if ready and not checkpoint.scoring:
-                        return Task(Kind.SCORE, run.chain.run, step)
+                        return WorkerTask(TaskKind.SCORE, run.chain.run, step)
         return None
 
-    def _train(self, worker: str, state: WorkerState, runs: Iterator[OpenChain]) -> Task | None:
+    def _train(self, worker: str, state: WorkerState, runs: Iterator[OpenChain]) -> WorkerTask | None:
         for run in runs:
             target = run.target()
             if run.training or target is None:
@@ -95,11 +104,11 @@ class Choosing:
             start = run.chain.start
             if start is not None and self.starts[start] != "done":
                 if not self.starts[start]:
-                    return Task(Kind.START, run.chain.run)
+                    return WorkerTask(TaskKind.START, run.chain.run)
                 continue
             if self._may_train(run, target):
                 resume = run.trainer != worker or state.run != run.chain.run or target < run.position
-                return Task(Kind.TRAIN, run.chain.run, target, resume=resume)
+                return WorkerTask(TaskKind.TRAIN, run.chain.run, target, resume=resume)
         return None
 
     def _may_train(self, run: OpenChain, target: int) -> bool:
@@ -131,7 +140,7 @@ class Choosing:
         share = self._waiting_seconds(chain.group) / (2 * max(self._serving(chain), 1))
         return min(max(share, LEAST), MOST)
 
-    def _evaluate(self, state: WorkerState, runs: list[OpenChain]) -> Task | None:
+    def _evaluate(self, state: WorkerState, runs: list[OpenChain]) -> WorkerTask | None:
         for run in runs:
             for step, checkpoint in run.checkpoints.items():
                 if not checkpoint.published or not checkpoint.waiting or (step == 0 and run.copies):
@@ -145,10 +154,10 @@ class Choosing:
                 else:
                     continue
                 if cells:
-                    return Task(Kind.EVALUATE, run.chain.run, step, self._bundle(state, run, cells, rates))
+                    return WorkerTask(TaskKind.EVALUATE, run.chain.run, step, self._bundle(state, run, cells, rates))
         return None
 
-    def _cold(self, state: WorkerState, run: OpenChain, checkpoint: Checkpoint, rates: Rates) -> list[Cell]:
+    def _cold(self, state: WorkerState, run: OpenChain, checkpoint: CheckpointCells, rates: Rates) -> list[Cell]:
         """Cells that are new to a worker: those that no other worker knows, and others if computing them here pays.
 
         It pays if so many checkpoints are left that the frozen layers are a small part of it. Otherwise the worker
@@ -183,8 +192,8 @@ class Choosing:
                 break
         return tuple(chosen)
 
-    def _open_run(self, state: WorkerState, group: str | None) -> Task | None:
+    def _open_run(self, state: WorkerState, group: str | None) -> WorkerTask | None:
         for chain in self.unopened.values():
             if chain.shape == state.shape and (group is None or chain.group == group):
-                return Task(Kind.OPEN, chain.run)
+                return WorkerTask(TaskKind.OPEN, chain.run)
         return None

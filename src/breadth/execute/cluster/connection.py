@@ -46,7 +46,7 @@ _ADDRESS = re.compile(r"^(?P<client>ray://)?(?P<host>[^\s:/]+|\[[^\]]+\]):(?P<po
 
 
 @dataclass
-class Connection:
+class ClusterConnection:
     """A cluster that this process is connected to. ``owned``: it was started here, and ends with this process."""
 
     owned: bool
@@ -73,7 +73,7 @@ def alive_nodes() -> list[dict[str, Any]]:
     return [node for node in nodes() if node["Alive"]]
 
 
-def connect(address: str = "") -> Connection:
+def connect(address: str = "") -> ClusterConnection:
     """Connect to the cluster at an address (``ray://host:10001``, or ``host:6379`` on one of its machines).
 
     Without one, that of RAY_ADDRESS is used, and without that a Ray is started on this machine.
@@ -85,18 +85,18 @@ def connect(address: str = "") -> Connection:
     import ray
 
     if ray.is_initialized():
-        return Connection(owned=False, here_before=True)
+        return ClusterConnection(owned=False, here_before=True)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not where:
         os.environ.setdefault("RAY_worker_niceness", "0")  # as a local run, which this replaces
         ray.init(address="local", include_dashboard=False, **quiet)
-        return Connection(owned=True)
+        return ClusterConnection(owned=True)
     package = str(Path(__file__).resolve().parents[2])
     try:
         ray.init(address=where, runtime_env={"py_modules": [package]}, **quiet)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
-        raise InputError(f"{where}: {_reason(error)}") from error
-    return Connection(owned=False)
+        raise InputError(f"{where}: {_refusal_reason(error)}") from error
+    return ClusterConnection(owned=False)
 
 
 def _resolved(address: str) -> str:
@@ -131,7 +131,7 @@ def check_answers(address: str = "") -> None:
     if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
         return  # only Ray itself has the certificates
     token = _token(bool(match["client"]))
-    answer = _ask(f"{match['host']}:{port}", _PING if match["client"] else _CHECK_ALIVE, token)
+    answer = _request_status(f"{match['host']}:{port}", _PING if match["client"] else _CHECK_ALIVE, token)
     if answer == "UNAUTHENTICATED":
         raise InputError(f"{where}: {_WRONG_TOKEN if token else _TOKEN}")
     if answer != "OK":
@@ -142,7 +142,7 @@ def check_answers(address: str = "") -> None:
         )
 
 
-def _ask(address: str, call: tuple[str, bytes], token: str) -> str:
+def _request_status(address: str, call: tuple[str, bytes], token: str) -> str:
     """Call what Ray's own clients call first, and return the status.
 
     They say only that they could not connect where a token is missing or wrong, and end the process after a minute.
@@ -171,7 +171,7 @@ def _token(client: bool) -> str:
         return ""
 
 
-def _reason(error: BaseException) -> str:
+def _refusal_reason(error: BaseException) -> str:
     """The first lines of what Ray says, with a remedy."""
     text = " ".join(str(error).split())
     words = text[:400] + ("..." if len(text) > 400 else "")

@@ -1,6 +1,6 @@
 """The driver of a cluster: asks the schedule what comes next, hands it to workers and writes what they send.
 
-It knows workers through a :class:`Pool`; that of Ray is in ``pool``, and tests have one that needs no cluster.
+It knows workers through a :class:`WorkerPool`; that of Ray is in ``pool``, and tests have one that needs no cluster.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 from breadth.errors import listed
 from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
-from breadth.execute.cluster.tasks import Kind, Task
+from breadth.execute.cluster.tasks import TaskKind, WorkerTask
 from breadth.execute.data import StudyData
 from breadth.execute.executors import Status, UnitResult, lacks_weights
 from breadth.execute.neither import neither_note, neither_shares
-from breadth.execute.plan import Plan, Unit
+from breadth.execute.plan import StudyPlan, Unit
 from breadth.execute.progress import ClusterStatus, Events
 from breadth.execute.run_files import remaining_work
 from breadth.records import StudyStore
@@ -62,7 +62,7 @@ class ObjectLostError(Exception):
     """An object is gone with its node."""
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """Workers of a cluster."""
 
     def refresh(self, wanted: Mapping[str, int]) -> Iterable[tuple[str, str]]:
@@ -85,17 +85,17 @@ class Pool(Protocol):
 class Driver:
     """Carries out the units of a plan on a pool of workers; ``chains`` are those of its runs that need anything."""
 
-    plan: Plan
+    plan: StudyPlan
     store: StudyStore
     data: StudyData
     events: Events
-    pool: Pool
+    pool: WorkerPool
     schedule: Schedule
     runs: dict[str, ClusterRun] = field(default_factory=dict)
     starts: dict[str, Any] = field(default_factory=dict)
     results: list[UnitResult] = field(default_factory=list)
     _used: dict[str, Any] = field(default_factory=dict)
-    _lost: Counter[tuple[str, Kind, int]] = field(default_factory=Counter)
+    _lost: Counter[tuple[str, TaskKind, int]] = field(default_factory=Counter)
     _ends: deque[float] = field(default_factory=deque)
     _reported: float = 0.0
     _noted: set[str] = field(default_factory=set)
@@ -125,7 +125,7 @@ class Driver:
 
     def _assign(self, worker: str) -> None:
         while (task := self.schedule.next_task(worker)) is not None:
-            if task.kind is not Kind.OPEN:
+            if task.kind is not TaskKind.OPEN:
                 self._submit(worker, task)
                 return
             self._open(self._units[task.run])
@@ -157,16 +157,16 @@ class Driver:
                 self.schedule.start_ready(start_key(unit.run))
         self.events.ready(unit.run)
 
-    def _submit(self, worker: str, task: Task) -> None:
+    def _submit(self, worker: str, task: WorkerTask) -> None:
         run = self.runs[task.run]
         start = self.starts.get(start_key(run.unit.run)) if run.unit.run.start else None
-        if task.kind is Kind.START:
+        if task.kind is TaskKind.START:
             self.pool.submit(worker, "train_start", (task.run,), 1)
-        elif task.kind is Kind.TRAIN:
+        elif task.kind is TaskKind.TRAIN:
             state = self._used[worker] = run.state(task.step) if task.resume else None
             first = start if task.resume and state is None else None
             self.pool.submit(worker, "train", (task.run, task.step, task.resume, state, first, SEGMENT), 2)
-        elif task.kind is Kind.EVALUATE:
+        elif task.kind is TaskKind.EVALUATE:
             weights = run.weights.get(task.step, start if task.step == 0 else None)
             self.pool.submit(worker, "evaluate", (task.run, task.step, task.cells, weights))
         elif run.kept.may_keep(task.step):
@@ -195,15 +195,15 @@ class Driver:
         before = set(self.schedule.aside)
         self._fail(task, completion)
         for name, step in set(self.schedule.aside) - before:
-            reason = _reason(completion)
+            reason = _failure_reason(completion)
             where = f"{self.store.folder}/runs/{name}/{FAILURES}"
             self.events.warn(f"{name}, step {step}: set aside after {TRIES} failures ({reason}); see {where}")
             self.runs[name].drop(step)
 
-    def _take(self, task: Task, completion: Completion) -> None:
+    def _take(self, task: WorkerTask, completion: Completion) -> None:
         """Keep what a task gave, then tell the schedule."""
         run = self.runs[task.run]
-        if task.kind is Kind.SCORE:
+        if task.kind is TaskKind.SCORE:
             report, answers = completion.value
             if task.step in run.missing:
                 # Another checkpoint may have become the best while this one was scored.
@@ -221,11 +221,11 @@ class Driver:
             if note not in self._noted:
                 self._noted.add(note)
                 self.events.note(note)
-        if task.kind is Kind.START:
+        if task.kind is TaskKind.START:
             weights = self.pool.read(completion.objects[0])
             run.start.write(run.unit.run.start_steps(), weights)
             self.starts[start_key(run.unit.run)] = weights
-        elif task.kind is Kind.TRAIN:
+        elif task.kind is TaskKind.TRAIN:
             for step, loss in report.losses:
                 self.events.trained(step, loss)
                 run.losses[task.step] = loss
@@ -241,7 +241,7 @@ class Driver:
             run.seconds[task.step] = run.seconds.get(task.step, 0.0) + spent
             self.events.answered(round(task.items))
         self.schedule.done(completion.worker, report.measured, report.reached)
-        if task.kind is Kind.EVALUATE and not self.schedule.needs(task.run, task.step):
+        if task.kind is TaskKind.EVALUATE and not self.schedule.needs(task.run, task.step):
             run.weights.pop(task.step, None)
 
     def _after_write(self, run: ClusterRun, step: int) -> None:
@@ -262,9 +262,9 @@ class Driver:
         except ObjectLostError:
             run.forget_state(state[1])
 
-    def _fail(self, task: Task | None, completion: Completion) -> None:
+    def _fail(self, task: WorkerTask | None, completion: Completion) -> None:
         worker, fault = completion.worker, completion.fault
-        error = _reason(completion)
+        error = _failure_reason(completion)
         if fault in (Fault.DIED, Fault.NODE):
             self.schedule.remove_worker(worker, None if fault is Fault.NODE else error)
         elif fault is Fault.OBJECT and task is not None:
@@ -272,15 +272,15 @@ class Driver:
             self._lost[key] += 1
             run = self.runs[task.run]
             self.schedule.failed(worker, error if self._lost[key] > LOST else None)
-            if task.kind in (Kind.EVALUATE, Kind.SCORE):
+            if task.kind in (TaskKind.EVALUATE, TaskKind.SCORE):
                 run.weights.pop(task.step, None)
                 self.schedule.weights_lost(task.run, task.step)
-            elif task.kind is Kind.TRAIN:
+            elif task.kind is TaskKind.TRAIN:
                 run.forget_state(self._used.get(worker))
         else:
             self.schedule.failed(worker, error)
 
-    def _log_failure(self, task: Task, completion: Completion) -> None:
+    def _log_failure(self, task: WorkerTask, completion: Completion) -> None:
         head = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {task.kind} step {task.step}: {completion.fault}"
         cells = ", ".join(f"{cell.testset} {cell.index + 1}/{cell.of}" for cell in task.cells)
         text = "\n".join(filter(None, [head, cells, completion.text.strip()]))
@@ -332,7 +332,7 @@ class Driver:
         self.store.store.write("cluster.json", content.encode())
 
 
-def _reason(completion: Completion) -> str:
+def _failure_reason(completion: Completion) -> str:
     """What went wrong in one line; the log has the rest."""
     last = (completion.text.strip().splitlines() or [""])[-1].strip()
     return last if completion.fault is Fault.ERROR and last else f"{completion.fault}: {last}".rstrip(": ")

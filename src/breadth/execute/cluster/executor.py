@@ -20,7 +20,7 @@ from breadth.study import RunSpec, start_key
 
 if TYPE_CHECKING:
     from breadth.execute.data import StudyData
-    from breadth.execute.plan import Plan
+    from breadth.execute.plan import StudyPlan
     from breadth.records import StudyStore
 
 #: Keys of a recipe that do not change what a worker must have loaded.
@@ -30,7 +30,7 @@ _TRAINING_KEYS = {
 }
 
 
-def group_of(run: RunSpec) -> str:
+def worker_group(run: RunSpec) -> str:
     """What a worker must have loaded for a run: the model, and the structure of what is trained."""
     recipe = {key: value for key, value in run.recipe.model_dump(mode="json").items() if key not in _TRAINING_KEYS}
     chat = [] if run.chat is None else [run.chat.identity()]
@@ -38,13 +38,13 @@ def group_of(run: RunSpec) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def chains_of(plan: Plan, shapes: Mapping[str, str]) -> list[Chain]:
+def chains_of(plan: StudyPlan, shapes: Mapping[str, str]) -> list[Chain]:
     """The runs of a plan that need anything, as chains; ``shapes`` are the resources of each model's workers."""
     sizes = {name: size or 0 for name, size in plan.sizes.items()}
     cells = {unit.run.name: cut({**sizes, **unit.run.training_sizes()}) for unit in plan.units}
     return [
         Chain(
-            unit.run.name, group_of(unit.run), shapes[unit.run.label], cells[unit.run.name], unit.missing,
+            unit.run.name, worker_group(unit.run), shapes[unit.run.label], cells[unit.run.name], unit.missing,
             unit.run.is_trained, start_key(unit.run) if unit.run.start else None, unit.run.start_steps(), unit.siblings,
             unit.run.method != "full" or unit.run.start is not None, steps_to_keep(unit.run),
         )
@@ -63,7 +63,7 @@ class RayExecutor(Executor):
         require_ray(self.options.address)
         check_answers(self.options.address)
 
-    def check_plan(self, plan: Plan) -> None:
+    def check_plan(self, plan: StudyPlan) -> None:
         """Refuse checkpoints that are there already, which are on this machine, and ``dtype: mixed``.
 
         Which items of a set are computed again in float32 depends on all of them, and workers share a set.
@@ -76,7 +76,9 @@ class RayExecutor(Executor):
                 "leave it out (--shard shares models among machines)"
             )
 
-    def execute(self, plan: Plan, store: StudyStore, study_data: StudyData, events: Events) -> Iterator[UnitResult]:
+    def execute(
+        self, plan: StudyPlan, store: StudyStore, study_data: StudyData, events: Events
+    ) -> Iterator[UnitResult]:
         """Execute the units; the cluster is needed only if any is not complete."""
         for unit in plan.units:
             if not unit.missing:

@@ -13,7 +13,7 @@ from ray.exceptions import GetTimeoutError, ObjectLostError, OutOfMemoryError, R
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from breadth.errors import InputError
-from breadth.execute.cluster.connection import Connection, NodeReport, alive_nodes, check_nodes, node_question
+from breadth.execute.cluster.connection import ClusterConnection, NodeReport, alive_nodes, check_nodes, node_question
 from breadth.execute.cluster.driver import Completion, Fault
 from breadth.execute.cluster.driver import ObjectLostError as LostError
 from breadth.execute.cluster.resources import Shape, room
@@ -58,7 +58,7 @@ class _Actor:
 
 
 @dataclass
-class _Place:
+class _WorkerActor:
     """An actor, its shape and its node."""
 
     handle: Any
@@ -71,7 +71,7 @@ class _Place:
 class RayPool:
     """Actors of a connected cluster, at most ``limit`` of them; ``models`` are those that lie in local directories."""
 
-    connection: Connection
+    connection: ClusterConnection
     shapes: Mapping[str, Shape]
     data: ShippedData
     groups: Mapping[str, str]
@@ -79,7 +79,7 @@ class RayPool:
     limit: int | None = None
     actor: type = _Actor
     warnings: list[str] = field(default_factory=list)
-    places: dict[str, _Place] = field(default_factory=dict)
+    places: dict[str, _WorkerActor] = field(default_factory=dict)
     _tasks: dict[Any, tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
     _described: dict[str, Any] = field(default_factory=dict)
     _begun: int = 0
@@ -189,7 +189,7 @@ class RayPool:
             .options(**options)
             .remote(data, groups, need.threads, models, chunks, 1 / max(min(beside, self.limit or beside), 1))
         )
-        self.places[f"worker {self._begun}"] = _Place(handle, shape, node, handle.environment.remote())
+        self.places[f"worker {self._begun}"] = _WorkerActor(handle, shape, node, handle.environment.remote())
 
     def submit(self, worker: str, method: str, arguments: tuple[Any, ...], objects: int = 0) -> None:
         """Have a worker call a method."""

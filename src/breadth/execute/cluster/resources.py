@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from breadth.errors import InputError
-from breadth.lm import BUILT_IN, Weights, built_in_model, locate, read_headers, weight_size
+from breadth.lm import BUILT_IN, Weights, built_in_model, locate, read_tensor_headers, weight_size
 from breadth.study import RunSpec, StudyFile
 
 GB = 2**30
@@ -93,7 +93,7 @@ def trained_bytes(run: RunSpec) -> int:
     if not paths:
         # Pickled files have no headers that can be read without loading them; half precision is usual.
         return TRAINED_BYTES * weight_size(folder, run.weights) // 2
-    tensors = read_headers(paths) or {}
+    tensors = read_tensor_headers(paths) or {}
     return TRAINED_BYTES * sum(math.prod(tensor.shape) for tensor in tensors.values())
 
 

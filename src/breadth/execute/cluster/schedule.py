@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from breadth.execute.cluster.choosing import Choosing
-from breadth.execute.cluster.tasks import Cell, Checkpoint, Kind, Measured, OpenChain, Task, WorkerState
+from breadth.execute.cluster.tasks import Cell, CheckpointCells, Measured, OpenChain, TaskKind, WorkerState, WorkerTask
 
 #: A unit that fails this often is set aside.
 TRIES = 3
@@ -41,7 +41,7 @@ class Schedule(Choosing):
         self._left[chain.group] -= len(chain.steps)
         steps = sorted(missing)
         self._left[chain.group] += len(steps)
-        opened = OpenChain(chain, {step: Checkpoint(dict.fromkeys(chain.cells)) for step in steps}, position)
+        opened = OpenChain(chain, {step: CheckpointCells(dict.fromkeys(chain.cells)) for step in steps}, position)
         self.open[run] = opened
         if 0 in opened.checkpoints:
             siblings = (self.open.get(name) for name in chain.siblings)
@@ -61,7 +61,7 @@ class Schedule(Choosing):
         chain = self.unopened.pop(run)
         self._left[chain.group] -= len(chain.steps)
 
-    def done(self, worker: str, measured: Measured, reached: int | None = None) -> Task:
+    def done(self, worker: str, measured: Measured, reached: int | None = None) -> WorkerTask:
         """A worker has done its task; training has ``reached`` a step, which may be before the checkpoint."""
         state = self.workers[worker]
         task, state.task = state.task, None
@@ -71,14 +71,14 @@ class Schedule(Choosing):
         if run is None:  # the last of its checkpoints was set aside meanwhile
             return task
         self.rates[run.chain.group].add(measured)
-        if task.kind is Kind.START:
+        if task.kind is TaskKind.START:
             self.start_ready(run.chain.start or "")
-        elif task.kind is Kind.TRAIN:
+        elif task.kind is TaskKind.TRAIN:
             run.training, run.position = False, task.step if reached is None else reached
             if run.position == task.step:
                 self._publish(run, task.step)
                 self._close_if_done(run)
-        elif task.kind is Kind.EVALUATE:
+        elif task.kind is TaskKind.EVALUATE:
             state.warm.update(task.cells)
             checkpoint = run.checkpoints.get(task.step)
             if checkpoint is not None:
@@ -168,24 +168,24 @@ class Schedule(Choosing):
             return False
         return not opened.checkpoints[step].evaluated or step in opened.chain.kept
 
-    def next_task(self, worker: str) -> Task | None:
+    def next_task(self, worker: str) -> WorkerTask | None:
         """The next task for a worker that has none; a task to open a run is not the worker's but the driver's."""
         state = self.workers[worker]
         task = self.choose(worker)
-        if task is None or task.kind is Kind.OPEN:
+        if task is None or task.kind is TaskKind.OPEN:
             return task
         run = self.open[task.run]
         if state.group != run.chain.group:
             state.group, state.run, state.warm = run.chain.group, None, set()
-        if task.kind in (Kind.TRAIN, Kind.START):
+        if task.kind in (TaskKind.TRAIN, TaskKind.START):
             for other in self.open.values():
                 if other.trainer == worker and other is not run:
                     other.trainer = None
-        if task.kind is Kind.TRAIN:
+        if task.kind is TaskKind.TRAIN:
             run.training, run.trainer, state.run = True, worker, task.run
-        elif task.kind is Kind.START:
+        elif task.kind is TaskKind.START:
             self.starts[run.chain.start or ""], state.run = "training", None
-        elif task.kind is Kind.SCORE:
+        elif task.kind is TaskKind.SCORE:
             run.checkpoints[task.step].scoring = True
         else:
             checkpoint = run.checkpoints[task.step]
@@ -204,7 +204,7 @@ class Schedule(Choosing):
             checkpoint.published = True
             self._count(run, checkpoint, not (step == 0 and run.copies))
 
-    def _count(self, run: OpenChain, checkpoint: Checkpoint, counted: bool) -> None:
+    def _count(self, run: OpenChain, checkpoint: CheckpointCells, counted: bool) -> None:
         """Count the cells of a checkpoint among those that wait, or no longer."""
         self._waiting[run.chain.group] += checkpoint.items * (counted - checkpoint.counted)
         checkpoint.counted = counted
@@ -220,21 +220,21 @@ class Schedule(Choosing):
         if not run.checkpoints:
             self.open.pop(run.chain.run, None)
 
-    def _again(self, task: Task, error: str | None) -> None:
+    def _again(self, task: WorkerTask, error: str | None) -> None:
         """Put the work of a task back; work that failed too often is set aside."""
         run = self.open.get(task.run)
         if run is None:
             return
         self.retries += 1
         keys: list[object] = [(task.run, task.kind, task.step)]
-        if task.kind is Kind.TRAIN:
+        if task.kind is TaskKind.TRAIN:
             run.training, run.trainer = False, None
-        elif task.kind is Kind.START:
+        elif task.kind is TaskKind.START:
             self.starts[run.chain.start or ""] = ""
             keys = [(run.chain.start, task.kind)]
         elif task.step in run.checkpoints:
             checkpoint = run.checkpoints[task.step]
-            if task.kind is Kind.SCORE:
+            if task.kind is TaskKind.SCORE:
                 checkpoint.scoring = False
             else:
                 checkpoint.flying.difference_update(task.cells)
@@ -246,12 +246,12 @@ class Schedule(Choosing):
             if any(self._tries[key] >= TRIES for key in keys):
                 self._set_aside(run, task, error)
 
-    def _set_aside(self, run: OpenChain, task: Task, error: str) -> None:
+    def _set_aside(self, run: OpenChain, task: WorkerTask, error: str) -> None:
         runs, steps = [run], [task.step]
-        if task.kind is Kind.START:
+        if task.kind is TaskKind.START:
             runs = [each for each in self.open.values() if each.chain.start == run.chain.start]
             steps = list(run.checkpoints)
-        elif task.kind is Kind.TRAIN:
+        elif task.kind is TaskKind.TRAIN:
             steps = [step for step in run.checkpoints if run.lacks_weights(step)]
         for each in runs:
             for step in [step for step in each.checkpoints if each is not run or step in steps]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from breadth.execute.cluster.executor import chains_of
 from breadth.execute.cluster.resources import shape_of
 from breadth.execute.cluster.schedule import Schedule
-from breadth.execute.cluster.tasks import Chain, Kind, Measured, Task
-from breadth.execute.plan import Plan
+from breadth.execute.cluster.tasks import Chain, Measured, TaskKind, WorkerTask
+from breadth.execute.plan import StudyPlan
 from breadth.execute.progress import Pace
 
 #: Seconds until the workers of a cluster are there, most of which is importing libraries.
@@ -61,7 +61,7 @@ class Simulation:
 
 
 @dataclass
-class _Place:
+class _WorkerMemory:
     """What a simulated worker has in memory."""
 
     group: str | None = None
@@ -77,12 +77,12 @@ def simulate(
     chains = list(chains)
     schedule, count = Schedule(chains), sum(workers.values())
     of = {chain.run: chain for chain in chains}
-    places: dict[str, _Place] = {}
+    places: dict[str, _WorkerMemory] = {}
     for shape, n in workers.items():
         for k in range(n):
             name = f"{shape} {k}"
             schedule.add_worker(name, shape)
-            places[name] = _Place()
+            places[name] = _WorkerMemory()
     now, busy, tasks = start, 0.0, 0
     events: list[tuple[float, int, str, Measured]] = []
     idle = list(places)
@@ -101,7 +101,7 @@ def simulate(
             break
         now, _, worker, measured = heapq.heappop(events)
         task = schedule.done(worker, measured)
-        if task.kind is Kind.SCORE:
+        if task.kind is TaskKind.SCORE:
             for copy in schedule.written(task.run, task.step):
                 schedule.written(copy, 0)
         idle.append(worker)
@@ -109,28 +109,30 @@ def simulate(
     return Simulation(count, now, busy, start + longest, tasks)
 
 
-def _next(schedule: Schedule, worker: str, of: Mapping[str, Chain]) -> Task | None:
-    while (task := schedule.next_task(worker)) is not None and task.kind is Kind.OPEN:
+def _next(schedule: Schedule, worker: str, of: Mapping[str, Chain]) -> WorkerTask | None:
+    while (task := schedule.next_task(worker)) is not None and task.kind is TaskKind.OPEN:
         schedule.opened(task.run, of[task.run].steps)
     return task
 
 
-def _carry_out(task: Task, chain: Chain, costs: Costs, place: _Place, schedule: Schedule) -> tuple[Measured, float]:
+def _carry_out(
+    task: WorkerTask, chain: Chain, costs: Costs, place: _WorkerMemory, schedule: Schedule
+) -> tuple[Measured, float]:
     """What a task takes on a worker; what the worker has in memory changes."""
     load = costs.load if place.group != chain.group else 0.0
     if load:
         place.group, place.run, place.warm = chain.group, None, set()
-    if task.kind is Kind.START:
+    if task.kind is TaskKind.START:
         place.run = None
         train = chain.start_steps * costs.step
         return Measured(load=load, train=train, steps=chain.start_steps), load + costs.prepare + train
-    if task.kind is Kind.TRAIN:
+    if task.kind is TaskKind.TRAIN:
         steps = max(task.step - schedule.open[task.run].position, 0)
         prepare = costs.prepare if place.run != task.run else 0.0
         place.run = task.run
         train = steps * costs.step
         return Measured(load=load, train=train, steps=steps), load + prepare + train + costs.transfer
-    if task.kind is Kind.SCORE:
+    if task.kind is TaskKind.SCORE:
         return Measured(load=load), load
     cold = sum(cell.items for cell in task.cells if cell not in place.warm)
     place.warm.update(task.cells)
@@ -146,7 +148,7 @@ def _chain_seconds(chain: Chain, costs: Costs) -> float:
     return costs.load + costs.prepare + (chain.start_steps + max(chain.steps, default=0)) * costs.step
 
 
-def forecast(plan: Plan, paces: Mapping[str, Pace], workers: int) -> Simulation:
+def forecast(plan: StudyPlan, paces: Mapping[str, Pace], workers: int) -> Simulation:
     """Simulate a plan on so many equal workers; models without a pace are left out."""
     runs = {unit.run.name: unit.run for unit in plan.units}
     chains = [chain for chain in chains_of(plan, dict.fromkeys(paces, "worker")) if runs[chain.run].label in paces]
@@ -171,7 +173,7 @@ def default_workers(threads: int | None) -> int:
     return torch.cuda.device_count() or max(1, (os.cpu_count() or 1) // (threads or 1))
 
 
-def worker_gpus(plan: Plan, paces: Mapping[str, Pace]) -> float:
+def worker_gpus(plan: StudyPlan, paces: Mapping[str, Pace]) -> float:
     """GPUs of the largest worker; 0 without GPUs."""
     import torch
 

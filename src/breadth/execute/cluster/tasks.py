@@ -10,7 +10,7 @@ from enum import StrEnum
 CELLS, CELL_ITEMS = 128, 8
 
 
-class Kind(StrEnum):
+class TaskKind(StrEnum):
     """What a task is. The driver opens runs itself; the rest is done by workers."""
 
     OPEN = "open"
@@ -31,14 +31,14 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """What one worker does at one go.
 
     ``step`` is the checkpoint to train to, to evaluate or to score. ``resume``: the worker does not have the run's
     training in memory and restores it from a saved state.
     """
 
-    kind: Kind
+    kind: TaskKind
     run: str
     step: int = 0
     cells: tuple[Cell, ...] = ()
@@ -138,7 +138,7 @@ def cut(sizes: Mapping[str, int]) -> tuple[Cell, ...]:
 
 
 @dataclass
-class Checkpoint:
+class CheckpointCells:
     """Cells of a checkpoint that wait, those in flight, and whether its weights are there."""
 
     waiting: dict[Cell, None]
@@ -163,7 +163,7 @@ class OpenChain:
     """A run that has been opened: its checkpoints that are not written, and who trains it."""
 
     chain: Chain
-    checkpoints: dict[int, Checkpoint]
+    checkpoints: dict[int, CheckpointCells]
     position: int = 0
     trainer: str | None = None
     training: bool = False
@@ -204,4 +204,4 @@ class WorkerState:
     group: str | None = None
     run: str | None = None
     warm: set[Cell] = field(default_factory=set)
-    task: Task | None = None
+    task: WorkerTask | None = None

@@ -171,18 +171,19 @@ class Worker:
         if spec.is_trained and loaded.version != version:
             loaded.use(loaded.initial if weights is None else load(weights), version)
         began = time.perf_counter()
-        parts = [(self._encoded(loaded, spec, cell.testset), cell) for cell in cells]
+        parts = []
+        for cell in cells:
+            testset = self._encoded(loaded, spec, cell.testset)
+            parts.append((testset, testset.part(cell.index, cell.of)))
         encoded = time.perf_counter()
         cold = 0
         if loaded.cache_trunk:
-            batches = [testset.batches[k] for testset, cell in parts if testset.batches for k in _part(testset, cell)]
+            batches = [testset.batches[k] for testset, part in parts if testset.batches for k in part]
             new = [batch for batch in batches if batch.states is None]
             keep_batches(loaded.model, new, more=True)
             cold = sum(len(batch.index) for batch in new)
         kept = time.perf_counter()
-        outputs = compute_outputs(
-            loaded.language_model, loaded.model, [(testset, _part(testset, cell)) for testset, cell in parts]
-        )
+        outputs = compute_outputs(loaded.language_model, loaded.model, parts)
         pieces: Pieces = dict(zip(cells, outputs, strict=True))
         items = sum(cell.items for cell in cells)
         measured = Measured(
@@ -345,7 +346,3 @@ class Worker:
         self._saved = time.perf_counter()
         self._cost = self._saved - began
         return state
-
-
-def _part(testset: EncodedTestSet, cell: Cell) -> range:
-    return testset.part(cell.index, cell.of)

@@ -20,15 +20,19 @@ from breadth.sources.checkpoint_scores.score_values import (
     usual_count,
 )
 from breadth.sources.checkpoint_scores.scores import ScoreOptions, TrainingRun
-from breadth.sources.logs.subjects import short_names
+from breadth.sources.logs.log import SkipFile
+from breadth.sources.logs.subjects import short_model_names
 from breadth.sources.paths import Paths, expand_paths, files_below, path_text
 from breadth.sources.registry import detect_scores, each_source, what_sources_read
 from breadth.sources.source_files import SourceFile
 from breadth.sources.training_steps import parse_step_pattern
 from breadth.sources.vocabulary import is_lower_better, metric_rank
 
-#: Names that a line of the summary lists.
-SHOWN = 12
+#: Names that a line of the summary lists, and reasons that a message gives.
+SHOWN, MOST_REASONS = 12, 6
+
+#: Why several metrics of one test set have columns.
+UNNAMED_TESTSET = "of the only test set, which has no name"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,33 +128,37 @@ def import_trajectories(
             else:
                 scores = source.read_scores(file, options)
                 collected.add_file(path_text(path), source, scores, priority[source.name])
+        except SkipFile as reason:
+            collected.left_out[path_text(path)] = str(reason)
         except InputError as error:
             problems.append(str(error))
     if problems:
         raise InputError("\n".join(problems))
     where = listed(map(path_text, given), 3)
     if not collected.sources:
-        raise _nothing_found(where, others, [*_reasons(collected.left_out), *options.notes])
+        raise _nothing_found(where, others, collected.left_out, options.notes)
     if others:
         collected.left_out[count(len(others), "other file")] = (
             f"without scores of checkpoints: {listed(sorted(set(others)), 3)}"
         )
     if not collected.testsets:
-        shown = "; ".join(_reasons(collected.left_out)[:6])
-        raise InputError(f"{where}: holds no score of a test set. Left out: {shown}")
+        raise InputError(f"{where}: holds no score of a test set. Left out: {_first_reasons(collected.left_out)}")
     return _tabulate(collected, options.notes)
 
 
-def _nothing_found(where: str, others: Sequence[str], reasons: Sequence[str]) -> InputError:
-    if reasons:
-        return InputError(f"{where}: no scores of checkpoints. {'; '.join(reasons[:6])}")
+def _nothing_found(where: str, others: Sequence[str], left_out: dict[str, str], notes: Sequence[str]) -> InputError:
+    """No value in any file: why those that looked right hold none, or else what was looked for."""
+    if left_out:
+        reasons = [_first_reasons(left_out), *notes]
+        return NothingFoundError(f"{where}: no scores of checkpoints. {'; '.join(reasons)}")
     shown = f" {count(len(others), 'other file')}, such as {others[0]}." if others else ""
     names = what_sources_read(source for source in each_source() if source.holds_scores())
     return NothingFoundError(f"{where}: no scores of checkpoints.{shown} Looked for {names}")
 
 
-def _reasons(left_out: dict[str, str]) -> list[str]:
-    return [f"{name}: {reason}" for name, reason in left_out.items()]
+def _first_reasons(left_out: dict[str, str]) -> str:
+    """Why values and files were left out, as far as a message has room."""
+    return "; ".join(map(": ".join, list(left_out.items())[:MOST_REASONS]))
 
 
 class _ScoreColumn(NamedTuple):
@@ -169,16 +177,16 @@ def _choose_metrics(collected: ScoreCollection, notes: list[str]) -> list[_Score
     """
     columns: list[_ScoreColumn] = []
     asked = False
-    all_unnamed = not any(testset.name for testset in collected.testsets)
+    names = {testset.name for testset in collected.testsets}
     for testset, metrics in collected.testsets.items():
         ranked = sorted(metrics, key=lambda metric: metric_rank(metric.name))
         wanted = [metric for metric in ranked if metrics[metric].asked]
         if wanted:
             asked = True
             columns.append(_ScoreColumn(testset, wanted[0], "asked for", metrics[wanted[0]]))
-        elif all_unnamed and len(ranked) > 1:
-            reason = "of the only test set, which has no name"
-            columns += [_ScoreColumn(testset, metric, reason, metrics[metric]) for metric in ranked]
+        elif names == {""} and len(ranked) > 1:
+            for metric in ranked:
+                columns.append(_ScoreColumn(testset, metric, UNNAMED_TESTSET, metrics[metric]))
         else:
             scores = [metric for metric in ranked if not metric.loss]
             losses = [metric for metric in ranked if metric.loss]
@@ -186,9 +194,8 @@ def _choose_metrics(collected: ScoreCollection, notes: list[str]) -> list[_Score
                 if group:
                     columns.append(_default_metric(testset, group, metrics, notes))
     if collected.metric is not None and not asked:
-        names = list(collected.names)
-        hint = did_you_mean([collected.metric], names)
-        raise InputError(f"--metric {collected.metric}: no file has it.{hint} Names: {listed(names, 30)}")
+        hint = did_you_mean([collected.metric], collected.names)
+        raise InputError(f"--metric {collected.metric}: no file has it.{hint} Names: {listed(collected.names, 30)}")
     return columns
 
 
@@ -227,7 +234,7 @@ def _column_names(columns: Sequence[_ScoreColumn]) -> list[str]:
         if not testset.name or is_lower_better(metric):
             # The name of a loss says that it is one, so that `correlate` changes its sign.
             words.append(metric)
-        name = "_".join(word for word in words if word)
+        name = "_".join(filter(None, words))
         if testset.setting and len(settings[testset.name, testset.stage]) > 1:
             name = f"{name} {testset.setting}"
         while not name or name in names or name in NO_SCORES:
@@ -241,7 +248,7 @@ def _run_names(runs: Iterable[TrainingRun]) -> dict[TrainingRun, str]:
     runs_by_name: dict[str, list[TrainingRun]] = {}
     for run in dict.fromkeys(runs):
         runs_by_name.setdefault(run.name, []).append(run)
-    short = short_names(set(runs_by_name))
+    short = short_model_names(set(runs_by_name))
     labels: dict[TrainingRun, str] = {}
     times: Counter[str] = Counter()
     for name, group in runs_by_name.items():
@@ -293,19 +300,19 @@ def _frame_of(
         cells |= dict.fromkeys(column.series.cells)
     order = {run: place for place, run in enumerate(labels)}
     rows = sorted(cells, key=lambda cell: (order[cell[0]], cell[1] or 0.0))
-    table = [pl.Series("run", [labels[run] for run, _ in rows], dtype=pl.String)]
+    table = [pl.Series("run", [labels[run] for run, _ in rows], pl.String)]
     if any(run in models for run, _ in rows):
-        table.append(pl.Series("model", [models.get(run) for run, _ in rows], dtype=pl.String))
-    if any(step is not None for _, step in rows):
-        steps = pl.Series("step", [step for _, step in rows], dtype=pl.Float64)
-        whole = all(step is not None and step.is_integer() and abs(step) < 2**53 for _, step in rows)
-        table.append(steps.cast(pl.Int64) if whole else steps)
+        table.append(pl.Series("model", [models.get(run) for run, _ in rows], pl.String))
+    steps = pl.Series("step", [step for _, step in rows], pl.Float64)
+    if steps.null_count() < len(steps):
+        is_whole = ((steps % 1 == 0) & (steps.abs() < 2**53)).all()
+        table.append(steps.cast(pl.Int64) if is_whole else steps)
     for name, column in columns.items():
         values = []
         for row in rows:
             kept = column.series.cells.get(row)
             values.append(None if kept is None else kept.value)
-        table.append(pl.Series(name, values, dtype=pl.Float64))
+        table.append(pl.Series(name, values, pl.Float64))
     return pl.DataFrame(table)
 
 

@@ -59,7 +59,3 @@ def decimal(text: str) -> float | None:
         return real(float(text))
     except ValueError:
         return None
-
-
-# Names from before, for sources that still use them.
-Run, Score, Reading = TrainingRun, CheckpointScore, ScoreOptions

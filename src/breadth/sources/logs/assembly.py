@@ -13,16 +13,13 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.records import LOGS, Imported, imported_responses
 from breadth.sources.logs.items import ItemIndex, index_items, same_question_notes
-from breadth.sources.logs.log import Options
+from breadth.sources.logs.log import MOST_LOGS, Options
 from breadth.sources.logs.repeats import KeepLogs, merge_repeated_logs
 from breadth.sources.logs.scoring import MetricChoice, choose_metrics, mean_notes
 from breadth.sources.logs.subjects import SubjectLog, fill_unknown_sha, name_subjects, split_by_settings
 
 #: Types of the answers of one log.
 ANSWER_TYPES = {"item": pl.UInt32, "correct": pl.Float64, "margin": pl.Float64, "answer": pl.String}
-
-#: Subjects that a note on settings names.
-MOST_SUBJECTS = 3
 
 
 @dataclass
@@ -44,11 +41,11 @@ def assemble(
     """Put logs together. ``logs`` include those of an earlier import, whose items are in ``before``."""
     left_out: dict[str, str] = {}
     choices = choose_metrics(logs, options, left_out)
-    used = [log for log in logs if log.metric in log.log.values]
+    used = [log for log in logs if log.metric in log.content.values]
     if not used:
         raise InputError("\n".join(f"{name}: {reason}" for name, reason in left_out.items()))
     for log in used:
-        log.notes = list(dict.fromkeys([*log.log.notes, *mean_notes(log)]))
+        log.notes = list(dict.fromkeys([*log.content.notes, *mean_notes(log)]))
     fill_unknown_sha(used)
     split_by_settings(used)
     index, notes = index_items(used, before)
@@ -62,9 +59,9 @@ def _setting_notes(logs: Sequence[SubjectLog]) -> list[str]:
     """Say where subjects were asked in different ways."""
     subjects_by_value: dict[tuple[str, str], dict[str, list[str]]] = {}
     for log in logs:
-        for key, value in log.log.settings.items():
+        for key, value in log.content.settings.items():
             if value is not None:
-                by_value = subjects_by_value.setdefault((log.log.testset, key), {})
+                by_value = subjects_by_value.setdefault((log.testset, key), {})
                 by_value.setdefault(str(value), []).append(log.subject)
     notes = []
     for (testset, key), by_value in subjects_by_value.items():
@@ -72,7 +69,7 @@ def _setting_notes(logs: Sequence[SubjectLog]) -> list[str]:
             continue
         words = []
         for value, names in by_value.items():
-            words.append(f"{value} for {listed(dict.fromkeys(names), MOST_SUBJECTS)}")
+            words.append(f"{value} for {listed(dict.fromkeys(names), MOST_LOGS)}")
         notes.append(f"{testset}: {key} differs between subjects: {'; '.join(words)}")
     return notes
 
@@ -98,14 +95,14 @@ def _answer_table(log: SubjectLog) -> pl.DataFrame:
 
     Polars gets lists: the first array that it gets loads numpy.ma, which takes longer than most logs.
     """
-    values = log.log.scores(log.metric)
-    margin = log.log.margins.get(log.metric)
+    values = log.content.scores(log.metric)
+    margin = log.content.margins.get(log.metric)
     missing = [None] * len(values)
     columns = {
         "item": log.places,
         "correct": values.tolist(),
         "margin": missing if margin is None else np.asarray(margin).tolist(),
-        "answer": log.log.answers or missing,
+        "answer": log.content.answers or missing,
     }
     table = pl.DataFrame(columns, schema=ANSWER_TYPES)
     if log.rows is not None:
@@ -115,27 +112,27 @@ def _answer_table(log: SubjectLog) -> pl.DataFrame:
 
 def _log_row(log: SubjectLog, correct: pl.Series) -> dict[str, Any]:
     """What the table of logs says about one: where it came from, whose it is, how it was scored."""
-    source = log.log
+    content = log.content
     return {
         "subject": log.subject,
         "run": log.run,
         "model": log.model,
         "step": log.step,
-        "testset": source.testset,
+        "testset": content.testset,
         "metric": log.metric.name,
         "variant": log.metric.variant,
-        "rows": log.total or len(source.items),
+        "rows": log.total or len(content.items),
         "answered": len(correct),
         "mean": float(correct.to_numpy().mean()) if len(correct) else None,
-        "stated": source.stated.get(log.metric),
-        "tool": source.tool,
-        "version": source.version,
-        "path": source.path,
+        "stated": content.stated.get(log.metric),
+        "tool": content.tool,
+        "version": content.version,
+        "path": content.path,
         "checksum": log.checksum,
-        "stamp": source.stamp,
+        "stamp": content.stamp,
         "identity": json.dumps(log.own, sort_keys=True, default=str),
         "attributes": json.dumps(log.attributes, sort_keys=True, default=str),
-        "settings": json.dumps(dict(source.settings), sort_keys=True, default=str),
+        "settings": json.dumps(dict(content.settings), sort_keys=True, default=str),
         "notes": log.notes,
         "texts": log.texts,
         "older": json.dumps(log.older),

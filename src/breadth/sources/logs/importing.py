@@ -32,7 +32,7 @@ from breadth.sources.logs.assembly import Assembly, assemble
 from breadth.sources.logs.log import Epochs, Options
 from breadth.sources.logs.log_files import LogFiles, ProgressCallback, no_logs_error, read_log_files
 from breadth.sources.logs.repeats import KeepLogs
-from breadth.sources.logs.stored_logs import add_new_logs, file_of, read_stored_logs, replace_read_again
+from breadth.sources.logs.stored_logs import add_new_logs, read_stored_logs, replace_read_again
 from breadth.sources.logs.subjects import SubjectLog, find_subject, shared_folder, stage_notes
 from breadth.sources.paths import Paths, expand_paths, path_text
 from breadth.sources.source_files import garbage_kept
@@ -99,7 +99,7 @@ def read_logs(
     >>> study = breadth.read_logs("logs/", metric="acc_norm")  # doctest: +SKIP
     """
     options = _check_options(metric, filter, scorer, epochs, split, texts)
-    request = _check_request(paths, format, options, subject, step_from, keep, progress)
+    request = _Request.check(paths, format, options, subject, step_from, keep, progress)
     _, assembly = _read_and_assemble(request, None)
     return imported_study(assembly.imported, request.name, notes=assembly.notes)
 
@@ -136,7 +136,7 @@ def import_logs(
     if folder is not None:
         _check_target(folder)
     options = _check_options(metric, filter, scorer, epochs, split, texts)
-    request = _check_request(paths, format, options, subject, step_from, keep, progress)
+    request = _Request.check(paths, format, options, subject, step_from, keep, progress)
     if dry_run or folder is None:
         files, assembly = _read_and_assemble(request, folder)
         return describe_import(request.name, files, assembly, folder, changed=False)
@@ -169,6 +169,26 @@ class _Request:
     keep: KeepLogs | None
     progress: ProgressCallback | None
 
+    @classmethod
+    def check(
+        cls,
+        paths: Paths,
+        format: str,
+        options: Options,
+        subject: Mapping[str, str | os.PathLike[str]] | None,
+        step_from: str | None,
+        keep: KeepLogs | None,
+        progress: ProgressCallback | None,
+    ) -> _Request:
+        """Refuse what cannot be meant, and paths where nothing is."""
+        if keep not in (None, "newest", "all"):
+            raise InputError(f"--keep is {keep!r}; choose newest or all")
+        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        study_name = ", ".join(path_text(Path(path)) for path in given)
+        subjects = {path_text(Path(path)): name for name, path in (subject or {}).items()}
+        pattern = parse_step_pattern(step_from)
+        return cls(study_name, expand_paths(given, "of logs"), format, options, subjects, pattern, keep, progress)
+
     @property
     def changes_reading(self) -> bool:
         """Whether files must be read again that were imported before: one metric only was kept of each."""
@@ -200,24 +220,6 @@ def _check_options(
     return Options(metric, variant, epochs, split, texts)
 
 
-def _check_request(
-    paths: Paths,
-    format: str,
-    options: Options,
-    subject: Mapping[str, str | os.PathLike[str]] | None,
-    step_from: str | None,
-    keep: KeepLogs | None,
-    progress: ProgressCallback | None,
-) -> _Request:
-    if keep not in (None, "newest", "all"):
-        raise InputError(f"--keep is {keep!r}; choose newest or all")
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    study_name = ", ".join(path_text(Path(path)) for path in given)
-    subjects = {path_text(Path(path)): name for name, path in (subject or {}).items()}
-    pattern = parse_step_pattern(step_from)
-    return _Request(study_name, expand_paths(given, "of logs"), format, options, subjects, pattern, keep, progress)
-
-
 def _read_and_assemble(request: _Request, folder: Path | None) -> tuple[LogFiles, Assembly]:
     """Read logs and put them together with what a directory holds already."""
     before = read_imported(folder) if folder is not None and is_imported(folder) else None
@@ -226,7 +228,7 @@ def _read_and_assemble(request: _Request, folder: Path | None) -> tuple[LogFiles
     for log in stored:
         has_all_texts = log.texts or not request.options.texts
         if has_all_texts and not request.changes_reading:
-            known.add(file_of(log))
+            known.add(log.file)
     found = read_log_files(request.paths, request.options, request.format, known, folder, request.progress)
     new = _find_subjects(found, stored, request)
     if request.changes_reading:
@@ -234,7 +236,7 @@ def _read_and_assemble(request: _Request, folder: Path | None) -> tuple[LogFiles
     else:
         logs = add_new_logs(stored, new, found.left_out)
     for path, name in request.subjects.items():
-        if not any(Path(log.log.path).is_relative_to(path) for log in logs):
+        if not any(Path(log.path).is_relative_to(path) for log in logs):
             raise InputError(f"--subject {name}={path}: no log was read there")
     if not logs:
         raise no_logs_error(request.paths, found.left_out)
@@ -246,7 +248,7 @@ def _read_and_assemble(request: _Request, folder: Path | None) -> tuple[LogFiles
 def _find_subjects(found: LogFiles, stored: list[SubjectLog], request: _Request) -> list[SubjectLog]:
     """The logs that were read, each with its subject."""
     read = [log for file in found.files for log in file.logs]
-    shared = shared_folder([*read, *(log.log for log in stored)])
+    shared = shared_folder([*read, *(log.content for log in stored)])
     subject_logs = []
     for file in found.files:
         for log in file.logs:

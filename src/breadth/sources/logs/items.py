@@ -12,15 +12,12 @@ import polars as pl
 from breadth.errors import listed
 from breadth.records import Imported
 from breadth.results.words import count
-from breadth.sources.logs.log import Log
+from breadth.sources.logs.log import MOST_LOGS, Log
 from breadth.sources.logs.subjects import SubjectLog
 from breadth.sources.source_files import text_hash
 
 #: Columns of items that hold lists.
 LIST_COLUMNS = ("options", "option_labels")
-
-#: Logs that a note names.
-MOST_NAMED = 3
 
 #: The columns that describe items.
 TextColumns = Mapping[str, Sequence[Any]]
@@ -34,11 +31,15 @@ class QuestionHash(str):
 
 @dataclass
 class ItemIndex:
-    """All items: places by test set and name; questions; and where texts are, as columns with a row in them."""
+    """All items: places by test set and name; questions; and where texts are, as columns with a row in them.
+
+    ``renamed`` has, by test set, the places of items whose name another question has: a place for each answer.
+    """
 
     places: dict[tuple[str, str], int] = field(default_factory=dict)
     questions: list[str | None] = field(default_factory=list)
     texts: list[tuple[TextColumns, int]] = field(default_factory=list)
+    renamed: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, key: tuple[str, str], question: str | None, columns: TextColumns, row: int) -> int:
         """Add an item; returns its place."""
@@ -47,7 +48,27 @@ class ItemIndex:
         self.texts.append((columns, row))
         return place
 
-    def describe(self, place: int, question: str | None, columns: TextColumns, row: int) -> None:
+    def find_or_add(self, log: Log, name: str, question: str | None, row: int) -> int:
+        """The place of an item of a log, which is added if it is new.
+
+        Items of one name with different texts are different items: the later ones get a name of their own.
+        """
+        place = self.places.get((log.testset, name))
+        if place is None:
+            return self.add((log.testset, name), question, log.texts, row)
+        known = self.questions[place]
+        if question and known and _differ(question, known):
+            own_name = f"{name}~{_hash_of(question)[:6]}"
+            place = self.places.get((log.testset, own_name))
+            if place is None:
+                place = self.add((log.testset, own_name), question, log.texts, row)
+            self.renamed.setdefault(log.testset, []).append(place)
+            known = self.questions[place]
+        if log.texts and (not known or isinstance(known, QuestionHash)):
+            self._describe(place, question, log.texts, row)
+        return place
+
+    def _describe(self, place: int, question: str | None, columns: TextColumns, row: int) -> None:
         """Give texts to an item that has none."""
         known, known_row = self.texts[place]
         for name, column in known.items():
@@ -65,8 +86,9 @@ class ItemIndex:
             testset, item = keys[place]
             testsets.append(testset)
             items.append(item)
+            columns, _ = self.texts[place]
             texts.append(self.texts[place])
-            distinct[id(self.texts[place][0])] = self.texts[place][0]
+            distinct[id(columns)] = columns
         table = {"testset": pl.Series(testsets, dtype=pl.String), "item": pl.Series(items, dtype=pl.String)}
         for name in dict.fromkeys(chain.from_iterable(distinct.values())):
             values = [columns[name][row] if name in columns else None for columns, row in texts]
@@ -80,52 +102,31 @@ class ItemIndex:
 
 
 def index_items(logs: Sequence[SubjectLog], before: Imported | None) -> tuple[ItemIndex, list[str]]:
-    """Every item with its texts, and notes; logs learn the places of their items.
-
-    Items of one name with different texts are different items: the later ones get a name of their own.
-    """
+    """Every item with its texts, and notes; logs learn the places of their items."""
     index = ItemIndex()
     if before is not None:
         _add_stored_items(index, before)
-    number_renamed: dict[str, int] = {}
-    renamed: set[int] = set()
     # Most logs of a test set hold the same items in the same order.
-    last: dict[str, tuple[Log, list[str | None] | None, list[int]]] = {}
+    last: dict[str, tuple[Log, list[str | None] | None, Sequence[int]]] = {}
     for subject_log in logs:
-        log = subject_log.log
-        own = _questions(log.texts)
+        log = subject_log.content
+        questions = _questions(log.texts)
         if log.testset in last:
-            same, same_questions, same_places = last[log.testset]
-            if same.items == log.items and own in (None, same_questions):
-                subject_log.places = same_places
+            same, same_questions, subject_log.places = last[log.testset]
+            if same.items == log.items and questions in (None, same_questions):
                 continue
-        places: list[int] = []
+        places = []
+        for row, name in enumerate(log.items):
+            question = None if questions is None else questions[row]
+            places.append(index.find_or_add(log, name, question, row))
         subject_log.places = places
-        last[log.testset] = log, own, places
-        questions: Sequence[str | None] = [None] * len(log.items) if own is None else own
-        for row, (name, question) in enumerate(zip(log.items, questions, strict=True)):
-            key = (log.testset, name)
-            place = index.places.get(key)
-            is_renamed = place is not None and question and _differ(question, index.questions[place])
-            if question and is_renamed:
-                key = (log.testset, f"{name}~{_hash_of(question)[:6]}")
-                place = index.places.get(key)
-                number_renamed[log.testset] = number_renamed.get(log.testset, 0) + 1
-            if place is None:
-                place = index.add(key, question, log.texts, row)
-            elif log.texts:
-                known = index.questions[place]
-                if not known or isinstance(known, QuestionHash):
-                    index.describe(place, question, log.texts, row)
-            if is_renamed:
-                renamed.add(place)
-            places.append(place)
+        last[log.testset] = log, questions, places
     notes = []
-    for testset, number in number_renamed.items():
-        odd = _name_odd_logs([log for log in logs if log.log.testset == testset], renamed)
+    for testset, renamed in index.renamed.items():
+        odd = _name_odd_logs([log for log in logs if log.testset == testset], set(renamed))
         notes.append(
-            f"{testset}: {count(number, 'answer')} to items of the same name but another text (it differs in {odd}); "
-            "these items are kept apart"
+            f"{testset}: {count(len(renamed), 'answer')} to items of the same name but another text (it differs in "
+            f"{odd}); these items are kept apart"
         )
     return index, notes
 
@@ -134,7 +135,7 @@ def same_question_notes(logs: Sequence[SubjectLog], index: ItemIndex) -> list[st
     """Say where logs have the same questions under other names, as lm-eval's hashes where choices are shuffled."""
     testsets: dict[str, list[SubjectLog]] = {}
     for log in logs:
-        testsets.setdefault(log.log.testset, []).append(log)
+        testsets.setdefault(log.testset, []).append(log)
     notes: list[str] = []
     for testset, group in testsets.items():
         # Most logs of a test set share one list of places.
@@ -204,14 +205,14 @@ def _name_odd_logs(group: Sequence[SubjectLog], places: set[int]) -> str:
         if id(log.places) not in has_place:
             has_place[id(log.places)] = not places.isdisjoint(log.places)
         side = having if has_place[id(log.places)] else lacking
-        side.append(log.log.path)
+        side.append(log.path)
     odd = lacking if 0 < len(lacking) < len(having) else having
-    return listed(odd, MOST_NAMED)
+    return listed(odd, MOST_LOGS)
 
 
-def _differ(question: str, known: str | None) -> bool:
+def _differ(question: str, known: str) -> bool:
     """Whether two questions differ, in more than spaces."""
-    return bool(known and question != known and _hash_of(question) != _hash_of(known))
+    return question != known and _hash_of(question) != _hash_of(known)
 
 
 def _hash_of(question: str) -> str:

@@ -17,6 +17,9 @@ from breadth.errors import escape_bytes
 
 Epochs = Literal["mean", "each"]
 
+#: Logs that a message names.
+MOST_LOGS = 3
+
 #: What an attribute of a subject or a setting may be.
 Plain = str | int | float | bool | None
 

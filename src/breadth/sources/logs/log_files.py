@@ -13,7 +13,7 @@ import xxhash
 
 from breadth.boundary import reading
 from breadth.errors import InputError, NothingFoundError, did_you_mean, listed
-from breadth.sources.logs.log import Log, Options, SkipFile
+from breadth.sources.logs.log import MOST_LOGS, Log, Options, SkipFile
 from breadth.sources.logs.worker_processes import FileJob, results_in_order
 from breadth.sources.paths import files_below, path_text
 from breadth.sources.registry import (
@@ -35,10 +35,7 @@ PARALLEL = 50_000_000
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00")
 
 #: Why a file that no source knows is left out.
-UNKNOWN = "not a log of a known format"
-
-#: Files that a message about missing logs names.
-MOST_NAMED = 3
+UNKNOWN_FORMAT = "not a log of a known format"
 
 #: Told how many files are done, and how many there are.
 ProgressCallback = Callable[[int, int], None]
@@ -68,11 +65,10 @@ class LogFile(NamedTuple):
 
 @dataclass
 class LogFiles:
-    """What some paths gave: files of answers, why other files were left out, and how many were read along with logs."""
+    """What some paths gave: files of answers, and why other files were left out."""
 
     files: list[LogFile] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    companions: int = 0
 
 
 def read_log_files(
@@ -100,9 +96,7 @@ def read_log_files(
         source, detection = detected
         if detection.part is Part.ANSWERS:
             work.append((source, file))
-        elif detection.part is Part.COMPANION:
-            found.companions += 1
-        else:
+        elif detection.part is Part.SCORES:
             found.left_out[path_text(path)] = _why_no_answers(source, detection)
     if not work:
         raise no_logs_error(paths, found.left_out)
@@ -120,15 +114,15 @@ def read_log_files(
 
 def no_logs_error(paths: Sequence[Path], left_out: Mapping[str, str]) -> NothingFoundError:
     """What to say where there is no log: what is there, and what was looked for."""
-    where = listed(map(path_text, paths), MOST_NAMED)
+    where = listed(map(path_text, paths), MOST_LOGS)
     looked_for = what_sources_read(source for source in each_source() if source.holds_answers())
     if not left_out:
         return NothingFoundError(f"{where}: no files. Looked for {looked_for}")
     reasons = []
-    for path, reason in list(left_out.items())[:MOST_NAMED]:
+    for path, reason in list(left_out.items())[:MOST_LOGS]:
         reasons.append(f"{path}: {reason}")
-    if len(left_out) > MOST_NAMED:
-        reasons.append(f"and {len(left_out) - MOST_NAMED} more")
+    if len(left_out) > MOST_LOGS:
+        reasons.append(f"and {len(left_out) - MOST_LOGS} more")
     return NothingFoundError(
         f"{where}: no log with answers to single items. {'; '.join(reasons)}. Looked for {looked_for}"
     )
@@ -160,10 +154,10 @@ def _why_unknown(file: SourceFile) -> str:
     if not file.size:
         return "empty"
     if {*file.path.suffixes} & {".csv", ".tsv", ".parquet"}:
-        return f"{UNKNOWN}; tables of answers or scores need no import (`breadth report FILE`)"
+        return f"{UNKNOWN_FORMAT}; tables of answers or scores need no import (`breadth report FILE`)"
     if file.head.startswith(COMPRESSED):
         return "compressed; unpack it"
-    return UNKNOWN
+    return UNKNOWN_FORMAT
 
 
 def _why_no_answers(source: Source, detection: Detection) -> str:

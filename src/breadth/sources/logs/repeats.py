@@ -15,8 +15,8 @@ from breadth.sources.logs.subjects import LOG, SubjectLog
 #: Which of two logs with different answers is used: the newest, or all of them as subjects of their own.
 KeepLogs = Literal["newest", "all"]
 
-#: Answers by the places of their items.
-Answers = Mapping[int, float]
+#: AnswersByPlace by the places of their items.
+AnswersByPlace = Mapping[int, float]
 
 
 @dataclass
@@ -26,7 +26,7 @@ class MergedLogs:
     newest: SubjectLog
     answers: dict[int, float] = field(default_factory=dict)
 
-    def differing(self, answers: Answers) -> int:
+    def differing(self, answers: AnswersByPlace) -> int:
         """How many answers differ from those of these logs."""
         number = 0
         for place, value in answers.items():
@@ -41,14 +41,14 @@ def merge_repeated_logs(
     """One answer per subject and item: the logs that are used, each with the rows that no other has."""
     groups: dict[Hashable, list[SubjectLog]] = {}
     for log in logs:
-        groups.setdefault((log.asked, log.log.testset), []).append(log)
+        groups.setdefault((log.asked, log.testset), []).append(log)
     used: set[int] = set()
     problems: list[str] = []
     for group in groups.values():
         if len(group) == 1:
             used.add(id(group[0]))
             continue
-        newest_first = sorted(group, key=lambda log: (log.log.stamp, log.log.path), reverse=True)
+        newest_first = sorted(group, key=lambda log: (log.content.stamp, log.path), reverse=True)
         used.update(map(id, _merge_group(newest_first, keep, left_out, problems)))
     if problems:
         raise InputError("\n".join(problems))
@@ -83,10 +83,10 @@ def _merge_group(
             label = _new_label(log, newest, merged)
             merged[label] = MergedLogs(log)
         elif label is None:
-            if keep is None and KnownFile.of(log.log.path, log.checksum) not in replaced:
+            if keep is None and log.file not in replaced:
                 problems.append(_different_answers(log, newest, merged[""].differing(answers)))
             else:
-                left_out[log.log.path] = f"older than {newest.log.path}, which has the same subject and test set"
+                left_out[log.path] = f"older than {newest.path}, which has the same subject and test set"
                 _remember_replaced(newest, log)
             continue
         if label:
@@ -98,13 +98,13 @@ def _merge_group(
 
 def _answers_by_place(log: SubjectLog) -> dict[int, float]:
     answers = {}
-    for place, value in zip(log.places, log.log.scores(log.metric).tolist(), strict=True):
+    for place, value in zip(log.places, log.content.scores(log.metric).tolist(), strict=True):
         if not isnan(value):
             answers[place] = value
     return answers
 
 
-def _label_of_agreeing(answers: Answers, merged: Mapping[str, MergedLogs]) -> str | None:
+def _label_of_agreeing(answers: AnswersByPlace, merged: Mapping[str, MergedLogs]) -> str | None:
     """The label of logs with the same answers, the newest first; None if all differ."""
     for label in ("", *merged):
         if not merged[label].differing(answers):
@@ -114,26 +114,26 @@ def _label_of_agreeing(answers: Answers, merged: Mapping[str, MergedLogs]) -> st
 
 def _new_label(log: SubjectLog, newest: SubjectLog, merged: Mapping[str, MergedLogs]) -> str:
     """What tells a log from others of its subject: its time, or its path where another has the same time."""
-    if log.log.stamp == newest.log.stamp or log.log.stamp in merged:
-        return log.log.path
-    return log.log.stamp
+    if log.content.stamp == newest.content.stamp or log.content.stamp in merged:
+        return log.path
+    return log.content.stamp
 
 
 def _different_answers(log: SubjectLog, newest: SubjectLog, number: int) -> str:
     return (
-        f"{log.log.path} and {newest.log.path} hold different answers of {log.model!r} to {count(number, 'item')} of "
-        f"{log.log.testset}; use --keep newest for the later log, --keep all for both as subjects of their own"
+        f"{log.path} and {newest.path} hold different answers of {log.model!r} to {count(number, 'item')} of "
+        f"{log.testset}; use --keep newest for the later log, --keep all for both as subjects of their own"
     )
 
 
 def _remember_replaced(newest: SubjectLog, log: SubjectLog) -> None:
     """Importing again leaves out what was left out, without asking the user again."""
-    for one in [(log.log.path, log.checksum), *log.older]:
+    for one in [(log.path, log.checksum), *log.older]:
         if one not in newest.older:
             newest.older.append(one)
 
 
-def _add_log(log: SubjectLog, answers: Answers, merged: MergedLogs, left_out: dict[str, str]) -> bool:
+def _add_log(log: SubjectLog, answers: AnswersByPlace, merged: MergedLogs, left_out: dict[str, str]) -> bool:
     """Add a log to those with which it agrees, unless they have all its answers; only the others are used."""
     if merged.answers:
         log.rows = []
@@ -141,10 +141,10 @@ def _add_log(log: SubjectLog, answers: Answers, merged: MergedLogs, left_out: di
             if place in answers and place not in merged.answers:
                 log.rows.append(row)
         if not log.rows:
-            left_out[log.log.path] = f"the same answers as {merged.newest.log.path}"
+            left_out[log.path] = f"the same answers as {merged.newest.path}"
             return False
         shared = len(answers) - len(log.rows)
         if shared:
-            log.notes.append(f"shares {shared:,} of its {len(answers):,} answers with {merged.newest.log.path}")
+            log.notes.append(f"shares {shared:,} of its {len(answers):,} answers with {merged.newest.path}")
     merged.answers |= answers
     return True

@@ -10,7 +10,6 @@ import numpy as np
 
 from breadth.records import Imported
 from breadth.sources.logs.log import Log, Metric
-from breadth.sources.logs.log_files import KnownFile
 from breadth.sources.logs.subjects import SubjectLog
 
 
@@ -40,14 +39,9 @@ def read_stored_logs(before: Imported) -> list[SubjectLog]:
         )
         own = json.loads(row["identity"])
         stored = SubjectLog(log, row["checksum"], row["model"], row["step"], own, total=row["rows"], texts=row["texts"])
-        stored.older = [(path, checksum) for path, checksum in json.loads(row["older"])]
+        stored.older.extend(map(tuple, json.loads(row["older"])))
         logs.append(stored)
     return logs
-
-
-def file_of(log: SubjectLog) -> KnownFile:
-    """The file that a log was read from."""
-    return KnownFile.of(log.log.path, log.checksum)
 
 
 def add_new_logs(stored: Sequence[SubjectLog], new: Sequence[SubjectLog], left_out: dict[str, str]) -> list[SubjectLog]:
@@ -62,9 +56,9 @@ def add_new_logs(stored: Sequence[SubjectLog], new: Sequence[SubjectLog], left_o
         if original is None:
             added.append(log)
         elif log.texts and not original.texts:
-            original.log, original.texts = _with_texts(original.log, log.log), True
+            original.content, original.texts = _with_texts(original.content, log.content), True
         else:
-            left_out[log.log.path] = f"a copy of {original.log.path}"
+            left_out[log.path] = f"a copy of {original.path}"
     return added
 
 
@@ -77,19 +71,19 @@ def replace_read_again(stored: Sequence[SubjectLog], new: Sequence[SubjectLog]) 
         if original is not None:
             log.older = original.older
             replaced.add(id(original))
-    new_files = {file_of(log) for log in new}
-    kept = []
+    new_files = {log.file for log in new}
+    joined = list(new)
     places = {}
     for place, log in enumerate(stored):
-        places[file_of(log)] = place
-        if id(log) not in replaced and file_of(log) not in new_files:
-            kept.append(log)
-    return sorted([*kept, *new], key=lambda log: places.get(file_of(log), len(stored)))
+        places[log.file] = place
+        if id(log) not in replaced and log.file not in new_files:
+            joined.append(log)
+    return sorted(joined, key=lambda log: places.get(log.file, len(stored)))
 
 
 def _content_of(log: SubjectLog) -> tuple[Hashable, ...]:
     """What makes a log the copy of another: the same bytes, about the same subject and test set."""
-    return (log.checksum, log.asked, log.log.testset)
+    return (log.checksum, log.asked, log.testset)
 
 
 def _with_texts(stored: Log, read: Log) -> Log:

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from breadth.sources.logs.log import Log, Metric
+from breadth.sources.logs.log_files import KnownFile
 from breadth.sources.training_steps import StepInName, step_by_pattern, step_in, trainer_step
 
 #: A smaller number in a directory that logs of several models share may be a stage of a pipeline: step3_evaluate.
@@ -41,7 +42,7 @@ class SubjectLog:
     the user's choice, each as path and checksum.
     """
 
-    log: Log
+    content: Log
     checksum: str
     model: str
     step: int | None
@@ -60,6 +61,21 @@ class SubjectLog:
     def __post_init__(self) -> None:
         """Begin with the subject's own attributes."""
         self.attributes = dict(self.own)
+
+    @property
+    def path(self) -> str:
+        """The path of its file, as messages and tables show it."""
+        return self.content.path
+
+    @property
+    def testset(self) -> str:
+        """The test set that was answered."""
+        return self.content.testset
+
+    @property
+    def file(self) -> KnownFile:
+        """The file that it was read from."""
+        return KnownFile.of(self.path, self.checksum)
 
     @property
     def is_stored(self) -> bool:
@@ -140,8 +156,8 @@ def stage_notes(logs: Iterable[SubjectLog]) -> list[str]:
     for log in logs:
         if log.step is not None:
             continue
-        folder = PurePath(log.log.path).parent
-        number = step_in(str(folder), log.log.model).step
+        folder = PurePath(log.path).parent
+        number = step_in(str(folder), log.content.model).step
         if number is not None:
             return [
                 f"{folder}: {number} is not taken as a training step, as all logs share it; use --step-from if it is"
@@ -195,15 +211,15 @@ def split_by_settings(logs: Iterable[SubjectLog]) -> None:
     for group in models.values():
         ways: dict[tuple[str, str], dict[str, list[SubjectLog]]] = {}
         for log in group:
-            for key, value in log.log.settings.items():
-                ways.setdefault((log.log.testset, key), {}).setdefault(str(value), []).append(log)
+            for key, value in log.content.settings.items():
+                ways.setdefault((log.testset, key), {}).setdefault(str(value), []).append(log)
         varying: dict[str, None] = {}
         for (_, key), by_value in ways.items():
             if len(by_value) > 1 and _share_an_item(by_value.values()):
                 varying[key] = None
         for log in group:
             for key in varying:
-                value = log.log.settings.get(key)
+                value = log.content.settings.get(key)
                 if value is not None:
                     log.attributes[key] = value
 
@@ -214,7 +230,7 @@ def _share_an_item(ways: Iterable[Sequence[SubjectLog]]) -> bool:
     for way in ways:
         items: set[str] = set()
         for log in way:
-            items.update(log.log.items)
+            items.update(log.content.items)
         if not seen.isdisjoint(items):
             return True
         seen |= items
@@ -223,7 +239,7 @@ def _share_an_item(ways: Iterable[Sequence[SubjectLog]]) -> bool:
 
 def name_subjects(logs: Sequence[SubjectLog]) -> None:
     """Give every log the shortest name of its subject and its run that tells them from all others."""
-    short = short_names({log.model for log in logs})
+    short = short_model_names({log.model for log in logs})
     models: dict[str, dict[Hashable, SubjectLog]] = {}
     for log in logs:
         models.setdefault(log.model, {}).setdefault(log.identity, log)
@@ -274,7 +290,7 @@ def _distinct_names(candidates: Mapping[Hashable, Sequence[str]]) -> dict[Hashab
     return names
 
 
-def short_names(models: set[str]) -> dict[str, str]:
+def short_model_names(models: set[str]) -> dict[str, str]:
     """The shortest end of every path that no other model has."""
     parts = {}
     for model in models:

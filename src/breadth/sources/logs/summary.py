@@ -26,7 +26,7 @@ SET_WIDTH = 14
 NAME_WIDTH = 28
 
 #: Characters between the columns of that table.
-GAP = 3
+COLUMN_GAP = 3
 
 #: Reasons for leaving out files that the terminal shows, and files that it names for each: those that look like logs
 #: come first.
@@ -199,14 +199,10 @@ def subject_means_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
 
 def _testsets_that_fit(testsets: Sequence[str], width: int) -> Sequence[str]:
     """The first test sets that have room beside the names of subjects and the number of answers; at least one."""
-    used = NAME_WIDTH + len("answers") + 2 * GAP - 1
-    number = 0
-    for testset in testsets[:MOST_SETS]:
-        used += len(testset[:SET_WIDTH]) + GAP
-        if number and used > width:
-            break
-        number += 1
-    return testsets[:number]
+    room = width - NAME_WIDTH - len("answers") - 2 * COLUMN_GAP + 1
+    longest = max(len(testset[:SET_WIDTH]) for testset in testsets[:MOST_SETS])
+    number = min(MOST_SETS, room // (longest + COLUMN_GAP))
+    return testsets[: max(1, number)]
 
 
 def left_out_table(left_out: pl.DataFrame, width: int = WIDTH) -> Table:

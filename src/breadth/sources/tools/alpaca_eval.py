@@ -19,7 +19,7 @@ from breadth.sources.columns import Column, Columns, text
 from breadth.sources.logs.log import Log, Metric, Options, SkipFile
 from breadth.sources.registry import Detection, Part, Source
 from breadth.sources.source_files import SourceFile, number, numbered, text_item, words
-from breadth.sources.tools.common import drop_empty
+from breadth.sources.tools.common import column_of, drop_empty
 
 WIN_RATE = Metric("win_rate")
 
@@ -62,7 +62,7 @@ class AlpacaEval(Source):
             raise SkipFile("no judgments")
         win_rates = _leaderboard(file.path.with_name("leaderboard.csv"))
         for (model, baseline, annotator), rows in groups.items():
-            wins = [row["win"] for row in rows]
+            wins = column_of(rows, "win")
             failed = wins.count(None)
             # A leaderboard has a row per model, so it cannot say which of several judges its win rate is of.
             states_this = len(groups) == 1 and model in win_rates
@@ -99,7 +99,7 @@ def _instruction(row: dict[str, Any]) -> list[str]:
 
 def _texts_of_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
     asked = ["\n\n".join(filter(None, _instruction(row))) for row in rows]
-    return drop_empty({"text": asked, "subset": [row["dataset"] for row in rows]})
+    return drop_empty({"text": asked, "subset": column_of(rows, "dataset")})
 
 
 def _leaderboard(path: Path) -> dict[str, float]:

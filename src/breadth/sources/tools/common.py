@@ -7,12 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from breadth.sources.logs.log import Metric, Options
+from breadth.sources.registry import Detection, Part
 from breadth.sources.source_files import Object, mean_of, number
 
 #: Names of directories that do not name a model.
 NO_MODEL = frozenset(
     ("", "samples", "sample", "humaneval", "mbpp", "results", "bigcodebench", "output", "eval", "evaluation", "logs")
 )
+
+
+def beside_answers(has_answers: bool, reason: str) -> Detection:
+    """A file that is read along with answers, where there are some; else it holds scores of whole test sets only."""
+    return Detection(Part.COMPANION if has_answers else Part.SCORES, reason)
+
+
+def column_of(rows: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    """One column of rows that were read by declared columns."""
+    return [row[name] for row in rows]
 
 
 def epochs_to_read(options: Options, repeats: int) -> Sequence[int | None]:
@@ -42,6 +53,16 @@ def reported_means(report: Object, names: Iterable[str]) -> dict[Metric, float]:
 def drop_empty(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     """The columns of texts in which something stands."""
     return {name: column for name, column in columns.items() if any(column)}
+
+
+def texts_of_items(rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Columns of texts, given for every item its question, options, their labels, the right label, and the target."""
+    names = ("text", "options", "option_labels", "label", "target")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for row in rows:
+        for name, one in zip(names, row, strict=True):
+            columns[name].append(one or None)
+    return drop_empty(columns)
 
 
 def folder_of_model(path: Path) -> str | None:

@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
+from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.sources.columns import Column, Columns, whole_number
 from breadth.sources.logs.log import Log, Metric, Options, Plain, SkipFile
@@ -44,7 +45,7 @@ from breadth.sources.source_files import (
     text_item,
     words,
 )
-from breadth.sources.tools.common import drop_empty
+from breadth.sources.tools.common import beside_answers, drop_empty
 
 SAMPLES_ENDING = "_samples.jsonl"
 
@@ -60,7 +61,7 @@ TRIED_SCHEMAS = ("0.1", "0.2", "0.3")
 OWN_SOURCE = "breadth"
 
 #: Details of a model that make its answers differ.
-MODEL_DETAILS = re.compile(
+ANSWERING_DETAILS = re.compile(
     r"revision|model_revision|step|checkpoint|dtype|precision|quantization|adapter|peft|lora|chat_template"
     r"|reasoning_effort|thinking|system_prompt|agent|scaffold|harness"
 )
@@ -71,13 +72,13 @@ DEPLOYMENT = ("deployment_type", "model_availability")
 _HASH = re.compile(r"[0-9a-f]{16,64}")
 
 
-def count(value: Any) -> int | None:
+def count_in_text(value: Any) -> int | None:
     """A count that is written as a number or as text."""
     digits = str(value) if type(value) in (int, str) else ""
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= 15 else None
 
 
-def real(value: Any) -> float | None:
+def number_in_text(value: Any) -> float | None:
     """A finite number that may be written as text."""
     try:
         return number(float(value)) if isinstance(value, str | int | float) else None
@@ -85,12 +86,12 @@ def real(value: Any) -> float | None:
         return None
 
 
-def document_hash(value: Any) -> str | None:
+def item_hash(value: Any) -> str | None:
     """As much of a document's hash as lm-evaluation-harness's own logs are known by."""
     return value[:16] if isinstance(value, str) and _HASH.fullmatch(value) else None
 
 
-def texts(value: Any) -> list[str]:
+def entries_as_texts(value: Any) -> list[str]:
     """The entries of a list as text."""
     return [str(one) for one in entries(value)]
 
@@ -105,9 +106,10 @@ def json_in_text(value: Any) -> Any:
 
 def final_answer(attributions: Any) -> str | None:
     """What was taken as the answer at last, where the record says so."""
-    attributed = [mapping(one) for one in entries(attributions)]
-    final = [one for one in attributed if one.get("is_terminal") is not False]
-    return words(final[-1].get("extracted_value")) if final else None
+    for attribution in reversed(entries(attributions)):
+        if mapping(attribution).get("is_terminal") is not False:
+            return words(mapping(attribution).get("extracted_value"))
+    return None
 
 
 LINE = Columns(
@@ -118,18 +120,18 @@ LINE = Columns(
     Column("schema", "schema_version", words),
     Column("result", "evaluation_result_id"),
     Column("question", "input.raw", words, default=""),
-    Column("choices", "input.choices", texts),
-    Column("references", "input.reference", texts),
+    Column("choices", "input.choices", entries_as_texts),
+    Column("references", "input.reference", entries_as_texts),
     Column("error", type=words),
     Column("answer", "answer_attribution", final_answer),
     Column("score", "evaluation.score", number),
     Column("is_correct", "evaluation.is_correct"),
-    Column("doc_hash", "metadata.doc_hash", document_hash),
+    Column("doc_hash", "metadata.doc_hash", item_hash),
     Column("filter", "metadata.filter", words, default="none"),
     Column("lm_eval_metrics", "metadata.lm_eval_metrics", words),
-    Column("epoch", "metadata.epoch", count),
-    Column("shots", "metadata.num_fewshot", count),
-    Column("margin", "metadata.margin", real),
+    Column("epoch", "metadata.epoch", count_in_text),
+    Column("shots", "metadata.num_fewshot", count_in_text),
+    Column("margin", "metadata.margin", number_in_text),
     Column("label", "metadata.label", words),
     Column("option_labels", "metadata.option_labels", json_in_text),
 )
@@ -158,7 +160,21 @@ RESULT = Columns(
     Column("generation_details", "generation_config.additional_details", mapping),
 )
 
-NO_RESULT = RESULT.read({}, "")
+
+def read_result(content: Any, where: str) -> dict[str, Any]:
+    """A result of an aggregate with its settings: generation options and shots."""
+    result = RESULT.read(mapping(content), where)
+    options = {**result["generation_args"], **result["generation_details"]}
+    settings: dict[str, Plain] = {}
+    for name, value in options.items():
+        if name != "execution_command" and plain(value) is not None:
+            settings[name] = plain(value)
+    if count_in_text(options.get("num_fewshot")) is not None:
+        settings["num_fewshot"] = count_in_text(options["num_fewshot"])
+    return {**result, "settings": settings}
+
+
+NO_RESULT = read_result({}, "")
 
 
 class EveryEvalEver(Source):
@@ -177,8 +193,7 @@ class EveryEvalEver(Source):
             return Detection(Part.ANSWERS, f"rows have {', '.join(sorted(INDEX_KEYS))}")
         if file.keys >= AGGREGATE_KEYS:
             has_samples = file.path.with_name(file.path.stem + SAMPLES_ENDING).is_file()
-            reason = f"it has {', '.join(sorted(AGGREGATE_KEYS))}"
-            return Detection(Part.COMPANION if has_samples else Part.SCORES, reason)
+            return beside_answers(has_samples, f"it has {', '.join(sorted(AGGREGATE_KEYS))}")
         return None
 
     def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
@@ -220,7 +235,7 @@ class EvaluationRecord:
     def __post_init__(self) -> None:
         """Read the results of its test sets once."""
         self.own = self.about["source"] == OWN_SOURCE
-        self.results = [RESULT.read(mapping(result), str(self.path)) for result in self.about["results"]]
+        self.results = [read_result(result, str(self.path)) for result in self.about["results"]]
 
     def result_of(self, line: Mapping[str, Any]) -> Mapping[str, Any]:
         """The result that a line belongs to; an empty one if it cannot be told."""
@@ -234,7 +249,7 @@ class EvaluationRecord:
         """Details of the model that make its answers differ."""
         details: dict[str, Plain] = {}
         for name, value in self.about["model_details"].items():
-            if (self.own and name not in DEPLOYMENT) or MODEL_DETAILS.fullmatch(name.lower()):
+            if (self.own and name not in DEPLOYMENT) or ANSWERING_DETAILS.fullmatch(name.lower()):
                 details[name] = plain(value)
         return details
 
@@ -252,19 +267,14 @@ def _read_aggregate(file: SourceFile) -> EvaluationRecord:
     if first is not None and first[1]["evaluation"] != about["evaluation"]:
         note = f"{path.name} beside it is about another evaluation and was not used"
         return EvaluationRecord(file.path, nothing, [note])
+    record = EvaluationRecord(file.path, about, [])
     algorithm, expected = about["hash_algorithm"], about["checksum"]
-    if algorithm in ("sha256", "md5") and expected and _checksum(file.path, algorithm) != expected.lower():
-        note = f"its {algorithm} checksum is not the one that {path.name} states"
-        return EvaluationRecord(file.path, about, [note])
-    return EvaluationRecord(file.path, about, [])
-
-
-def _checksum(path: Path, algorithm: str) -> str:
-    try:
-        with path.open("rb") as content:
-            return hashlib.file_digest(content, algorithm).hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    if algorithm in ("sha256", "md5") and expected:
+        with reading(file.path), file.path.open("rb") as samples:
+            checksum = hashlib.file_digest(samples, algorithm).hexdigest()
+        if checksum != expected.lower():
+            record.notes.append(f"its {algorithm} checksum is not the one that {path.name} states")
+    return record
 
 
 @dataclass
@@ -314,7 +324,9 @@ class TestsetSamples:
             sample.scores.setdefault(metric, {}).setdefault(epoch, []).append(value)
             if self.record.own and line["margin"] is not None:
                 sample.margins[metric] = line["margin"]
-        self.settings |= _generation_settings(result, line["shots"])
+        self.settings |= result["settings"]
+        if line["shots"] is not None and "num_fewshot" not in result["settings"]:
+            self.settings["num_fewshot"] = line["shots"]
 
     def _scores(self, line: Mapping[str, Any], result: Mapping[str, Any]) -> dict[Metric, float | None]:
         """The scores of a line by metric."""
@@ -350,7 +362,7 @@ class TestsetSamples:
         """The answers of all epochs, or of one."""
         record = self.record
         subject = record.subject()
-        step = count(subject.pop("step", None))
+        step = count_in_text(subject.pop("step", None))
         if epoch is not None:
             subject["epoch"] = epoch
         notes = list(record.notes)
@@ -386,13 +398,13 @@ class TestsetSamples:
             step=step,
             stamp=_sortable_time(record.about["timestamp"]),
             stated=self.stated if epoch is None else {},
-            notes=[f"{record.path}: {note}" for note in notes],
+            notes=notes,
         )
 
 
 def _sortable_time(value: Any) -> str:
     """When the evaluation ran: seconds since 1970 as a date, so that stamps sort."""
-    seconds = real(value)
+    seconds = number_in_text(value)
     try:
         if seconds is None:
             return str(value or "")
@@ -409,27 +421,17 @@ def _metric_of_line(line: Mapping[str, Any], result: Mapping[str, Any]) -> Metri
     return Metric(name, variant)
 
 
-def _generation_settings(result: Mapping[str, Any], shots: int | None) -> dict[str, Plain]:
-    """Generation options and shots of a result."""
-    settings: dict[str, Plain] = {}
-    for name, value in {**result["generation_args"], **result["generation_details"]}.items():
-        if name != "execution_command" and plain(value) is not None:
-            settings[name] = plain(value)
-    known_shots = count(settings.get("num_fewshot")) if "num_fewshot" in settings else shots
-    return settings if known_shots is None else {**settings, "num_fewshot": known_shots}
-
-
 def _texts_of_item(line: Mapping[str, Any], own: bool) -> dict[str, Any]:
     """What is known about an item's text; a reference that names a choice is its label."""
     choices, references = line["choices"], line["references"]
     labels = option_letters(len(choices))
     label: str | None = None
     if own:
-        labels = texts(line["option_labels"]) or labels
+        labels = entries_as_texts(line["option_labels"]) or labels
         label = line["label"]
     if label is None and choices and len(references) == 1:
         first = references[0]
-        place = count(first) if line["lm_eval_metrics"] is not None else None
+        place = count_in_text(first) if line["lm_eval_metrics"] is not None else None
         if choices.count(first) == 1:
             label = labels[choices.index(first)]
         elif first in labels:

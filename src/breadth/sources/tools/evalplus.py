@@ -18,7 +18,14 @@ from breadth.sources.columns import Column, Columns, json_object
 from breadth.sources.logs.log import Log, Metric, Options, SkipFile
 from breadth.sources.registry import Detection, Part, Source, experimental_note
 from breadth.sources.source_files import SourceFile, entries, mapping, number, words
-from breadth.sources.tools.common import NO_MODEL, epoch_means, epochs_to_read, folder_of_model
+from breadth.sources.tools.common import (
+    NO_MODEL,
+    beside_answers,
+    column_of,
+    epoch_means,
+    epochs_to_read,
+    folder_of_model,
+)
 
 PASSED = Metric("pass@1")
 
@@ -26,7 +33,7 @@ PASSED = Metric("pass@1")
 OUTCOMES = {"success": True, "pass": True, "failed": False, "fail": False, "timed out": False, "timeout": False}
 
 
-def outcome(status: Any) -> bool | None:
+def sample_outcome(status: Any) -> bool | None:
     """Whether a sample passed; None for a status that no version has."""
     return OUTCOMES.get(status) if isinstance(status, str) else None
 
@@ -41,8 +48,8 @@ RESULTS = Columns(
 
 #: BigCodeBench writes ``status``, and has no added tests.
 CODE_SAMPLE = Columns(
-    Column("base", "base_status|status", outcome, required=True),
-    Column("plus", "plus_status", outcome, strict=True),
+    Column("base", "base_status|status", sample_outcome, required=True),
+    Column("plus", "plus_status", sample_outcome, strict=True),
 )
 
 _EVAL_RESULTS = re.compile(r"[-_.]?eval_results$")
@@ -73,7 +80,7 @@ class EvalPlus(Source):
             return None
         if "pass@1" in file.keys and file.path.name.endswith("pass_at_k.json"):
             has_results = _sibling(file.path, "pass_at_k", "eval_results").is_file()
-            return Detection(Part.COMPANION if has_results else Part.SCORES, "it has pass@1 and is named pass_at_k")
+            return beside_answers(has_results, "it has pass@1 and is named pass_at_k")
         # Logs of Inspect have eval, too, beside a status.
         if "eval" in file.keys and {"hash", "date"} & file.keys and not {"status", "task"} & file.keys:
             return Detection(Part.ANSWERS, "it has eval with a date or a hash")
@@ -87,7 +94,7 @@ class EvalPlus(Source):
             families.setdefault(task.partition("/")[0].lower(), {})[task] = samples
         if not families:
             raise SkipFile("no tasks")
-        run = _run_in_path(file.path)
+        run = _run_of_path(file.path)
         reported = _reported_pass_at_1(file.path, results)
         for family, tasks in families.items():
             testset = run.testset if run.testset and family == "bigcodebench" else family
@@ -128,7 +135,7 @@ def _outcomes_of_tasks(tasks: Mapping[str, Any], where: str) -> tuple[list[list[
         if not isinstance(samples, list):
             raise InputError(f"{where}, {task}: expected a list of samples; the file is damaged")
         rows = [CODE_SAMPLE.read(sample, f"{where}, {task}") for sample in samples]
-        base.append([row["base"] for row in rows])
+        base.append(column_of(rows, "base"))
         plus.append([row["plus"] and row["base"] for row in rows])
     return base, plus
 
@@ -141,7 +148,7 @@ def _samples_of_first_version(task: Mapping[str, Any]) -> list[dict[str, Any]]:
     return samples
 
 
-def _run_in_path(path: Path) -> NamedRun:
+def _run_of_path(path: Path) -> NamedRun:
     """The model as file or directory are named after it, with its temperature, and BigCodeBench's test set."""
     stem = _EVAL_RESULTS.sub("", path.stem)
     big = _BIGCODEBENCH.fullmatch(stem)

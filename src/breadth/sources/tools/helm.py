@@ -32,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 from breadth.errors import InputError, listed
 from breadth.sources.columns import Column, Columns, text, whole_number
 from breadth.sources.logs.log import Log, Metric, Options, Plain, SkipFile
-from breadth.sources.registry import Detection, Part, Source
+from breadth.sources.registry import Detection, Part, Source, experimental_note
 from breadth.sources.source_files import (
     Object,
     SourceFile,
@@ -49,7 +49,7 @@ from breadth.sources.source_files import (
     short_answer,
     words,
 )
-from breadth.sources.tools.common import drop_empty
+from breadth.sources.tools.common import texts_of_items
 
 # Files of a run directory.
 STATS_FILE, AGGREGATE_FILE = "per_instance_stats.json", "stats.json"
@@ -138,7 +138,7 @@ STATISTIC = Columns(
 )
 
 #: What is read of a request in scenario_state.json.
-REQUEST = Columns(
+REQUEST_STATE = Columns(
     Column("item", "instance.id", text, required=True),
     Column("split", "instance.split"),
     Column("perturbation", "instance.perturbation"),
@@ -162,18 +162,20 @@ INSTANCE = Columns(
 )
 
 #: An instance's id and a train trial.
-Trial = tuple[str, int]
+InstanceTrial = tuple[str, int]
 
 
 class Helm(Source):
     """Reads run directories of HELM."""
 
     name: ClassVar[str] = "helm"
-    looks_like: ClassVar[str] = f"directories with {STATS_FILE} and {SPEC_FILE}"
+    looks_like: ClassVar[str] = "run directories of HELM"
 
     def detect(self, file: SourceFile) -> Detection | None:
         """Files by their keys; the directory says whether answers are there."""
-        return _detect_list(file) if file.is_list else _detect_object(file)
+        if file.is_list:
+            return _detect_list(file)
+        return _detect_object(file)
 
     def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
         """Read the scores of one run, with what lies beside them."""
@@ -183,34 +185,46 @@ class Helm(Source):
         run = HelmRun.read(folder / SPEC_FILE)
         splits, perturbed = _read_scores(file)
         split, notes = _choose_split(splits, options.split, perturbed)
-        values = _choose_metrics(split.scores, run, options.metric)
+        statistics = _choose_statistics(split.scores, run, options.metric)
         requests = read_requests(folder, split.trials, options.texts)
+        odds = {metric: requests.margins(scores) for metric, scores in statistics.items()}
+        if any(odds.values()):
+            notes.append(experimental_note("HELM with log-probabilities"))
+        if "predicted_text" in file.keys:
+            notes.append(experimental_note("HELM that was reduced to its web page"))
         trials = sorted({trial for _, trial in split.trials})
-        each_trial = options.epochs == "each" and len(trials) > 1
-        wanted_trials: Sequence[int | None] = trials if each_trial else [None]
-        for trial in wanted_trials:
-            counted = trials if trial is None else [trial]
-            items = list(dict.fromkeys(item for item, own_trial in split.trials if own_trial in counted))
+        epochs: Sequence[int | None] = [None]
+        if options.epochs == "each" and len(trials) > 1:
+            epochs = trials
+        for epoch in epochs:
+            counted = trials if epoch is None else [epoch]
+            items = list(dict.fromkeys(item for item, trial in split.trials if trial in counted))
+            values: dict[Metric, list[float | None]] = {}
             margins: dict[Metric, list[float | None]] = {}
-            for metric, scores in values.items():
-                odds = requests.margins(scores)
-                if odds:
-                    margins[Metric(metric)] = _mean_of_trials(odds, items, counted)
+            for metric, scores in statistics.items():
+                values[Metric(metric)] = _mean_of_trials(scores, items, counted)
+                if odds[metric]:
+                    margins[Metric(metric)] = _mean_of_trials(odds[metric], items, counted)
+            subject, means = dict(run.subject), dict[Metric, float]()
+            if epoch is None:
+                means = _aggregate_means(folder / AGGREGATE_FILE, split)  # over all trials
+            else:
+                subject["epoch"] = epoch
             yield Log(
                 path=str(file.path),
                 tool=self.name,
                 testset=run.testset,
                 model=run.model,
                 items=items,
-                values={Metric(metric): _mean_of_trials(scores, items, counted) for metric, scores in values.items()},
-                prefer=run.preferred(values),
+                values=values,
+                prefer=run.preferred(statistics),
                 margins=margins,
-                answers=[agreed(requests.replies.get(item, {}), trial) for item in items],
+                answers=[agreed(requests.replies.get(item, {}), epoch) for item in items],
                 texts=requests.columns(items) if options.texts else {},
-                subject=run.subject if trial is None else {**run.subject, "epoch": trial},
+                subject=subject,
                 settings=run.settings,
                 stamp=requests.stamp,
-                stated=_aggregate_means(folder / AGGREGATE_FILE, split) if trial is None else {},
+                stated=means,
                 notes=[*notes, *_notes_on_trials(requests, items, counted), *requests.notes],
             )
 
@@ -221,14 +235,14 @@ def _detect_list(file: SourceFile) -> Detection | None:
         # Predictions hold scores, too; they are read where a directory has no others.
         has_others = "predicted_text" in keys and (folder / STATS_FILE).is_file()
         if "request" in keys or has_others:
-            return Detection(Part.COMPANION, "its rows have instance_id, and a request or predicted_text")
+            return Detection(Part.COMPANION, "rows have instance_id, and a request or predicted_text")
         if "stats" in keys:
-            return Detection(Part.ANSWERS, "its rows have instance_id, train_trial_index and stats")
+            return Detection(Part.ANSWERS, "rows have instance_id, train_trial_index and stats")
         return None
     if {"name", "count", "sum", "sum_squared"} <= keys:
-        return Detection(Part.COMPANION, "its rows have name, count, sum and sum_squared")
+        return Detection(Part.COMPANION, "rows have name, count, sum and sum_squared")
     if {"input", "references", "id"} <= keys and (folder / SPEC_FILE).is_file():
-        return Detection(Part.COMPANION, f"its rows have input and references, and {SPEC_FILE} lies beside it")
+        return Detection(Part.COMPANION, f"rows have input and references, and {SPEC_FILE} lies beside it")
     return None
 
 
@@ -278,10 +292,13 @@ class HelmRun:
         for key in ("method", "num_fewshot", "temperature"):
             if spec[key] is not None:
                 settings[key] = spec[key]
+        testset = scenario
+        if kept:
+            testset += ":" + ",".join(kept)
         return cls(
             model=spec["model"],
-            testset=f"{scenario}:{','.join(kept)}" if kept else scenario,
-            groups=[scenario, *(group for group in spec["groups"] if isinstance(group, str))],
+            testset=testset,
+            groups=[scenario, *map(str, spec["groups"])],
             subject={"model_deployment": spec["deployment"]},
             settings=settings,
         )
@@ -290,7 +307,7 @@ class HelmRun:
         """Metrics in the order in which they are taken."""
         shown: list[str] = []
         for metric, groups in LEADERBOARD_METRICS.items():
-            if any(group in groups for group in self.groups):
+            if not set(groups).isdisjoint(self.groups):
                 shown.append(metric)
         return list(dict.fromkeys([*shown, *CORRECTNESS, *metrics]))
 
@@ -303,8 +320,8 @@ class SplitScores:
     """Scores of one split: by metric, and there by instance and train trial."""
 
     name: str
-    trials: dict[Trial, None] = field(default_factory=dict)
-    scores: dict[str, dict[Trial, float]] = field(default_factory=dict)
+    trials: dict[InstanceTrial, None] = field(default_factory=dict)
+    scores: dict[str, dict[InstanceTrial, float]] = field(default_factory=dict)
     divided: bool = False  #: Whether instances belong to parts of the split, of which each has its own mean.
 
 
@@ -329,7 +346,7 @@ def _read_scores(file: SourceFile) -> tuple[dict[str, SplitScores], int]:
     return splits, perturbed
 
 
-def _add_statistic(splits: dict[str, SplitScores], trial: Trial, stat: Object) -> None:
+def _add_statistic(splits: dict[str, SplitScores], trial: InstanceTrial, stat: Object) -> None:
     if _is_perturbed(stat["perturbation"]):
         return
     split = splits.get(stat["split"])
@@ -366,28 +383,29 @@ def _choose_split(
     """The split to read, and what to tell the user about it."""
     if not splits:
         raise SkipFile("all instances are perturbed" if perturbed else "no instances")
+    sizes = {name: f"{len(split.trials):,} of {name or '(none)'}" for name, split in splits.items()}
     if wanted is not None and wanted not in splits:
-        names = listed((name or "(none)" for name in splits), 8)
-        raise SkipFile(f"no split {wanted!r}; there is {names}")
+        raise SkipFile(f"no split {wanted!r}; there are answers to {listed(sizes.values(), 8)}")
     notes: list[str] = []
     name = wanted
     if name is None:
-        name = next((one for one in ("test", "valid") if one in splits), next(iter(splits)))
+        by_preference = ("test", "valid", *splits)
+        name = next(split for split in by_preference if split in splits)
         if name != "test":
             notes.append(f"no test split; the answers are to {name or 'a split without a name'}")
-    others = [f"{len(split.trials):,} of {split.name or '(none)'}" for split in splits.values() if split.name != name]
-    if others:
-        notes.append(f"split {name}; left out: {listed(others, 4)}")
+    del sizes[name]
+    if sizes:
+        notes.append(f"split {name}; left out: {listed(sizes.values(), 4)}")
     if perturbed:
         notes.append(f"{perturbed:,} answers to perturbed instances are left out")
     return splits[name], notes
 
 
-def _choose_metrics(
-    scores: Mapping[str, Mapping[Trial, float]], run: HelmRun, wanted: str | None
-) -> dict[str, Mapping[Trial, float]]:
+def _choose_statistics(
+    scores: Mapping[str, Mapping[InstanceTrial, float]], run: HelmRun, wanted: str | None
+) -> dict[str, Mapping[InstanceTrial, float]]:
     """Statistics that say how right an answer is, and the one that the user names."""
-    chosen: dict[str, Mapping[Trial, float]] = {}
+    chosen: dict[str, Mapping[InstanceTrial, float]] = {}
     for name, column in scores.items():
         if name == wanted or name in CORRECTNESS or _NAMES_CORRECTNESS.fullmatch(name):
             chosen[name] = column
@@ -397,9 +415,14 @@ def _choose_metrics(
     return chosen
 
 
-def _mean_of_trials(scores: Mapping[Trial, float], items: Sequence[str], trials: Sequence[int]) -> list[float | None]:
+def _mean_of_trials(
+    scores: Mapping[InstanceTrial, float], items: Iterable[str], trials: Sequence[int]
+) -> list[float | None]:
     """The mean of every item over train trials."""
-    return [mean_of(scores.get((item, trial)) for trial in trials) for item in items]
+    means: list[float | None] = []
+    for item in items:
+        means.append(mean_of(scores.get((item, trial)) for trial in trials))
+    return means
 
 
 def _aggregate_means(path: Path, split: SplitScores) -> dict[Metric, float]:
@@ -445,14 +468,14 @@ class RunRequests:
 
     instances: dict[str, AskedInstance] = field(default_factory=dict)
     replies: dict[str, dict[int, str | None]] = field(default_factory=dict)
-    likelihoods: dict[Trial, dict[int, float]] = field(default_factory=dict)
+    likelihoods: dict[InstanceTrial, dict[int, float]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     stamp: str = ""
     notes: list[str] = field(default_factory=list)
 
-    def margins(self, scores: Mapping[Trial, float]) -> dict[Trial, float]:
+    def margins(self, scores: Mapping[InstanceTrial, float]) -> dict[InstanceTrial, float]:
         """Log-odds of the right options; none at all unless the likeliest one is right exactly where scores are 1."""
-        margins: dict[Trial, float] = {}
+        margins: dict[InstanceTrial, float] = {}
         for trial, likelihoods in self.likelihoods.items():
             instance = self.instances.get(trial[0], AskedInstance())
             places = range(len(instance.options))
@@ -467,21 +490,20 @@ class RunRequests:
                 margins[trial] = margin
         return margins
 
-    def columns(self, items: Sequence[str]) -> dict[str, Sequence[Any]]:
+    def columns(self, items: Iterable[str]) -> dict[str, Sequence[Any]]:
         """What the items ask, as columns."""
-        columns: dict[str, list[Any]] = {name: [] for name in ("text", "options", "option_labels", "label", "target")}
+        rows: list[tuple[Any, ...]] = []
         for item in items:
             asked = self.instances.get(item, AskedInstance())
-            has_label = len(asked.gold) == 1 and len(asked.labels) > 0
-            columns["text"].append(asked.text)
-            columns["options"].append(list(asked.options) if any(asked.options) else None)
-            columns["option_labels"].append(list(asked.labels) or None)
-            columns["label"].append(asked.labels[asked.gold[0]] if has_label else None)
-            columns["target"].append(asked.target)
-        return drop_empty(columns)
+            options = asked.options if any(asked.options) else None  # those of encrypted questions are empty
+            label = None
+            if len(asked.gold) == 1 and asked.labels:
+                label = asked.labels[asked.gold[0]]
+            rows.append((asked.text, options, asked.labels, label, asked.target))
+        return texts_of_items(rows)
 
 
-def read_requests(folder: Path, trials: Collection[Trial], texts: bool) -> RunRequests:
+def read_requests(folder: Path, trials: Collection[InstanceTrial], texts: bool) -> RunRequests:
     """Read the requests of a run, as far as they are about the given instances and trials.
 
     A file that is damaged costs texts, answers and margins, not the scores: public runs have truncated ones.
@@ -504,7 +526,7 @@ def read_requests(folder: Path, trials: Collection[Trial], texts: bool) -> RunRe
 def _read_state(file: SourceFile, wanted: Collection[str], requests: RunRequests) -> None:
     of_split: dict[str, set[str]] = {}
     for k, content in enumerate(_each_request(file), 1):
-        request = REQUEST.read(content, f"{file.path}, request {k}")
+        request = REQUEST_STATE.read(content, f"{file.path}, request {k}")
         if _is_perturbed(request["perturbation"]):
             continue
         of_split.setdefault(str(request["split"]), set()).add(request["item"])
@@ -535,10 +557,12 @@ def _add_request(requests: RunRequests, request: Object) -> None:
         requests.instances[item] = _describe_instance(request, request["letters"], one_each=reference is not None)
     options, labels = requests.instances[item].options, requests.instances[item].labels
     completion = mapping(next(iter(request["completions"]), None))
-    tokens = [mapping(token) for token in entries(completion.get("tokens"))]
+    tokens = list(map(mapping, entries(completion.get("tokens"))))
     if reference is None:
         reply = text(completion.get("text"))
-        requests.replies.setdefault(item, {})[trial] = None if reply is None else short_answer(reply.strip())
+        if reply is not None:
+            reply = short_answer(reply.strip())
+        requests.replies.setdefault(item, {})[trial] = reply
         likelihoods = _likelihoods_of_letters(tokens, labels)
         if likelihoods:
             requests.likelihoods[item, trial] = likelihoods
@@ -558,19 +582,25 @@ def _describe_instance(instance: Object, letters: Object, *, one_each: bool) -> 
         if "correct" in entries(reference.get("tags")):
             gold.append(len(outputs))
         outputs.append(_shown_text(mapping(reference.get("output"))) or "")
-    if not letters and not one_each:
-        target = " | ".join(outputs[k] for k in gold)
-        is_told = target.strip() and not _ENCRYPTED.search(target)
-        return AskedInstance(question, target=target if is_told else None)
-    options, labels = outputs, option_letters(len(outputs))
     if letters:
-        options, labels = [str(option) for option in letters.values()], [str(letter) for letter in letters]
+        options = list(map(str, letters.values()))
         if len(options) != len(outputs):  # letters may be for fewer classes than there are references
             right = {outputs[k] for k in gold}
             gold = [k for k, option in enumerate(options) if option in right]
-    if any(_ENCRYPTED.search(option) for option in options):
-        options = [""] * len(options)
-    return AskedInstance(question, options, labels, gold)
+        return AskedInstance(question, _told_options(options), list(map(str, letters)), gold)
+    if one_each:
+        return AskedInstance(question, _told_options(outputs), option_letters(len(outputs)), gold)
+    target = " | ".join(outputs[k] for k in gold)
+    if not target.strip() or _ENCRYPTED.search(target):
+        return AskedInstance(question)
+    return AskedInstance(question, target=target)
+
+
+def _told_options(options: list[str]) -> list[str]:
+    """The texts of options; none of them where one is encrypted."""
+    if any(map(_ENCRYPTED.search, options)):
+        return [""] * len(options)
+    return options
 
 
 def _shown_text(content: Object) -> str | None:
@@ -601,7 +631,9 @@ def _likelihoods_of_letters(tokens: Sequence[Object], labels: Sequence[str]) -> 
     if not alternatives.keys() >= set(labels):
         return {}
     likelihoods = {k: alternatives[label] for k, label in enumerate(labels)}
-    return likelihoods if len(set(likelihoods.values())) > 1 else {}
+    if len(set(likelihoods.values())) == 1:  # a client that writes zeros
+        return {}
+    return likelihoods
 
 
 def _likelihood_per_token(tokens: Sequence[Object], reference: str) -> float | None:

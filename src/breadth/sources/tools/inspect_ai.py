@@ -19,12 +19,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 from breadth.errors import InputError, listed
-from breadth.sources.columns import Column, Columns, json_list, json_object, whole_number
+from breadth.sources.columns import Column, Columns, json_list, json_object, text, whole_number
 from breadth.sources.logs.log import Log, Metric, Options, Plain, SkipFile
 from breadth.sources.registry import Detection, Part, Source
 from breadth.sources.source_files import (
@@ -42,7 +42,7 @@ from breadth.sources.source_files import (
     text_item,
     words,
 )
-from breadth.sources.tools.common import drop_empty
+from breadth.sources.tools.common import drop_empty, texts_of_items
 from breadth.sources.zip_archives import Archive, open_archive
 
 # Members of an archive.
@@ -97,11 +97,13 @@ def text_or_messages(value: Any) -> str | list[Any] | None:
 def task_name(value: Any) -> str | None:
     """The name of a task without its package."""
     name = words(value)
-    return None if name is None else words(name.rstrip("/").rpartition("/")[2])
+    if name is None:
+        return None
+    return words(name.rstrip("/").rpartition("/")[2])
 
 
 #: What is read of the header of a log: of header.json, of _journal/start.json, or of a whole JSON log.
-HEADER = Columns(
+LOG_HEADER = Columns(
     Column("task", "eval.task", task_name, required=True),
     Column("task_version", "eval.task_version"),
     Column("task_arguments", "eval.task_args_passed|eval.task_args", json_object, default={}),
@@ -132,21 +134,21 @@ HEADER = Columns(
 )
 
 #: What is read of a sample or of its summary.
-SAMPLE = Columns(
+SAMPLE_RECORD = Columns(
     Column("id", type=text_or_whole_number, required=True),
     Column("epoch", type=whole_number, default=1, strict=True),
     Column("input", type=text_or_messages, default="", strict=True),
     Column("choices", type=json_list, strict=True),
     Column("target"),
     Column("scores", type=json_object, strict=True),
-    Column("score", type=json_object, strict=True),  # of the oldest logs, which have one scorer
+    Column("score"),  # of the oldest logs, which have one scorer
     Column("attachments", type=mapping),
     Column("failed", "error", bool),
     Column("void", "invalidation", bool),
 )
 
 #: What is read of an entry of the results: the means of one score.
-RESULT = Columns(
+SCORE_RESULT = Columns(
     Column("name", type=words, default=""),
     Column("scorer", "scorer|name", words, default=""),
     Column("reducer"),
@@ -193,6 +195,16 @@ class InspectLog:
     rows: Sequence[SampleEpoch]
     archive: Archive | None = None
 
+    @property
+    def failed(self) -> int:
+        """How many samples ended in an error."""
+        return sum(row.failed for row in self.rows)
+
+    @property
+    def void(self) -> int:
+        """How many samples were marked as invalid."""
+        return sum(row.void for row in self.rows)
+
     def open_sample(self, row: SampleEpoch) -> SampleEpoch:
         """The sample of a summary, where the archive has it."""
         name = _member_of(row)
@@ -210,7 +222,7 @@ class Inspect(Source):
     """Reads logs of Inspect AI."""
 
     name: ClassVar[str] = "inspect"
-    looks_like: ClassVar[str] = f".eval archives with {HEADER_MEMBER}, JSON objects with eval and status"
+    looks_like: ClassVar[str] = "Inspect .eval and .json logs"
 
     def detect(self, file: SourceFile) -> Detection | None:
         """Archives with a header or a journal, and JSON objects with the keys of a log."""
@@ -228,16 +240,13 @@ class Inspect(Source):
 
     def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
         """Read an archive or a JSON log."""
-        try:
-            with garbage_kept():
-                return iter(_read_logs(file, options))
-        except RecursionError:
-            raise InputError(f"{file.path}: is nested too deep; the file is damaged") from None
+        with garbage_kept():
+            return iter(_read_file(file, options))
 
 
-def _read_logs(file: SourceFile, options: Options) -> list[Log]:
+def _read_file(file: SourceFile, options: Options) -> list[Log]:
     if not file.head.startswith(b"PK"):
-        return list(_make_logs(_read_json(file), options))
+        return list(_make_logs(_read_json_log(file), options))
     with open_archive(file.path) as archive:
         return list(_make_logs(_read_archive(archive), options))
 
@@ -245,14 +254,14 @@ def _read_logs(file: SourceFile, options: Options) -> list[Log]:
 # Archives and JSON logs
 
 
-def _read_json(file: SourceFile) -> InspectLog:
+def _read_json_log(file: SourceFile) -> InspectLog:
     path = str(file.path)
     if file.size > LARGE_JSON and file.head.startswith((b'{\n  "', b'{\r\n  "')):
         content, rows = _read_large_json(file)
-        return InspectLog(path, HEADER.read(content, path), rows)
+        return InspectLog(path, LOG_HEADER.read(content, path), rows)
     content = file.json()
-    header = HEADER.read(content, path)
-    return InspectLog(path, header, read_samples(content.get("samples") or [], f"{path}, samples"))
+    header = LOG_HEADER.read(content, path)
+    return InspectLog(path, header, read_sample_list(content.get("samples") or [], f"{path}, samples"))
 
 
 def _read_large_json(file: SourceFile) -> tuple[Any, list[SampleEpoch]]:
@@ -279,15 +288,18 @@ def _read_large_json(file: SourceFile) -> tuple[Any, list[SampleEpoch]]:
 def _read_archive(archive: Archive) -> InspectLog:
     """An archive; of a run that did not finish, what its journal and samples say."""
     name = HEADER_MEMBER if HEADER_MEMBER in archive.members else START_MEMBER
-    header = HEADER.read(_parse_member(archive, name), f"{archive.path}, {name}")
+    header = LOG_HEADER.read(_parse_member(archive, name), f"{archive.path}, {name}")
     if SUMMARIES_MEMBER in archive.members:
         summaries = _parse_member(archive, SUMMARIES_MEMBER)
-        rows = read_samples(summaries, f"{archive.path}, {SUMMARIES_MEMBER}")
+        rows = read_sample_list(summaries, f"{archive.path}, {SUMMARIES_MEMBER}")
     else:
         rows = _read_journal(archive)
         if header["status"] is None:
             header["status"] = "started"
-    return InspectLog(archive.path, header, rows, archive)
+    log = InspectLog(archive.path, header, rows, archive)
+    if header["invalidated"] is True:  # only the samples themselves say which
+        log = replace(log, rows=[log.open_sample(row) for row in log.rows])
+    return log
 
 
 def _read_journal(archive: Archive) -> list[SampleEpoch]:
@@ -299,7 +311,7 @@ def _read_journal(archive: Archive) -> list[SampleEpoch]:
             parts.append((int(match[1]), name))
     rows: dict[str, SampleEpoch] = {}
     for _, name in sorted(parts):
-        for row in read_samples(_parse_member(archive, name), f"{archive.path}, {name}"):
+        for row in read_sample_list(_parse_member(archive, name), f"{archive.path}, {name}"):
             rows[_member_of(row)] = row  # a sample that was run again is listed again
     for name in archive.members:
         if name.startswith("samples/") and name.endswith(".json") and name not in rows:
@@ -322,7 +334,7 @@ def _parse_member(archive: Archive, name: str) -> Any:
 # Samples
 
 
-def read_samples(samples: Any, where: str) -> list[SampleEpoch]:
+def read_sample_list(samples: Any, where: str) -> list[SampleEpoch]:
     """Take from samples or summaries what is used."""
     if not isinstance(samples, list):
         raise InputError(f"{where}: expected a list of samples; the file is damaged")
@@ -331,30 +343,33 @@ def read_samples(samples: Any, where: str) -> list[SampleEpoch]:
 
 def read_sample(sample: Any, where: str) -> SampleEpoch:
     """Take from a sample or summary what is used."""
-    values = SAMPLE.read(sample, where)
-    text, whole = _read_input(values["input"], values["attachments"])
+    values = SAMPLE_RECORD.read(sample, where)
+    shown, whole = _read_input(values["input"], values["attachments"])
     scores: dict[str | None, ScoredAnswer] = {}
     for name, score in (values["scores"] or {None: values["score"]}).items():
         if score is None:
             continue
         if not isinstance(score, dict):
-            raise InputError(f"{where}: the score {name!r} is not a JSON object; the file is damaged")
-        answer = score.get("answer")
-        scores[name] = score.get("value"), answer if isinstance(answer, str) else None
-    id, target = values["id"], values["target"]
-    is_cut = _is_cut(values["input"]) or _is_cut(target)
-    target = " | ".join(map(str, target)) if isinstance(target, list) else words(target)
+            raise InputError(f"{where}: the score of {name or 'its scorer'} is not a JSON object; the file is damaged")
+        scores[name] = score.get("value"), text(score.get("answer"))
+    id = values["id"]
+    identity = ""
+    if isinstance(id, int):
+        identity = text_item(whole)
+    target = values["target"]
+    if isinstance(target, list):
+        target = " | ".join(map(str, target))
     return SampleEpoch(
         id=id,
         epoch=values["epoch"],
-        text=text,
-        identity=text_item(whole) if isinstance(id, int) else "",
+        text=shown,
+        identity=identity,
         choices=values["choices"],
-        target=target,
+        target=words(target),
         scores=scores,
         failed=values["failed"],
         void=values["void"],
-        cut=is_cut,
+        cut=_is_cut(values["input"]) or _is_cut(values["target"]),
     )
 
 
@@ -376,10 +391,18 @@ def _read_input(value: str | list[Any], attachments: Object) -> tuple[str, str]:
     whole: list[str] = []
     for message in messages:
         content = message.get("content")
-        pieces = [_read_piece(part, attachments) for part in entries(content) or [content] if part]
-        role = f"{message.get('role')}: " if len(messages) > 1 else ""
-        shown.append(role + "\n".join(piece for piece, _ in pieces))
-        whole.append(role + "\n".join(piece for _, piece in pieces))
+        shown_pieces: list[str] = []
+        whole_pieces: list[str] = []
+        for part in entries(content) or [content]:
+            if part:
+                shown_piece, whole_piece = _read_piece(part, attachments)
+                shown_pieces.append(shown_piece)
+                whole_pieces.append(whole_piece)
+        role = ""
+        if len(messages) > 1:
+            role = f"{message.get('role')}: "
+        shown.append(role + "\n".join(shown_pieces))
+        whole.append(role + "\n".join(whole_pieces))
     return "\n\n".join(shown), "\n\n".join(whole)
 
 
@@ -387,8 +410,7 @@ def _read_piece(part: Any, attachments: Object) -> tuple[str, str]:
     """A part of a message: its text, or what kind of thing it is; and all of it."""
     if isinstance(part, str):
         if part.startswith(ATTACHED):
-            attached = attachments.get(part.removeprefix(ATTACHED))
-            part = attached if isinstance(attached, str) else part
+            part = text(attachments.get(part.removeprefix(ATTACHED))) or part
         shown = part
         if ";base64," in part:
             shown = _INLINE_DATA.sub("[data]", part)
@@ -431,13 +453,15 @@ def _split_texts(rows: EpochsOfSample) -> Iterable[EpochsOfSample]:
 
 
 def _place_of(sample: EpochsOfSample) -> int:
-    place = sample[0].id
-    return place if isinstance(place, int) else 0
+    id = sample[0].id
+    return id if isinstance(id, int) else 0
 
 
 def of_epoch(sample: EpochsOfSample, epoch: int | None) -> EpochsOfSample:
     """What is known of a sample in one epoch, or in all."""
-    return sample if epoch is None else [row for row in sample if row.epoch == epoch]
+    if epoch is None:
+        return sample
+    return [row for row in sample if row.epoch == epoch]
 
 
 def summaries_have_choices(version: str | None) -> bool:
@@ -470,46 +494,46 @@ def identify_samples(samples: Sequence[EpochsOfSample], described: Sequence[Samp
     return numbered(names)
 
 
-def text_columns(rows: Sequence[SampleEpoch]) -> dict[str, Sequence[Any]]:
+def text_columns(rows: Iterable[SampleEpoch]) -> dict[str, Sequence[Any]]:
     """What is asked, as columns; a target that is the letter of a choice is the label."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("text", "options", "option_labels", "label", "target")}
+    asked: list[tuple[Any, ...]] = []
     for row in rows:
         options = [str(choice) for choice in row.choices or ()]
         labels = option_letters(len(options))
-        is_label = row.target in labels
-        columns["text"].append(row.text)
-        columns["options"].append(options or None)
-        columns["option_labels"].append(labels or None)
-        columns["label"].append(row.target if is_label else None)
-        columns["target"].append(None if is_label else row.target)
-    return drop_empty(columns)
+        if row.target in labels:
+            asked.append((row.text, options, labels, row.target, None))
+        else:
+            asked.append((row.text, options, labels, None, row.target))
+    return texts_of_items(asked)
 
 
 def hash_column(rows: Sequence[SampleEpoch]) -> dict[str, Sequence[Any]]:
     """Hashes of the questions whose ids are text: subsets of a test set may use the same ids."""
-    column = [text_hash(row.text) if isinstance(row.id, str) else None for row in rows]
-    return drop_empty({"text_hash": column})
+    hashes: list[str | None] = []
+    for row in rows:
+        hashes.append(text_hash(row.text) if isinstance(row.id, str) else None)
+    return drop_empty({"text_hash": hashes})
 
 
 # Scores
 
 
 #: A score as a number, after the place of its sample and the epoch.
-PlacedScore = tuple[int, int, float]
+PlacedNumber = tuple[int, int, float]
 
 
-class CollectedScores(NamedTuple):
+class CollectedNumbers(NamedTuple):
     """The numbers of every metric, and how many values of a metric are not numbers."""
 
-    numbers: dict[Metric, list[PlacedScore]]
+    numbers: dict[Metric, list[PlacedNumber]]
     others: dict[Metric, int]
 
 
-def collect_scores(samples: Sequence[EpochsOfSample], scorers: Sequence[str], failed_count: bool) -> CollectedScores:
+def collect_numbers(samples: Sequence[EpochsOfSample], scorers: Sequence[str], failed_count: bool) -> CollectedNumbers:
     """Collect the numbers of all metrics. Samples marked as invalid have none, nor have failed ones by default."""
-    numbers: dict[tuple[str, str], list[PlacedScore]] = {}
+    numbers: dict[Metric, list[PlacedNumber]] = {}
     others: dict[Metric, int] = {}
-    only_scorer = scorers[0] if scorers else "score"
+    only_scorer = next(iter(scorers), "score")
     for k, sample in enumerate(samples):
         for row in sample:
             if row.void or (row.failed and not failed_count):
@@ -518,13 +542,13 @@ def collect_scores(samples: Sequence[EpochsOfSample], scorers: Sequence[str], fa
                 scorer = only_scorer if name is None else name
                 values = value if isinstance(value, dict) else {scorer: value}
                 for key, single in values.items():
+                    metric = Metric(key, scorer)
                     converted = to_number(single)
                     if converted is not None:
-                        numbers.setdefault((key, scorer), []).append((k, row.epoch, converted))
+                        numbers.setdefault(metric, []).append((k, row.epoch, converted))
                     elif isinstance(single, str | list | dict):
-                        metric = Metric(key, scorer)
                         others[metric] = others.get(metric, 0) + 1
-    return CollectedScores({Metric(*key): placed for key, placed in numbers.items()}, others)
+    return CollectedNumbers(numbers, others)
 
 
 def to_number(value: Any) -> float | None:
@@ -540,14 +564,15 @@ def to_number(value: Any) -> float | None:
     return counted
 
 
-def mean_scores(scores: Iterable[PlacedScore], samples: int, epoch: int | None) -> list[float | None]:
-    """The mean of every sample over all epochs that are scored, or its score in one."""
-    sums, counts = [0.0] * samples, [0] * samples
+def mean_scores(scores: Iterable[PlacedNumber], epoch: int | None) -> dict[int, float]:
+    """The mean of every sample that has scores, by its place: over all epochs that are scored, or its score in one."""
+    sums: dict[int, float] = {}
+    counts: dict[int, int] = {}
     for place, own_epoch, value in scores:
         if epoch is None or epoch == own_epoch:
-            sums[place] += value
-            counts[place] += 1
-    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
+            sums[place] = sums.get(place, 0.0) + value
+            counts[place] = counts.get(place, 0) + 1
+    return {place: total / counts[place] for place, total in sums.items()}
 
 
 def agreed_answer(rows: Sequence[SampleEpoch], scorers: Sequence[str]) -> str | None:
@@ -561,9 +586,8 @@ def agreed_answer(rows: Sequence[SampleEpoch], scorers: Sequence[str]) -> str | 
 
 def _extracted_answer(scores: Mapping[str | None, ScoredAnswer], scorers: Sequence[str]) -> str | None:
     for name in (*scorers, *scores):
-        answer = scores[name][1] if name in scores else None
-        if answer is not None:
-            return answer
+        if name in scores and scores[name][1] is not None:
+            return scores[name][1]
     return None
 
 
@@ -571,52 +595,57 @@ def _extracted_answer(scores: Mapping[str | None, ScoredAnswer], scorers: Sequen
 
 
 def _make_logs(log: InspectLog, options: Options) -> Iterator[Log]:
-    header, rows = log.header, log.rows
-    if not rows:
+    header = log.header
+    if not log.rows:
         raise SkipFile(f"no samples, only a header and results (status {header['status']})")
-    if header["invalidated"] is True:  # only the samples themselves say which
-        rows = [log.open_sample(row) for row in rows]
     scorers = _scorer_names(header)
-    samples = group_epochs(rows)
+    samples = group_epochs(log.rows)
     failed_count = header["score_on_error"] is True
-    scores = collect_scores(samples, scorers, failed_count)
+    scores = collect_numbers(samples, scorers, failed_count)
     if not scores.numbers:
-        raise SkipFile(_why_unscored(header, rows, scores.others))
+        raise SkipFile(_why_unscored(log, scores.others))
     metrics = _rank_metrics(header, scorers, scores.numbers)
     described = describe_samples(log, samples, options.texts)
-    items = identify_samples(samples, described)
+    names = identify_samples(samples, described)
     repeated_ids = len(samples) - len({sample[0].id for sample in samples})
     model, subject = _describe_subject(header)
-    notes = [*_notes_on_run(header, rows), *_notes_on_missing(rows, scores.others, failed_count)]
-    all_epochs = sorted({row.epoch for row in rows})
+    all_epochs = sorted({row.epoch for row in log.rows})
     wanted_epochs: Sequence[int | None] = all_epochs if options.epochs == "each" else [None]
     for epoch in wanted_epochs:
-        chosen = [k for k, sample in enumerate(samples) if of_epoch(sample, epoch)]
-        asked = [described[k] for k in chosen]
+        chosen: list[int] = []
+        asked: list[SampleEpoch] = []
+        answers: list[str | None] = []
+        for k, sample in enumerate(samples):
+            own_rows = of_epoch(sample, epoch)
+            if own_rows:
+                chosen.append(k)
+                asked.append(described[k])
+                answers.append(agreed_answer(own_rows, scorers))
         values: dict[Metric, list[float | None]] = {}
         for metric in metrics:
-            means = mean_scores(scores.numbers[metric], len(samples), epoch)
-            values[metric] = [means[k] for k in chosen]
+            means = mean_scores(scores.numbers[metric], epoch)
+            values[metric] = [means.get(k) for k in chosen]
+        notes = [*_notes_on_run(log), *_notes_on_missing(log, scores.others, failed_count)]
         reported: dict[Metric, float] = {}
-        unchecked: list[str] = []
         if epoch is None or len(all_epochs) == 1:  # results are over all epochs
             reported, unchecked = means_of_results(log, values, repeated_ids)
+            notes += unchecked
         yield Log(
             path=log.path,
             tool=Inspect.name,
             version=header["inspect_version"],
             testset=header["task"],
             model=model,
-            items=[items[k] for k in chosen],
+            items=[names[k] for k in chosen],
             values=values,
             prefer=list(dict.fromkeys(metric.name for metric in metrics)),
-            answers=[agreed_answer(of_epoch(samples[k], epoch), scorers) for k in chosen],
+            answers=answers,
             texts=text_columns(asked) if options.texts else hash_column(asked),
             subject=subject if epoch is None else {**subject, "epoch": epoch},
             settings=_describe_settings(header),
             stamp=_time_in_utc(header["created"]),
             stated=reported,
-            notes=[*notes, *unchecked],
+            notes=notes,
         )
 
 
@@ -656,14 +685,14 @@ def means_of_results(
     unchecked: dict[str, None] = {}
     oldest = {"name": header["only_scorer"].get("name"), "metrics": header["only_metrics"]}
     for k, entry in enumerate(header["results"] or [oldest], 1):
-        result = RESULT.read(entry, f"{log.path}, results.scores, entry {k}")
+        result = SCORE_RESULT.read(entry, f"{log.path}, results.scores, entry {k}")
         metric = Metric(result["name"], result["scorer"])
-        reducers = [result["reducer"]] if result["reducer"] else list(header["reducers"])
-        if metric not in values or reducers not in ([], ["mean"]):
+        reducers = [result["reducer"]] if result["reducer"] else header["reducers"]
+        if metric not in values or reducers not in ([], (), ["mean"]):
             continue
-        counted, own_count = result["scored_samples"], sum(value is not None for value in values[metric])
+        counted, own_count = result["scored_samples"], len(values[metric]) - values[metric].count(None)
         if counted is None:
-            counted, own_count = header["completed_samples"], sum(not row.failed for row in log.rows)
+            counted, own_count = header["completed_samples"], len(log.rows) - log.failed
         if counted not in (None, own_count):
             note = f"its results count {counted} samples, but it holds {own_count} with a score; means not checked"
             unchecked[note] = None
@@ -677,12 +706,13 @@ def means_of_results(
     return means, list(unchecked)
 
 
-def _notes_on_run(header: Object, rows: Sequence[SampleEpoch]) -> list[str]:
+def _notes_on_run(log: InspectLog) -> list[str]:
     """What the user should know about a log as a whole."""
     notes: list[str] = []
+    header = log.header
     total = max(len(header["planned_ids"]) * header["epochs"], header["total_samples"])
-    if len(rows) < total:
-        notes.append(f"partial: {len(rows):,} of {total:,} samples")
+    if len(log.rows) < total:
+        notes.append(f"partial: {len(log.rows):,} of {total:,} samples")
     if header["status"] not in ("success", None):
         notes.append(f"the run did not finish: status {header['status']}")
     if header["schema"] not in KNOWN_SCHEMAS:
@@ -690,30 +720,30 @@ def _notes_on_run(header: Object, rows: Sequence[SampleEpoch]) -> list[str]:
     return notes
 
 
-def _notes_on_missing(rows: Sequence[SampleEpoch], others: Mapping[Metric, int], failed_count: bool) -> list[str]:
+def _notes_on_missing(log: InspectLog, others: Mapping[Metric, int], failed_count: bool) -> list[str]:
     """Which samples and values are missing, and why."""
-    notes = [f"{count:,} values of {metric} are not grades or numbers: missing" for metric, count in others.items()]
-    void, failed = sum(row.void for row in rows), sum(row.failed for row in rows)
-    if void:
-        notes.append(f"{void:,} of {len(rows):,} samples were marked as invalid: missing")
-    if failed:
+    notes: list[str] = []
+    for metric, count in others.items():
+        notes.append(f"{count:,} values of {metric} are not grades or numbers: missing")
+    if log.void:
+        notes.append(f"{log.void:,} of {len(log.rows):,} samples were marked as invalid: missing")
+    if log.failed:
         how = "scored all the same, as score_on_error asked" if failed_count else "missing"
-        notes.append(f"{failed:,} of {len(rows):,} samples ended in an error: {how}")
+        notes.append(f"{log.failed:,} of {len(log.rows):,} samples ended in an error: {how}")
     return notes
 
 
-def _why_unscored(header: Object, rows: Sequence[SampleEpoch], others: Mapping[Metric, int]) -> str:
+def _why_unscored(log: InspectLog, others: Mapping[Metric, int]) -> str:
     """Why a log has no scores."""
-    failed = sum(row.failed for row in rows)
-    if failed == len(rows) == 1:
+    if log.failed == len(log.rows) == 1:
         return "its sample ended in an error"
-    if failed == len(rows):
-        return f"no answers: all {failed:,} samples ended in an error"
+    if log.failed == len(log.rows):
+        return f"no answers: all {log.failed:,} samples ended in an error"
     if others:
         return f"its scores are not single numbers or grades ({listed(map(str, others), 4)})"
-    if any(row.void for row in rows):
+    if log.void:
         return "its samples failed or were marked as invalid"
-    if header["results"]:
+    if log.header["results"]:
         return "its samples have no scores, only its results do"
     return "not scored; `inspect score` adds scores to a log"
 
@@ -747,7 +777,8 @@ def _plain_arguments(values: Object, prefix: str = "") -> dict[str, Plain]:
     for key, value in values.items():
         if value in (None, [], {}) or IGNORED_ARGUMENTS.fullmatch(key.lower()):
             continue
-        arguments[prefix + key] = value if isinstance(value, str | int | float) else json.dumps(value, sort_keys=True)
+        is_plain = isinstance(value, str | int | float)
+        arguments[prefix + key] = value if is_plain else json.dumps(value, sort_keys=True)
     return arguments
 
 
@@ -756,4 +787,4 @@ def _time_in_utc(created: Any) -> str:
     try:
         return datetime.fromisoformat(created).astimezone(UTC).isoformat(timespec="seconds")
     except (TypeError, ValueError, OverflowError, OSError):
-        return created if isinstance(created, str) else ""
+        return text(created) or ""

@@ -21,7 +21,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import polars as pl
@@ -43,7 +43,7 @@ from breadth.sources.source_files import (
     text_item,
     words,
 )
-from breadth.sources.tools.common import drop_empty, reported_means
+from breadth.sources.tools.common import beside_answers, column_of, reported_means, texts_of_items
 
 #: Names of metrics, the preferred first.
 PREFERRED_METRICS = tuple(
@@ -67,6 +67,7 @@ FLAT_METRICS = ("acc", "acc_norm", "em", "exact_match", "mc1", "mc2", "f1")
 READ_AT_ONCE, ROWS_AT_A_TIME = 1 << 26, 2000
 
 _DETAILS_NAME = re.compile(r"details_(.+)_(\d{4}-\d\d-\d\dT\d\d[-:_]\d\d[-:_]\d\d(?:\.\d+)?)\.parquet")
+_TASK_KEY = re.compile(r"(?s)(?:(?P<suite>[^|]*)\|)?(?P<task>(?!\d+(?:\||$)).+?)(?:\|(?P<shots>\d{1,9})(?:\|.*)?)?")
 _RESULTS_NAME = re.compile(r"results_(.+)\.json")
 
 
@@ -122,6 +123,17 @@ def stated(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip(" ?") else None
 
 
+def fixed_revision(value: Any) -> str | None:
+    """A revision that says something; the branch ``main`` moves."""
+    return None if value == "main" else stated(value)
+
+
+def set_options(value: Any) -> dict[str, Plain] | None:
+    """Generation options that are set; None if there are none."""
+    options = {name: plain(one) for name, one in mapping(value).items()}
+    return {name: one for name, one in options.items() if one is not None} or None
+
+
 DETAIL = Columns(
     Column("query", "doc.query", text, required=True),
     Column("choices", "doc.choices", strings, default=[]),
@@ -149,40 +161,22 @@ RESULTS_OF_RUN = Columns(
     Column("model", "config_general.model_name|config_general.model_config.model_name", words),
     Column("model_sha", "config_general.model_sha", stated),
     Column("dtype", "config_general.model_dtype|config_general.model_config.dtype", stated),
-    Column("revision", "config_general.model_config.revision", stated),
-    Column("adapter", "config_general.model_config.adapter_weights", plain),
+    Column("revision", "config_general.model_config.revision", fixed_revision),
+    Column("adapter", "config_general.model_config.adapter_weights", lambda value: plain(value) or None),
     Column("system_prompt", "config_general.model_config.system_prompt", stated),
     Column("chat_template", "config_general.model_config.override_chat_template", plain),
-    Column("generation", "config_general.model_config.generation_parameters", json_object),
-    Column("general_generation", "config_general.generation_parameters", json_object, default={}),
+    Column(
+        "generation",
+        "config_general.model_config.generation_parameters|config_general.generation_parameters",
+        set_options,
+        default={},
+    ),
     Column("results", type=json_object, default={}),
 )
 
 
-class AskedQuestion(NamedTuple):
-    """A row: what was asked, the log-probability of each choice if the model chose, and the metrics."""
-
-    query: str
-    choices: Sequence[str]
-    gold: Sequence[int]
-    logprobs: Sequence[float]
-    reply: str | None
-    metrics: Mapping[str, float]
-    task: str | None
-
-    @property
-    def item(self) -> str:
-        """The identity of the question."""
-        choices = [choice.strip() for choice in self.choices] if self.logprobs else []
-        return text_item(" ".join(self.query.split()), *choices)
-
-    @property
-    def labels(self) -> list[str]:
-        """Labels of choices: the choices themselves where they are letters, else letters by position."""
-        bare = [choice.strip() for choice in self.choices]
-        if all(re.fullmatch(r"[A-Z]", choice) for choice in bare):
-            return bare
-        return option_letters(len(bare))
+#: What makes the answers of a model differ.
+SUBJECT = ("revision", "model_sha", "dtype", "adapter", "system_prompt", "chat_template")
 
 
 class Lighteval(Source):
@@ -201,30 +195,29 @@ class Lighteval(Source):
         named = _RESULTS_NAME.fullmatch(file.path.name)
         folders = [file.path.parent, *_parallel_folder(file.path.parent, "results", "details")]
         has_details = named is not None and any((folder / named[1]).is_dir() for folder in folders)
-        return Detection(Part.COMPANION if has_details else Part.SCORES, "it has config_general and results")
+        return beside_answers(has_details, "it has config_general and results")
 
     def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
         """Read the details of one task."""
-        named = _DETAILS_NAME.fullmatch(unquote(file.path.name))
-        questions = list(read_questions(file))
-        if not questions:
+        rows = list(read_details(file))
+        if not rows:
             raise SkipFile("no rows")
-        names = sorted(dict.fromkeys(name for question in questions for name in question.metrics), key=_rank)
+        names = sorted(dict.fromkeys(name for row in rows for name in row["metrics"]), key=_rank)
         if not names:
             raise SkipFile("no metric of a single answer is a number")
-        key, stamp = named.groups() if named else (questions[0].task or file.path.stem, "")
+        named = _DETAILS_NAME.fullmatch(unquote(file.path.name))
+        key, stamp = named.groups() if named else (rows[0]["task"] or file.path.stem, "")
+        suite, task, shots = _parts_of_task(key)
         results = _results_beside(file.path, stamp)
         run = RESULTS_OF_RUN.read(results, f"results_{stamp}.json")
-        suite, task, shots = _parts_of_task(key)
         margins: dict[Metric, list[float | None]] = {}
-        chosen: dict[str, list[str]] = {}
+        answers: dict[str, list[str]] = {}
         for name in filter(CHOICE_METRIC.fullmatch, names):
-            rule = _find_rule(questions, name)
-            if rule is not None:
-                margins[Metric(name)], chosen[name] = rule
-        answers: Sequence[str | None] = [question.reply for question in questions]
-        if chosen:
-            answers = chosen.get(options.metric or names[0]) or next(iter(chosen.values()))
+            found = _find_margins(rows, name)
+            if found is not None:
+                margins[Metric(name)], answers[name] = found
+        # Where the model chose, its choices by the metric that is asked for or preferred; else what it wrote.
+        chosen = answers.get(options.metric or names[0]) or next(iter(answers.values()), None)
         notes = [] if results else ["no results of this run were found; the model is named by the path"]
         if not file.columns >= NEW_ROW:
             notes.append(experimental_note("lighteval 0.9 or earlier"))
@@ -234,14 +227,14 @@ class Lighteval(Source):
             version=run["version"],
             testset=task,
             model=run["model"] or _model_in_path(file.path),
-            items=numbered(question.item for question in questions),
-            values={Metric(name): [question.metrics.get(name) for question in questions] for name in names},
+            items=numbered(column_of(rows, "item")),
+            values={Metric(name): [row["metrics"].get(name) for row in rows] for name in names},
             prefer=names,
             margins=margins,
-            answers=answers,
-            texts=_texts_of_questions(questions) if options.texts else {},
-            subject=_details_of_model(run),
-            settings={"num_fewshot": shots, "suite": suite, **_generation_options(run)},
+            answers=chosen or column_of(rows, "reply"),
+            texts=_texts_of_details(rows) if options.texts else {},
+            subject={name: run[name] for name in SUBJECT},
+            settings={"num_fewshot": shots, "suite": suite, **run["generation"]},
             stamp=stamp,
             stated=reported_means(mapping(run["results"].get(key)), names),
             notes=notes,
@@ -257,29 +250,23 @@ def _rank(name: str) -> int:
 
 def _parts_of_task(key: str) -> tuple[str | None, str, int | None]:
     """Suite, task and number of examples: leaderboard|arc:challenge|25, arc:challenge|25, or a bare task."""
-    names = key.split("|")
-    shots: int | None = None
-    for place, part in enumerate(names):
-        if place and part.isdecimal():  # what follows says how examples were truncated
-            shots = int(part) if len(part) < 10 else None
-            names = names[:place]
-            break
-    suite = names.pop(0) if len(names) > 1 else None
-    return suite or None, "|".join(names) or key, shots
+    match = _TASK_KEY.fullmatch(key)
+    if match is None:
+        return None, key, None
+    return match["suite"] or None, match["task"], int(match["shots"]) if match["shots"] else None
 
 
-def _texts_of_questions(questions: Sequence[AskedQuestion]) -> dict[str, Sequence[Any]]:
-    columns: dict[str, list[Any]] = {"text": [], "options": [], "option_labels": [], "label": [], "target": []}
-    for question in questions:
-        # Without log-probabilities the model wrote freely, and the choices are texts that count as right.
-        labels = question.labels if question.logprobs else []
-        gold = [question.choices[place] for place in question.gold]
-        columns["text"].append(question.query)
-        columns["options"].append([choice.strip() for choice in question.choices] if labels else None)
-        columns["option_labels"].append(labels or None)
-        columns["label"].append(labels[question.gold[0]] if labels and len(gold) == 1 else None)
-        columns["target"].append(None if labels else " | ".join(gold) or None)
-    return drop_empty(columns)
+def _texts_of_details(rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+    known: list[tuple[Any, ...]] = []
+    for row in rows:
+        gold = [row["choices"][place] for place in row["gold"]]
+        if row["logprobs"]:
+            options = [choice.strip() for choice in row["choices"]]
+            label = row["labels"][row["gold"][0]] if len(gold) == 1 else None
+            known.append((row["query"], options, row["labels"], label, None))
+        else:  # the model wrote freely, and the choices are texts that count as right
+            known.append((row["query"], None, None, None, " | ".join(gold)))
+    return texts_of_items(known)
 
 
 def _parallel_folder(folder: Path, old: str, new: str) -> list[Path]:
@@ -312,32 +299,20 @@ def _model_in_path(path: Path) -> str:
     return hub[1].replace("__", "/", 1) if hub else path.parent.name
 
 
-def _details_of_model(run: Mapping[str, Any]) -> dict[str, Plain]:
-    details = {name: run[name] for name in ("revision", "model_sha", "dtype", "system_prompt", "chat_template")}
-    if details["revision"] == "main":  # which says nothing: it moves
-        details["revision"] = None
-    return {**details, "adapter": run["adapter"] or None}
-
-
-def _generation_options(run: Mapping[str, Any]) -> dict[str, Plain]:
-    """Generation options that are set."""
-    options = run["generation"] or run["general_generation"]
-    return {name: value for name, value in options.items() if plain(value) is not None}
-
-
-def read_questions(file: SourceFile) -> Iterator[AskedQuestion]:
-    """The rows of a file, some at a time."""
+def read_details(file: SourceFile) -> Iterator[dict[str, Any]]:
+    """The rows of a file, some at a time, as versions since 0.10 write them."""
     where = str(file.path)
-    frame = pl.scan_parquet(file.path, glob=False)
     is_new = file.columns >= NEW_ROW
-    columns, question = (DETAIL, _question_of_row) if is_new else (FLAT_DETAIL, _question_of_flat_row)
+    columns = DETAIL if is_new else FLAT_DETAIL
+    frame = pl.scan_parquet(file.path, glob=False)
     wanted = frame.select(_needed_columns(dict(_collected(frame, where).schema), columns))
     total = _collected(frame.select(pl.len()), where, 1).item()
     step = max(total, 1) if file.size <= READ_AT_ONCE else ROWS_AT_A_TIME
     for start in range(0, total, step):
         rows = _collected(wanted.slice(start, step), where, step).iter_rows(named=True)
-        for place, row in enumerate(rows, start + 1):
-            yield question(columns.read(row, f"{where}, row {place}"))
+        for place, content in enumerate(rows, start + 1):
+            row = columns.read(content, f"{where}, row {place}")
+            yield _completed(row if is_new else _unflattened(row))
 
 
 def _needed_columns(schema: Mapping[str, pl.DataType], columns: Columns) -> list[pl.Expr]:
@@ -365,49 +340,49 @@ def _collected(frame: pl.LazyFrame, where: str, rows: int = 0) -> pl.DataFrame:
         return frame.head(rows).collect()
 
 
-def _question_of_row(row: Mapping[str, Any]) -> AskedQuestion:
-    count = len(row["choices"])
-    return AskedQuestion(
-        row["query"],
-        row["choices"],
-        [place for place in row["gold"] if place < count],
-        row["logprobs"] if len(row["logprobs"]) == count else [],
-        short_answer(row["replies"][0].strip()) if row["replies"] else None,
-        row["metrics"],
-        row.get("task"),
-    )
-
-
-def _question_of_flat_row(row: dict[str, Any]) -> AskedQuestion:
+def _unflattened(row: dict[str, Any]) -> dict[str, Any]:
     """A row of version 0.9 as later ones are."""
     if row["metrics"] is None:
         row["metrics"] = numbers_by_name({name: row[name] for name in FLAT_METRICS})
     if not row["choices"]:  # the model wrote freely
         gold = cell(row["gold_texts"])
         row["choices"] = strings(gold if isinstance(gold, list) else [gold]) or []
-        row["gold"] = range(len(row["choices"]))
+        row["gold"] = list(range(len(row["choices"])))
         row["logprobs"] = []
     elif len(row["logits"]) == len(row["choices"]):
         row["logprobs"] = row["logits"]
-    return _question_of_row(row)
+    return {**row, "task": None}
 
 
-def _find_rule(questions: Sequence[AskedQuestion], name: str) -> tuple[list[float | None], list[str]] | None:
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with its item, the labels of its choices, and the model's reply."""
+    bare = [choice.strip() for choice in row["choices"]]
+    row["gold"] = [place for place in row["gold"] if place < len(bare)]
+    if len(row["logprobs"]) != len(bare):
+        row["logprobs"] = []
+    are_letters = all(re.fullmatch(r"[A-Z]", choice) for choice in bare)
+    row["labels"] = bare if are_letters else option_letters(len(bare))
+    row["item"] = text_item(" ".join(row["query"].split()), *(bare if row["logprobs"] else ()))
+    row["reply"] = short_answer(row["replies"][0].strip()) if row["replies"] else None
+    return row
+
+
+def _find_margins(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[list[float | None], list[str]] | None:
     """Log-odds of the right choices, and what was chosen, by a rule that gives the log's own value on every row."""
     for length in LENGTHS if "norm" in name else NO_LENGTHS:
         margins: list[float | None] = []
         chosen: list[str] = []
-        for question in questions:
-            pairs = zip(question.logprobs, question.choices, strict=False)
+        for row in rows:
+            pairs = zip(row["logprobs"], row["choices"], strict=False)
             scores = [logprob / max(length(choice), 1) for logprob, choice in pairs]
-            value = question.metrics.get(name)
+            value = row["metrics"].get(name)
             if not scores or value not in (0.0, 1.0):
                 break
             best = scores.index(max(scores))
-            if (best in question.gold) != (value == 1.0):
+            if (best in row["gold"]) != (value == 1.0):
                 break
-            margins.append(log_odds(scores, question.gold))
-            chosen.append(question.labels[best])
+            margins.append(log_odds(scores, row["gold"]))
+            chosen.append(row["labels"][best])
         else:
             return margins, chosen
     return None

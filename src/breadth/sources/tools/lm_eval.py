@@ -41,6 +41,7 @@ from breadth.inference import Floats
 from breadth.sources.checkpoint_scores.scores import MOST_ITEMS, CheckpointScore, ScoreOptions, TrainingRun, real
 from breadth.sources.columns import Column, Columns, json_list, json_object, text, whole_number
 from breadth.sources.logs.log import Log, Metric, Options, Plain, SkipFile, pack
+from breadth.sources.paths import path_text
 from breadth.sources.registry import Detection, Part, Source
 from breadth.sources.source_files import (
     Object,
@@ -63,6 +64,9 @@ from breadth.sources.vocabulary_data import VOCABULARY
 
 #: The names that the tool and its tasks use.
 NAMES_USED = VOCABULARY["lm_eval"]
+
+#: Keys of a document that hold what is asked, in any case of letters.
+QUESTION_KEYS = frozenset(NAMES_USED["questions"])
 
 #: Arguments that do not change what a model answers, and secrets.
 IDLE_ARGUMENT = re.compile("|".join(NAMES_USED["idle_arguments"]))
@@ -108,10 +112,10 @@ ROW_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*"doc_id":\s*-?\d+,\s*"d
 
 
 class LmEval(Source):
-    """Samples of lm-evaluation-harness, and files that are certainly its results."""
+    """Samples of lm-evaluation-harness, and the results beside them."""
 
     name: ClassVar[str] = "lm-eval"
-    looks_like: ClassVar[str] = "lm-evaluation-harness results JSON"
+    looks_like: ClassVar[str] = "lm-evaluation-harness samples_*.jsonl"
 
     def detect(self, file: SourceFile) -> Detection | None:
         """Samples by the keys of their first row, whatever the file's name says; results by theirs."""
@@ -137,25 +141,22 @@ class LmEval(Source):
         for epoch in epochs_to_read(options, most_attempts(samples)):
             yield make_log(file, run, samples, options, epoch)
 
-    def read_scores(self, file: SourceFile, options: ScoreOptions) -> Iterator[CheckpointScore]:
-        """Yield the results."""
-        return read_results(file, options)
-
 
 class LmEvalResults(Source):
-    """Files that may be results of lm-evaluation-harness, unless a source that is asked before knows them.
+    """Results of lm-evaluation-harness as scores of checkpoints, with samples beside them or without.
 
-    Tasks come first in a file of results: many of them, as 0.3 writes them, hide all other keys.
+    Tasks come first in such a file: many of them, as 0.3 writes them, hide all other keys from :meth:`detect`. So it
+    takes every file that may be one, and is asked after all sources that can be certain.
     """
 
     name: ClassVar[str] = "lm-eval-results"
-    looks_like: ClassVar[str] = ""  # as those of LmEval
+    looks_like: ClassVar[str] = "lm-evaluation-harness results JSON"
 
     def detect(self, file: SourceFile) -> Detection | None:
         """Any object with results that is not known to be of another tool."""
         if not has_results(file):
             return None
-        return Detection(Part.SCORES, "has results", has_scores=True)
+        return Detection(Part.SCORES, results_reason(file) or "has results", has_scores=True)
 
     def read_scores(self, file: SourceFile, options: ScoreOptions) -> Iterator[CheckpointScore]:
         """Yield the results."""
@@ -249,21 +250,13 @@ def unstamped_results(folder: Path, changed: int) -> Sequence[Path]:
 
 # --- What is declared: columns of samples and of results --------------------------------------------------------------
 
-#: What a row of samples says before its arguments. It is the same for every model.
+#: What a row of samples says of its document, if it is parsed whole. Rows of which the prompts are cut out, and all
+#: answers, are read by hand below: there a microsecond a row is a tenth of the time of an import.
 DOCUMENT_COLUMNS = Columns(
     Column("doc_id", type=whole_number, required=True),
     Column("doc"),
     Column("target"),
     Column("doc_hash", type=words),  # since 0.4.3
-)
-
-#: What it says after them, besides its scores.
-ANSWER_COLUMNS = Columns(
-    Column("filtered_resps"),
-    Column("doc_hash", type=words),
-    Column("filter", type=text),  # since 0.4.7
-    Column("metrics", type=json_list),  # since 0.4.7; before, every other key is a metric
-    Column("scores_per_repeat", type=json_object, default={}),  # since 0.5
 )
 
 #: What results say of a run.
@@ -362,11 +355,10 @@ class HarnessRun:
 
     def lower_is_better(self) -> set[str]:
         """Metrics of which the results say that lower values are better."""
-        lower = {name for name, higher in self.about["higher_is_better"].items() if higher is False}
+        said = list(self.about["higher_is_better"].items())
         for name, config in self.metric_configs().items():
-            if config.get("higher_is_better") is False:
-                lower.add(name)
-        return lower
+            said.append((name, config.get("higher_is_better")))
+        return {name for name, higher in said if higher is False}
 
     def partial_note(self, rows: int) -> str:
         """How the file falls short of its test set, if it does."""
@@ -422,18 +414,19 @@ def _run_by_task(path: Path, task: str, version: str | None) -> HarnessRun:
 
 def _run_in_name(path: Path) -> HarnessRun:
     """A file of 0.4.0 to 0.4.2: arguments of the model and task are in its name, with / and = written as __."""
-    if path.stem.startswith("samples"):  # renamed by somebody
-        return _run_by_task(path, path.stem.removeprefix("samples").strip("_-.") or path.stem, None)
+    stem = path_text(path.stem)
+    if stem.startswith("samples"):  # renamed by somebody
+        return _run_by_task(path, stem.removeprefix("samples").strip("_-.") or stem, None)
     neighbours: list[Object] = []
     for neighbour in unstamped_results(path.parent, time_of_change(path.parent)):
         results = mapping(beside(neighbour))
         start = re.sub("[/=]", "__", str(mapping(results.get("config")).get("model_args"))) + "_"
-        task = path.stem.replace("=", "__").removeprefix(start)
+        task = stem.replace("=", "__").removeprefix(start)
         if task in mapping(results.get("results")):
             return _run_of_results(neighbour, task, "", UNSTAMPED_VERSION)
         neighbours.append(results)
-    task = _task_in_name(path.stem, neighbours)
-    name = "" if task == path.stem else path.stem.removesuffix(f"_{task}")
+    task = _task_in_name(stem, neighbours)
+    name = "" if task == stem else stem.removesuffix(f"_{task}")
     arguments: dict[str, str] = {}
     for part in name.split(","):
         key, *value = re.split("__|=", part, maxsplit=1)
@@ -474,8 +467,8 @@ def _task_in_name(stem: str, neighbours: Iterable[Object]) -> str:
 def _run_of_results(path: Path, task: str, stamp: str, version: str | None = None) -> HarnessRun:
     """A run as its results describe it."""
     results = mapping(beside(path))
-    own, about = RUN_COLUMNS.read(results, str(path)), about_task(results, task)
-    notes = ignored_notes(results, path.name)
+    own, about = RUN_COLUMNS.read(results, path_text(path)), about_task(results, task)
+    notes = ignored_notes(results, path_text(path.name))
     model = own["arguments"].get(naming_argument(own["arguments"]))
     if model is None:
         model = own["model_name"] or own["backend"] or "unnamed"
@@ -573,15 +566,16 @@ _CONTINUATION_END = re.compile(rb'("(?:[^"\\]|\\.)*+")\}(?:\}|, "gen_args_\d+": 
 class ParsedDocument:
     """What a row says before its arguments: a document, its options where it lists them, and the target.
 
-    ``pieces`` are the bytes around each continuation of the last model that was asked, by which those of the next model
-    are recognised; ``continuations`` and ``shown``, the options as a reader wants them, belong to them.
+    ``hashed`` is the document's hash if it was computed, because rows do not say it; else empty. ``pieces`` are the
+    bytes around each continuation of the last model that was asked, by which those of the next model are recognised;
+    ``continuations`` and ``shown``, the options as a reader wants them, belong to them.
     """
 
     doc_id: int
     target: Any
     text: str | None
     options: list[list[str]]
-    hashed: str | None
+    hashed: str
     pieces: list[bytes] = field(default_factory=list)
     continuations: list[str] = field(default_factory=list)
     shown: list[str] | None = None
@@ -591,6 +585,7 @@ class SampleRow(NamedTuple):
     """A line, parsed but for the arguments if they were cut out: these are at ``span`` then."""
 
     document: ParsedDocument
+    hashed: str
     rest: dict[str, Any]
     span: tuple[int, int] | None = None
 
@@ -604,7 +599,7 @@ def whole_row(content: bytes, texts: bool, path: str, line: int) -> SampleRow:
         if "doc" not in row:
             raise InputError(f"{where}: has neither doc nor doc_hash; the file is damaged")
         hashed = document_hash(values["doc"], where)
-    return SampleRow(_parsed_document(values, texts, hashed), row)
+    return SampleRow(_parsed_document(values, texts, hashed), hashed, row)
 
 
 def cut_row(line: bytes, expected: frozenset[str], texts: bool) -> SampleRow | None:
@@ -618,22 +613,19 @@ def cut_row(line: bytes, expected: frozenset[str], texts: bool) -> SampleRow | N
         rest = orjson.loads(b"{" + line[end + 2 :])
         if rest.keys() != expected:
             return None
-        document = documents.get(head)
-        has_hash = words(rest.get("doc_hash")) is not None
-        if document is None or not (has_hash or document.hashed):
+        hashed, document = words(rest.get("doc_hash")), documents.get(head)
+        if document is None or not (hashed or document.hashed):
             row = orjson.loads(head + b"}")
-            if row.keys() != _HEAD_KEYS:
+            if row.keys() != _HEAD_KEYS or whole_number(row["doc_id"]) is None:
                 return None
-            values = DOCUMENT_COLUMNS.read(row, "")
-            hashed = None if has_hash else document_hash(values["doc"], "")
-            document = _parsed_document(values, texts, hashed)
+            document = _parsed_document(row, texts, "" if hashed else document_hash(row["doc"], ""))
             if len(documents) >= MOST_DOCUMENTS:
                 documents.clear()
             if len(head) <= LONGEST_HEAD:
                 documents[head] = document
     except (orjson.JSONDecodeError, InputError):  # parsed whole, it says what is wrong
         return None
-    return SampleRow(document, rest, (start + len(_ARGUMENTS), end))
+    return SampleRow(document, hashed or document.hashed, rest, (start + len(_ARGUMENTS), end))
 
 
 @lru_cache(maxsize=1)
@@ -642,7 +634,7 @@ def _documents(texts: bool) -> dict[bytes, ParsedDocument]:
     return {}
 
 
-def _parsed_document(values: Mapping[str, Any], texts: bool, hashed: str | None) -> ParsedDocument:
+def _parsed_document(values: Mapping[str, Any], texts: bool, hashed: str) -> ParsedDocument:
     document = ParsedDocument(values["doc_id"], values["target"], None, [], hashed)
     if texts:
         document.text = question(values["doc"])
@@ -664,10 +656,10 @@ def read_options(row: SampleRow, content: bytes, count: int, texts: bool) -> tup
     if span is not None:
         continuations = _find_continuations(document, content, *span, count)
     if continuations is None:
-        continuations = [continuation for _, continuation in _requests(row.rest, content)]
+        _, continuations = _requests(row.rest, content)
     document.continuations, document.shown = continuations, None
     if texts and len(set(continuations)) == 1:  # the options are in the contexts, as in Winogrande
-        contexts = [context for context, _ in _requests(row.rest, content)]
+        contexts, _ = _requests(row.rest, content)
         if contexts:
             document.shown = split_endings(contexts)[1]
     elif texts:
@@ -717,8 +709,8 @@ def _find_continuations(document: ParsedDocument, line: bytes, start: int, end: 
     return texts
 
 
-def _requests(row: dict[str, Any], content: bytes) -> list[tuple[str, str]]:
-    """Context and continuation of every request, however the version writes them; whole rows are parsed if need be.
+def _requests(row: dict[str, Any], content: bytes) -> tuple[list[str], list[str]]:
+    """Contexts and continuations of all requests, however the version writes them; whole rows are parsed if need be.
 
     Arguments that were cut out and cannot be parsed give no requests: the scores do not need them.
     """
@@ -727,17 +719,19 @@ def _requests(row: dict[str, Any], content: bytes) -> list[tuple[str, str]]:
         try:
             arguments = mapping(parse(content, "")).get("arguments")
         except InputError:
-            return []
-    if isinstance(arguments, dict):
+            return [], []
+    if isinstance(arguments, dict):  # since 0.4.3
         arguments = list(arguments.values())
-    requests: list[tuple[str, str]] = []
+    contexts: list[str] = []
+    continuations: list[str] = []
     for request in entries(arguments):
         if isinstance(request, dict):
-            pair = [request.get("arg_0"), request.get("arg_1")]
+            context, continuation = request.get("arg_0"), request.get("arg_1")
         else:
-            pair = [*entries(request)[:2], None, None]
-        requests.append((text(pair[0]) or "", text(pair[1]) or ""))
-    return requests
+            context, continuation = [*entries(request)[:2], None, None][:2]
+        contexts.append(text(context) or "")
+        continuations.append(text(continuation) or "")
+    return contexts, continuations
 
 
 def document_hash(doc: Any, where: str) -> str:
@@ -754,17 +748,16 @@ def question(doc: Any) -> str | None:
     if not isinstance(doc, dict):
         return words(doc)
     named: dict[str, None] = {}
-    everything: list[str] = []
     for key, value in doc.items():
-        if isinstance(value, str):
-            everything.append(f"{key}: {value}")
-            if value and key.lower() in NAMES_USED["questions"]:
-                named[value] = None
+        if isinstance(value, str) and value and key.lower() in QUESTION_KEYS:
+            named[value] = None
+    if not named:
+        return "\n".join(f"{key}: {value}" for key, value in doc.items() if isinstance(value, str)) or None
     parts: list[str] = []
-    for part in named:  # a passage may quote the question
-        if not any(part in other for other in named if other != part):
+    for part in named:
+        if not any(part in other for other in named if other != part):  # a passage may quote the question
             parts.append(part)
-    return "\n".join(parts or everything) or None
+    return "\n".join(parts)
 
 
 def _readable_options(listed_options: Sequence[list[str]], continuations: Sequence[str]) -> list[str]:
@@ -833,67 +826,64 @@ def read_samples(file: SourceFile, texts: bool, fast: bool = True) -> list[Harne
     samples: dict[tuple[int, str], HarnessSample] = {}
     expected: frozenset[str] | None = None
     named: bool | None = None
+    path = path_text(file.path)
     for line, content in file.rows():
         row = None
         if expected is not None:
             row = cut_row(content, expected, texts)
         if row is None:
-            row = whole_row(content, texts, str(file.path), line)
+            row = whole_row(content, texts, path, line)
             expected = None
             if fast and not file.is_list and row.rest.keys() >= _CUT_KEYS:
                 expected = frozenset(row.rest.keys() - _CUT_KEYS)
-        document = row.document
-        answer = ANSWER_COLUMNS.read(row.rest, "")
-        is_named = answer["filter"] is not None
-        if named not in (None, is_named):
-            raise InputError(
-                f"{file.path}, line {line}: some lines name their filter, others do not; the file is damaged"
-            )
-        named = is_named
-        identity = (answer["doc_hash"] or document.hashed or "")[:16]
+        document, rest = row.document, row.rest
+        filter_name = text(rest.get("filter"))  # since 0.4.7
+        if named not in (None, filter_name is not None):
+            raise InputError(f"{path}, line {line}: some lines name their filter, others do not; the file is damaged")
+        named = filter_name is not None
+        identity = row.hashed[:16]
         sample = samples.get((document.doc_id, identity))
         if sample is None:
             sample = HarnessSample(document.doc_id, identity, document.target, [], [], document.text)
-            sample.logs = _log_likelihoods(answer["filtered_resps"])
+            samples[document.doc_id, identity] = sample
+            sample.logs = _log_likelihoods(rest.get("filtered_resps"))
             if sample.logs:
                 sample.continuations, sample.options = read_options(row, content, len(sample.logs), texts)
             if texts and sample.text is None:
                 sample.text = prompted(row, content)
-            samples[document.doc_id, identity] = sample
-        if not _add_scores(sample, answer, row.rest):
+        if not _add_scores(sample, filter_name, rest):
             raise InputError(
-                f"{file.path}, line {line}: doc_id {sample.doc_id} has two different scores for filter "
-                f"{answer['filter']!r}; the file holds several runs, split it"
+                f"{path}, line {line}: doc_id {sample.doc_id} has two different scores for filter "
+                f"{filter_name!r}; the file holds several runs, split it"
             )
     return sorted(samples.values(), key=lambda sample: sample.doc_id)
 
 
 def prompted(row: SampleRow, content: bytes) -> str | None:
     """What the prompt asks, where the document has no texts."""
-    for context, _ in _requests(row.rest, content):
-        return words(last_part(context))
-    return None
+    contexts, _ = _requests(row.rest, content)
+    if not contexts:
+        return None
+    return words(last_part(contexts[0]))
 
 
-def _add_scores(sample: HarnessSample, answer: Mapping[str, Any], rest: Object) -> bool:
+def _add_scores(sample: HarnessSample, filter_name: str | None, row: Object) -> bool:
     """Add the scores of one line, unless there are others of its filter; without a name it is the next filter."""
-    key = answer["filter"]
-    if key is None:
-        key = len(sample.scores)
+    key: str | int = len(sample.scores) if filter_name is None else filter_name
+    names = row.get("metrics")  # since 0.4.7; before, every other key is a metric
+    if type(names) is not list:
+        names = [name for name in row if name not in ROW_KEYS]
     scores: RowScores = {}
-    names = answer["metrics"]
-    if names is None:
-        names = rest.keys() - ROW_KEYS
     for name in names:
         if type(name) is str:
-            scores[name] = _score(rest.get(name))
+            scores[name] = _score(row.get(name))
     if sample.scores.setdefault(key, scores) != scores:
         return False
-    response = answer["filtered_resps"]
+    response = row.get("filtered_resps")
     if type(response) is list and response:
         response = response[0]
     sample.responses[key] = short_answer(response)
-    for name, attempts in answer["scores_per_repeat"].items():
+    for name, attempts in mapping(row.get("scores_per_repeat")).items():  # since 0.5
         if entries(attempts):
             sample.repeats.setdefault(key, {})[name] = list(map(_score, attempts))
     return True
@@ -929,16 +919,17 @@ def read_written_out(file: SourceFile, texts: bool) -> list[HarnessSample]:
             elif key not in ("doc_id", "truth"):
                 scores[key] = _score(value)
         sample.scores[0] = scores
-        prompts = [words(row.get(f"prompt_{place}")) or "" for place in sorted(places)]
-        if not any(prompts):
-            raise InputError(f"{file.path}, element {k + 1}: has no prompt_0; the file is damaged")
+        prompts: list[str] = []
         pairs: list[Any] = []
         for place in sorted(places):
+            prompts.append(words(row.get(f"prompt_{place}")) or "")
             answer = row.get(f"logit_{place}")
             pairs.append(answer if isinstance(answer, list) else [answer, False])
+        if not any(prompts):
+            raise InputError(f"{path_text(file.path)}, element {k + 1}: has no prompt_0; the file is damaged")
         sample.logs = _log_likelihoods(pairs)
         if not sample.logs:
-            sample.responses[0] = short_answer(pairs[0][0]) if pairs[0] else None
+            sample.responses[0] = short_answer(row.get(f"logit_{min(places)}"))
         start, rests = prompts[0], [""]
         if len(prompts) > 1:
             start, rests = split_endings(prompts)
@@ -1167,7 +1158,10 @@ def make_log(
     margins: dict[Metric, Floats] = {}
     choices = Choices()
     for variant in dict.fromkeys((shown.variant, *scores.filter_keys)):
-        own = {metric.name: column for metric, column in scores.values.items() if metric.variant == variant}
+        own: dict[str, Floats] = {}
+        for metric, column in scores.values.items():
+            if metric.variant == variant:
+                own[metric.name] = column
         found = find_choices(samples, own, run.about["delimiter"])
         for name, column in found.margins.items():
             margins[Metric(name, variant)] = column
@@ -1200,7 +1194,7 @@ def make_log(
         settings=run.settings,
         stamp=run.stamp,
         stated=stated,
-        notes=[f"{file.path}: {note}" for note in notes if note],
+        notes=[f"{path_text(file.path)}: {note}" for note in notes if note],
     )
 
 
@@ -1211,13 +1205,14 @@ def collect_scores(
 
     A metric that has none, such as pairs of label and prediction, is left out.
     """
+    keys: dict[str | int, None] = {}
     names: dict[tuple[str | int, str], None] = {}
     for sample in samples:
         for key, scores in sample.scores.items():
+            keys[key] = None
             for name in scores:
                 names[key, name] = None
-    keys = list(dict.fromkeys(key for key, _ in names))
-    filters, notes = _name_filters(keys, run, options)
+    filters, notes = _name_filters(list(keys), run, options)
     variants = dict(zip(keys, filters, strict=True))
     lower = run.lower_is_better() - {options.metric}
     values: dict[Metric, Floats] = {}
@@ -1275,17 +1270,15 @@ def _given_answers(
     samples: Sequence[HarnessSample], choices: Choices, metric: Metric, key: str | int
 ) -> Sequence[str | None] | None:
     """What was chosen, or what the filter extracted from what was written; None if nothing is known."""
-    answers: list[str | None] = [None] * len(samples)
     chosen = choices.chosen.get(metric.name, choices.chosen.get("acc"))
-    for k, sample in enumerate(samples):
-        if chosen is None:
-            answers[k] = sample.responses.get(key)
-        elif sample.logs:
-            place = int(chosen[k])
-            answers[k] = _option_labels(place + 1)[place]
-    if set(answers) == {None}:
-        return None
-    return pack(answers)
+    answers: list[str | None] = []
+    if chosen is None:
+        answers = [sample.responses.get(key) for sample in samples]
+    else:
+        labels = _option_labels(int(chosen.max()) + 1)
+        for sample, place in zip(samples, chosen.tolist(), strict=True):
+            answers.append(labels[place] if sample.logs else None)
+    return pack(answers) if any(answers) else None
 
 
 def _item_texts(samples: Sequence[HarnessSample], choices: Choices) -> dict[str, Sequence[Any]]:
@@ -1298,12 +1291,12 @@ def _item_texts(samples: Sequence[HarnessSample], choices: Choices) -> dict[str,
             label = _option_labels(most)[place]
             labels[k] = label if labels[k] is None else f"{labels[k]}, {label}"
     columns: dict[str, list[Any]] = {"text": [], "options": [], "option_labels": [], "label": labels, "target": []}
-    for sample, label in zip(samples, labels, strict=True):
+    for sample, answer in zip(samples, labels, strict=True):
         options = (sample.options or [])[:most] or None
         columns["text"].append(sample.text)
         columns["options"].append(options)
         columns["option_labels"].append(options and _option_labels(len(options)))
-        columns["target"].append(_target_text(sample.target) if label is None else None)
+        columns["target"].append(_target_text(sample.target) if answer is None else None)
     return {name: pack(column) for name, column in drop_empty(columns).items()}
 
 
@@ -1324,22 +1317,25 @@ TELLING_ARGUMENTS = ("subfolder", "delta", "dtype", "load_in_8bit", "load_in_4bi
 
 def read_results(file: SourceFile, options: ScoreOptions) -> Iterator[CheckpointScore]:
     """Yield the results of lm-evaluation-harness, 0.3 (``acc``) and 0.4 and later (``acc,none``)."""
-    results = mapping(file.json())
+    results, path = mapping(file.json()), path_text(file.path)
     for key in ("results", "versions", "config"):
         if key not in results:
             raise SkipFile(f"has no {key!r}, as results of lm-evaluation-harness have")
     for key in ("results", "versions", "config"):
         if not isinstance(results[key], dict):
-            raise InputError(f"{file.path}: {key!r} is not an object; the file is damaged")
-    options.notes.extend(ignored_notes(results, str(file.path)))
-    own = RUN_COLUMNS.read(results, str(file.path))
+            raise InputError(f"{path}: {key!r} is not an object; the file is damaged")
+    options.notes.extend(ignored_notes(results, path))
+    own = RUN_COLUMNS.read(results, path)
     run, step = _checkpoint(file, own, options.step_pattern)
     not_numbers: list[str] = []
     for task, values in results["results"].items():
         if not isinstance(values, dict):
-            raise InputError(f"{file.path}: 'results.{task}' is not an object; the file is damaged")
+            raise InputError(f"{path}: 'results.{task}' is not an object; the file is damaged")
         about = about_task(results, task)
-        members = tuple(one for one in about["members"] if isinstance(one, str) and one in results["results"])
+        members: list[str] = []
+        for member in about["members"]:
+            if isinstance(member, str) and member in results["results"]:
+                members.append(member)
         shots = _few_shots(own, about)
         setting = "" if shots is None else f"{shots:g}-shot"
         for key, value in values.items():
@@ -1350,11 +1346,13 @@ def read_results(file: SourceFile, options: ScoreOptions) -> Iterator[Checkpoint
             if mean is not None:
                 items = _items_evaluated(about["asked"], mean, values.get(f"{metric}_stderr{comma}{variant}"))
                 shown = "" if variant == NO_FILTER else variant
-                yield CheckpointScore(run, step, task, mean, own["date"] or 0.0, metric, shown, setting, items, members)
+                yield CheckpointScore(
+                    run, step, task, mean, own["date"] or 0.0, metric, shown, setting, items, tuple(members)
+                )
             elif comma and value is not None:  # what has no comma may be about the task
                 not_numbers.append(f"results.{task}.{key}")
     if not_numbers:
-        options.notes.append(f"{file.path}: left out, as they are not numbers: {listed(not_numbers, 4)}")
+        options.notes.append(f"{path}: left out, as they are not numbers: {listed(not_numbers, 4)}")
 
 
 def _items_evaluated(asked: float | None, mean: float, error: Any) -> int | None:
@@ -1381,8 +1379,8 @@ def _checkpoint(
 ) -> tuple[TrainingRun, float | None]:
     """The run and the step that results are about, from revision, model and path."""
     arguments = own["arguments"]
-    names = [*map(arguments.get, ("peft", "pretrained", "model")), own["model_name"], own["backend"], file.path.stem]
-    model = next(filter(None, names)).rstrip("/")
+    named = (*map(arguments.get, ("peft", "pretrained", "model")), own["model_name"], own["backend"])
+    model = next(filter(None, named), path_text(file.path.stem)).rstrip("/")
     branch = revision = arguments.get("revision", "")
     step: float | None = None
     run = model
@@ -1403,7 +1401,10 @@ def _checkpoint(
             break
     if step is None:
         step = trainer_step(model)
-    attributes = [f"{key}={arguments[key]}" for key in TELLING_ARGUMENTS if arguments.get(key)]
+    attributes: list[str] = []
+    for key in TELLING_ARGUMENTS:
+        if arguments.get(key):
+            attributes.append(f"{key}={arguments[key]}")
     for key in ("chat_template_sha", "system_instruction_sha"):
         if own[key]:
             attributes.append(f"{key}={own[key][:8]}")

@@ -1,10 +1,11 @@
 """Matrices and tables of answers: NPZ, CSV, TSV, Parquet and JSON lines as :func:`breadth.open` reads them, and R data.
 
-- **Long tables** have columns ``item`` and ``correct`` and say who answered (``subject``, or ``model`` and others).
+- **Long tables** have columns ``item`` and ``correct`` and say who answered (``subject``, or ``model`` and others). One
+  that does not is about one subject, called like the file.
 - **Wide tables** have a row per subject and a column per item. Here, unlike in ``breadth.open``, every answer must be
   0, 1 or missing: a table of fractions is usually one of scores, which belong to ``breadth import trajectories``.
 - **Tabulated patterns** (a column ``Freq``, as in R's LSAT6) become a subject per response.
-- **R data** (``.rds``, ``.RData``) are data frames of the same forms, read by pyreadr (``pip install 'breadth[r]'``).
+- **R data** (``.rds``, ``.RData``) are data frames of the same forms (:mod:`breadth.sources.tools.r_data`).
 
 Answers that are not scored yet, such as the chosen options of R's SAT12, are left out. Where a table names no subjects,
 they are numbered, apart from those of other files; where it names no test set, the file's name is its test set.
@@ -13,47 +14,53 @@ they are numbered, apart from those of other files; where it names no test set, 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+from zipfile import ZipFile
 
 import numpy as np
 import polars as pl
 
+from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.records import Study, is_study
-from breadth.sources.answers import open_study
+from breadth.sources.answers import UNNAMED, open_study
+from breadth.sources.limits import MOST_SUBJECTS, check_size
 from breadth.sources.logs.log import Log, Metric, Options, Plain, SkipFile
-from breadth.sources.registry import Part, Source
-from breadth.sources.source_files import MOST_BYTES, SourceFile
-from breadth.sources.tables import Table, read_table
-from breadth.sources.tools.matrix_files import (
-    ABOUT,
-    FREQUENCY,
-    LONG,
-    answers_like,
-    columns_beside,
-    columns_of,
-    first_rows,
-    is_matrix,
-    is_r_data,
-    is_sound,
-    read_r_data,
-    refuse_damaged,
-)
-
-#: Most subjects that tabulated patterns may become.
-MOST_SUBJECTS = 1_000_000
-
-#: Columns of subjects that are no attributes.
-NAMES = ("subject", "model", "step", "tool", "version")
+from breadth.sources.npz_files import COLUMN_NAMES, ROW_NAMES, read_headers
+from breadth.sources.registry import Detection, Part, Source
+from breadth.sources.reshaping import IDENTITY
+from breadth.sources.source_files import SourceFile, number
+from breadth.sources.table_files import column_names, first_rows
+from breadth.sources.tables import BLANKS, Table, read_table
+from breadth.sources.tools.common import drop_empty
+from breadth.sources.tools.r_data import is_r_data, read_r_data
+from breadth.sources.vocabulary import Role, role_of
 
 METRIC = Metric("correct")
 
-#: What ``breadth.open`` calls the test set of answers that name none.
-UNNAMED = "answers"
+#: Columns of a long table. Other names of them do not count here: many logs have a question and a score.
+LONG = frozenset({"item", "correct"})
+
+#: Rows by which a wide table is judged: few, because every table that no tool knows is looked at.
+SAMPLED_ROWS = 20
+
+#: An answer in a wide table, if it is not missing: right, wrong, or one that is not scored, a digit or a letter.
+ANSWER = re.compile(r"[0-9](?:\.0)?|-1|[A-E]|true|false", re.IGNORECASE)
+
+#: A cell with a number, which names nothing.
+NUMBER = re.compile(r"[-+.\d eE]*")
+
+#: A chosen option: no answer that is scored is above 1, or a letter.
+CHOSEN_OPTION = r"^[2-9A-Ea-e]$"
+
+#: Names of a column that says how often a pattern of answers occurred.
+FREQUENCY = re.compile(r"freq|frequency|freqs|counts?", re.IGNORECASE)
+
+#: Columns of subjects that are no attributes.
+NO_ATTRIBUTES = frozenset({"subject", "model", "step", "tool", "version"})
 
 
 class Matrix(Source):
@@ -61,227 +68,310 @@ class Matrix(Source):
 
     name: ClassVar[str] = "matrix"
 
-    def part(self, file: SourceFile) -> Part | None:
+    def detect(self, file: SourceFile) -> Detection | None:
         """A file that looks like answers by its columns and first rows; tables beside a long one go with it."""
+        # The tables in the directory of a study are records of breadth itself.
         if not file.size or any(is_study(folder) for folder in file.path.absolute().parents[:3]):
             return None
-        if file.path.suffix.lower() == ".npz" and file.head.startswith(b"PK"):
-            return Part.ANSWERS if is_matrix(file) else None
+        if file.path.suffix.lower() == ".npz":
+            return Detection(Part.ANSWERS, "an NPZ file with one matrix of numbers") if _has_one_matrix(file) else None
         if is_r_data(file):
-            return Part.ANSWERS
-        columns = columns_of(file)
-        if columns >= LONG:
-            return Part.ANSWERS
-        if file.path.stem in ("items", "subjects") and columns_beside(file.path) >= LONG:
-            return Part.COMPANION
-        return Part.ANSWERS if columns and answers_like(first_rows(file)) else None
+            return Detection(Part.ANSWERS, "R data")
+        if _is_long(file):
+            return Detection(Part.ANSWERS, "a table with columns item and correct")
+        if file.path.stem in ("items", "subjects"):
+            responses = file.path.with_name(f"responses{file.path.suffix}")
+            if responses.is_file() and _is_long(SourceFile.look(responses)):
+                return Detection(Part.COMPANION, f"lies beside {responses.name}, a table of answers")
+        if _looks_like_answers(_first_rows(file)):
+            return Detection(Part.ANSWERS, "a table with a row per subject and a column per item")
+        return None
 
     def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
         """Read every test set of every subject."""
         problems: list[str] = []
-        logs = 0
-        for name, source in self._sources(file):
+        has_answers = False
+        for name, source in _sources_in(file):
             try:
-                study, frame = _study(source)
-            except _NotAnswersError as reason:
+                study = _read_study(source)
+            except SkipFile as reason:  # R data may hold other data frames beside the answers
                 problems.append(str(reason))
                 continue
-            for log in _logs(file.path, name, study, frame, options):
-                logs += 1
+            for log in _logs_of_study(file, name, source, study, options):
+                has_answers = True
                 yield log
-        if not logs:
+        if not has_answers:
             raise SkipFile("; ".join(problems) or "holds no answers")
 
-    @staticmethod
-    def _sources(file: SourceFile) -> Iterator[tuple[str, Path | Table]]:
-        """What a file holds: one table or matrix, or the data frames of R data."""
-        if file.path.suffix.lower() == ".npz":
-            refuse_damaged(file)
-            yield file.path.stem, file.path
-        elif is_r_data(file):
-            yield from read_r_data(file)
-        elif file.size > MOST_BYTES and not file.head.startswith(b"PAR1"):
-            raise InputError(
-                f"{file.path}: has {file.size:,} bytes; at most {MOST_BYTES:,} are read at once; use Parquet"
-            )
-        else:
-            yield file.path.stem, _read(file.path)
+
+# ---- What is this file? ----
 
 
-class _NotAnswersError(Exception):
-    """A sound table that holds no answers; the message is the reason."""
-
-
-def _read(path: Path) -> Table:
+def _has_one_matrix(file: SourceFile) -> bool:
+    """Whether an NPZ file has one matrix of numbers; of a damaged one, whether it names subjects or items."""
+    if not file.members:
+        return False
     try:
-        return read_table(path)
-    except pl.exceptions.PanicException as error:  # polars gives up on some damaged files in this way
-        raise InputError(f"{path}: is damaged ({str(error).splitlines()[0][:100]})") from None
+        headers = read_headers(file.path)
+    except InputError:
+        # It is read all the same, which says what is wrong with it: passed over, its answers would just be missing.
+        return any(name.removesuffix(".npy") in (*ROW_NAMES, *COLUMN_NAMES) for name in file.members)
+    return sum(header.is_matrix for header in headers) == 1
 
 
-def _study(source: Path | Table) -> tuple[Study, pl.DataFrame | None]:
-    """Answers as a study, with the frame of a long table."""
-    if isinstance(source, Table) and set(source.frame.columns) >= LONG:
-        return open_study(source), source.frame
-    notes: tuple[str, ...] = ()
-    if isinstance(source, Table):
-        source, notes = _expanded(source)
-        _refuse_unscored(source.frame)
+def _is_long(file: SourceFile) -> bool:
+    """Whether a file is a long table of answers."""
+    return column_names(file) >= LONG
+
+
+def _first_rows(file: SourceFile) -> list[list[str]]:
+    """The header and the first rows of a table that may be wide, as text; none of another file, or a damaged one."""
+    ending = file.path.suffix.lower()
+    if ending in (".csv", ".tsv"):
+        return first_rows(file.path, SAMPLED_ROWS)
+    if ending != ".parquet":
+        return []
     try:
-        study = open_study(source)
+        with reading(file.path):
+            frame = pl.read_parquet(file.path, n_rows=SAMPLED_ROWS, glob=False)
+    except InputError:
+        return []
+    if any(dtype.is_nested() or dtype.is_temporal() for dtype in frame.dtypes):
+        return []
+    rows = [frame.columns]
+    for row in frame.iter_rows():
+        rows.append(["" if cell is None else str(cell) for cell in row])
+    return rows
+
+
+def _looks_like_answers(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a header and some rows look like a row per subject and a column per item."""
+    if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return False
+    items = 0
+    for name, *cells in zip(*rows, strict=True):
+        if _are_names(cells):
+            continue
+        if not all(_may_be_answer(cell.strip()) for cell in cells):
+            if not _describes_rows(name):
+                return False
+        elif items < 2 and not _describes_rows(name):  # what a name means takes long to find out for thousands of items
+            items += 1
+    return items == 2
+
+
+def _describes_rows(name: str) -> bool:
+    """Whether a column is no item by its name: :mod:`breadth.sources.column_roles` takes it for none, or it counts."""
+    return role_of(name) in (*IDENTITY, Role.ROW, Role.OTHER) or FREQUENCY.fullmatch(name) is not None
+
+
+def _may_be_answer(cell: str) -> bool:
+    return cell.lower() in BLANKS or ANSWER.fullmatch(cell) is not None
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    """Whether a column holds names: longer than an answer, and not numbers."""
+    return all(len(cell) > 2 and not NUMBER.fullmatch(cell) for cell in cells)
+
+
+# ---- From files to answers ----
+
+
+def _sources_in(file: SourceFile) -> Iterator[tuple[str, Path | Table]]:
+    """What a file holds, by name: one matrix, the data frames of R data, or one table."""
+    if file.path.suffix.lower() == ".npz":
+        for header in read_headers(file.path):
+            check_size(header.held, f"{file.path}, array {header.name!r}", "save fewer subjects or items in a file")
+        yield file.path.stem, file.path
+    elif is_r_data(file):
+        yield from read_r_data(file)
+    else:
+        if not file.head.startswith(b"PAR1"):  # other tables take many times their size while they are parsed
+            check_size(file.size, file.path, "use Parquet")
+        yield file.path.stem, read_table(file.path)
+
+
+def _read_study(source: Path | Table) -> Study:
+    """Answers as :func:`breadth.open` reads them; a matrix or wide table of something else is skipped."""
+    if isinstance(source, Path):
+        return _read_npz(source)
+    if set(source.frame.columns) >= LONG:  # its columns say that these are answers, so whatever is wrong is refused
+        return open_study(source)
+    table = _repeat_patterns(source)
+    _skip_unscored(table)
+    try:
+        study = open_study(table)
     except InputError as error:
-        # The file was read, so what is wrong are its values: it is some other table.
-        if isinstance(source, Path) and not is_sound(SourceFile.look(source)):
-            raise
-        name = source.name if isinstance(source, Table) else str(source)
-        raise _NotAnswersError(f"cannot be read as answers: {str(error).removeprefix(f'{name}: ')}") from error
-    if isinstance(source, Table) and study.matrix.dtype != np.int8:
-        raise _NotAnswersError(
+        raise _no_answers(error, table.name) from error
+    if study.fractional:
+        raise SkipFile(
             "holds fractions in a row per subject, which look like scores of whole test sets; `breadth import "
             "trajectories` reads scores, and answers that are fractions can be imported from a table with columns "
             "subject, item, correct"
         )
-    return replace(study, warnings=(*notes, *study.warnings)), None
+    return study
 
 
-def _refuse_unscored(frame: pl.DataFrame) -> None:
-    """Refuse a wide table of chosen options: which of them are right is not known."""
-    for column in frame.iter_columns():
-        if not ABOUT.fullmatch(column.name) and (column.dtype == pl.String or column.dtype.is_numeric()):
-            texts = column.cast(pl.String, strict=False).str.strip_chars().str.strip_suffix(".0").drop_nulls()
-            chosen = texts.filter(texts.str.contains(r"^[2-9A-Ea-e]$"))
-            if chosen.len():
-                raise _NotAnswersError(
-                    f"not scored: column {column.name!r} holds {chosen[0]}, which looks like a chosen option; score "
-                    "the answers first (1 right, 0 wrong)"
-                )
+def _read_npz(path: Path) -> Study:
+    """The answers of a matrix; skipped if it is one of other numbers, and refused if its file is damaged or unsafe."""
+    try:
+        return open_study(path)
+    except InputError as error:
+        for header in read_headers(path):
+            if header.dtype.hasobject or header.declared != header.held:
+                raise
+        with reading(path, "NPZ"), ZipFile(path) as archive:
+            is_damaged = archive.testzip() is not None
+        if is_damaged:
+            raise
+        raise _no_answers(error, str(path)) from error
 
 
-def _expanded(table: Table) -> tuple[Table, tuple[str, ...]]:
-    """A row per subject, where rows are patterns of answers with how often they occurred; and a note of it."""
+def _no_answers(error: InputError, name: str) -> SkipFile:
+    """The file was read, so what is wrong are its values: it is some other table."""
+    return SkipFile(f"cannot be read as answers: {str(error).removeprefix(f'{name}: ')}")
+
+
+def _repeat_patterns(table: Table) -> Table:
+    """A row per subject, where rows are patterns of answers with how often they occurred."""
     frame = table.frame
     names = [name for name in frame.columns if FREQUENCY.fullmatch(name)]
     if len(names) != 1 or frame.width < 3:
-        return table, ()
+        return table
     counts = table.numbers(names[0]).fill_null(0).to_numpy()
     if (counts < 0).any() or (counts != np.floor(counts)).any():
-        return table, ()
+        return table
     if counts.sum() > MOST_SUBJECTS:
-        raise _NotAnswersError(
-            f"its patterns stand for {counts.sum():,.0f} subjects; at most {MOST_SUBJECTS:,} are read"
-        )
-    frame = frame.drop(names[0], *(name for name in frame.columns if ABOUT.fullmatch(name)), strict=False)
+        raise SkipFile(f"its patterns stand for {counts.sum():,.0f} subjects; at most {MOST_SUBJECTS:,} are read")
     rows = np.repeat(np.arange(frame.height), counts.astype(np.int64))
     if not len(rows):
-        raise _NotAnswersError(f"column {names[0]!r} holds no counts")
+        raise SkipFile(f"column {names[0]!r} holds no counts")
+    # What describes a pattern names no subject: there are several of each.
+    items = [name for name in frame.columns if not _describes_rows(name)]
     note = f"{table.name}: patterns with column {names[0]!r} became {len(rows):,} subjects"
-    return Table(frame[rows], table.name), (note,)
+    return Table(frame[rows].select(items), table.name, warnings=(note,))
 
 
-def _logs(path: Path, name: str, study: Study, frame: pl.DataFrame | None, options: Options) -> Iterator[Log]:
+def _skip_unscored(table: Table) -> None:
+    """Skip a wide table of chosen options: which of them are right is not known."""
+    for column in table.frame.iter_columns():
+        if column.dtype != pl.String and not column.dtype.is_numeric():
+            continue
+        cells = column.cast(pl.String, strict=False).str.strip_chars().str.strip_suffix(".0").drop_nulls()
+        chosen = cells.filter(cells.str.contains(CHOSEN_OPTION))
+        if chosen.len() and not _describes_rows(column.name):
+            raise SkipFile(
+                f"not scored: column {column.name!r} holds {chosen[0]}, which looks like a chosen option; score the "
+                "answers first (1 right, 0 wrong)"
+            )
+
+
+# ---- From answers to logs ----
+
+
+def _logs_of_study(file: SourceFile, name: str, source: Path | Table, study: Study, options: Options) -> Iterator[Log]:
     """A log per subject and test set."""
-    described = _described(path, study) if options.texts else {}
-    models, subjects = _subjects(path, study)
-    steps = study.subjects["step"].to_list() if "step" in study.subjects.columns else [None] * len(models)
-    given = _given(frame, study)
-    for k, testset in enumerate(study.testsets):
-        columns = np.flatnonzero(study.set_index == k)
+    texts = _texts_of_items(file, study) if options.texts else {}
+    subjects = _subjects_of(file.path, study)
+    chosen = _chosen_answers(source, study) if isinstance(source, Table) else {}
+    for place, testset in enumerate(study.testsets):
+        columns = np.flatnonzero(study.set_index == place)
         items = study.items["item"].gather(columns).to_list()
-        texts = {key: [values[column] for column in columns] for key, values in described.items()}
-        texts = {key: values for key, values in texts.items() if any(value is not None for value in values)}
-        for row, model in enumerate(models):
+        texts_of_set = drop_empty({key: [cells[column] for column in columns] for key, cells in texts.items()})
+        for row, subject in enumerate(subjects):
             if not study.answered[row, columns].any():
                 continue
-            answers = [given.get((row, int(column))) for column in columns] if given else None
             yield Log(
-                path=str(path),
+                path=str(file.path),
                 tool=Matrix.name,
                 testset=name if study.testsets == [UNNAMED] else testset,
-                model=model,
+                model=subject.model,
                 items=items,
                 values={METRIC: study.correct[row, columns]},
                 margins={} if study.margin is None else {METRIC: study.margin[row, columns]},
-                answers=answers,
-                texts=texts,
-                subject=subjects[row],
-                step=_step(steps[row]),
+                answers=[chosen.get((row, int(column))) for column in columns] if chosen else None,
+                texts=texts_of_set,
+                subject=subject.attributes,
+                step=subject.step,
                 notes=study.warnings,
             )
 
 
-def _subjects(path: Path, study: Study) -> tuple[list[str], list[dict[str, Plain]]]:
-    """Models, and what else tells the subjects apart. Numbered subjects are called after the file."""
+class _Subject(NamedTuple):
+    """A row of a study, as a log names it."""
+
+    model: str
+    step: int | None
+    attributes: Mapping[str, Plain]
+
+
+def _subjects_of(path: Path, study: Study) -> list[_Subject]:
+    """The subjects of a study: their models and training steps, and what else tells them apart."""
     frame, names = study.subjects, study.subject_names
-    if names == tuple(map(str, range(len(names)))):
-        return [f"{path.stem}/{name}" for name in names], [{} for _ in names]
-    model = "model" if "model" in frame.columns and frame["model"].null_count() == 0 else "subject"
-    others = [key for key in frame.columns if key not in NAMES and not frame[key].dtype.is_nested()]
-    subjects = [{key: row[key] for key in others} for row in frame.iter_rows(named=True)]
+    are_numbered = names == tuple(str(place) for place in range(len(names)))
+    model = "subject"
+    if "model" in frame.columns and not frame["model"].null_count():
+        model = "model"
     models = frame[model].cast(pl.String).to_list()
-    steps = frame["step"].to_list() if "step" in frame.columns else [None] * len(models)
-    keys = [(one, step, str(row)) for one, step, row in zip(models, steps, subjects, strict=True)]
-    if len(set(keys)) < len(keys):
-        subjects = [{**row, "subject": name} for row, name in zip(subjects, names, strict=True)]
-    return models, [
-        {key: value if isinstance(value, str | int | float | bool | None) else str(value) for key, value in row.items()}
-        for row in subjects
-    ]
+    subjects = []
+    for row, own_model in zip(frame.iter_rows(named=True), models, strict=True):
+        step = number(row.get("step"))
+        whole_step = int(step) if step is not None and step.is_integer() else None
+        if are_numbered:
+            # Subject 0 of another file is somebody else.
+            subjects.append(_Subject(f"{path.stem}/{row['subject']}", whole_step, {}))
+            continue
+        attributes: dict[str, Plain] = {}
+        for key, value in row.items():
+            if key not in NO_ATTRIBUTES and not frame.schema[key].is_nested():
+                attributes[key] = value if isinstance(value, Plain) else str(value)
+        subjects.append(_Subject(own_model, whole_step, attributes))
+    if len({repr(subject) for subject in subjects}) < len(subjects):
+        for place, name in enumerate(names):
+            own = subjects[place]
+            subjects[place] = own._replace(attributes={**own.attributes, "subject": name})
+    return subjects
 
 
-def _step(value: Any) -> int | None:
-    """A training step that may have been read as a real number."""
-    try:
-        return int(value) if value is not None and math.isfinite(value) and value == int(value) else None
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _given(frame: pl.DataFrame | None, study: Study) -> dict[tuple[int, int], str]:
-    """The answers of a long table that names its subjects, by row and column of the study."""
-    if frame is None or not {"subject", "answer"} <= set(frame.columns) or frame["answer"].dtype != pl.String:
+def _chosen_answers(table: Table, study: Study) -> dict[tuple[int, int], str]:
+    """What was answered, where a long table says it, by row and column of the study."""
+    frame = table.frame
+    if not {"subject", "answer"} <= set(frame.columns) or frame.schema["answer"] != pl.String:
         return {}
-    rows = {name: k for k, name in enumerate(study.subject_names)}
-    keys = study.items.select("testset", "item").iter_rows()
-    columns = {key: k for k, key in enumerate(keys)}
-    testset = pl.col("testset").cast(pl.String) if "testset" in frame.columns else pl.lit(study.testsets[0])
-    cells = frame.select(
-        pl.col("subject").cast(pl.String), testset.alias("testset"), pl.col("item").cast(pl.String), "answer"
-    )
-    given: dict[tuple[int, int], str] = {}
-    for subject, named, item, answer in cells.drop_nulls().iter_rows():
-        row, column = rows.get(subject), columns.get((named, item))
-        if row is not None and column is not None:
-            given[row, column] = answer
-    return given
+    if "testset" not in frame.columns:
+        frame = frame.with_columns(testset=pl.lit(UNNAMED))
+    cells = frame.select(pl.col("subject", "testset", "item").cast(pl.String), "answer").drop_nulls()
+    rows = pl.DataFrame({"subject": study.subject_names}).with_row_index("row")
+    columns = study.items.select("testset", "item").with_row_index("column")
+    placed = cells.join(rows, on="subject").join(columns, on=["testset", "item"])
+    return {(row, column): answer for row, column, answer in placed.select("row", "column", "answer").iter_rows()}
 
 
-def _described(path: Path, study: Study) -> dict[str, list[Any]]:
-    """Texts of the items, in the order of the study: of the table itself and of ``items`` beside a long one."""
+def _texts_of_items(file: SourceFile, study: Study) -> dict[str, list[Any]]:
+    """Texts of the items, in the order of the study: of the table itself, and of ``items`` beside a long one."""
     items = study.items
-    beside = path.with_name(f"items{path.suffix}")
-    if beside != path and beside.is_file() and columns_of(SourceFile.look(path)) >= LONG:
-        others = _read(beside).frame
+    beside = file.path.with_name(f"items{file.path.suffix}")
+    if beside != file.path and beside.is_file() and _is_long(file):
+        others = read_table(beside).frame
         if {"testset", "item"} <= set(others.columns):
-            keys = [pl.col("testset").cast(pl.String), pl.col("item").cast(pl.String)]
-            others = others.with_columns(keys).unique(("testset", "item"), keep="first")
-            others = others.drop(
-                [name for name in others.columns if name in items.columns and name not in ("testset", "item")]
-            )
+            new = [name for name in others.columns if name not in items.columns]
+            others = others.select(pl.col("testset", "item").cast(pl.String), *new)
+            others = others.unique(("testset", "item"), keep="first")
             items = items.join(others, on=["testset", "item"], how="left", maintain_order="left")
     texts: dict[str, list[Any]] = {}
     for column in items.drop("testset", "item", "answer", strict=False).iter_columns():
         if column.name in ("options", "option_labels"):
-            texts[column.name] = [_listed(value) for value in column.to_list()]
+            texts[column.name] = [_list_of_texts(cell) for cell in column.to_list()]
         elif column.dtype == pl.String:
             texts[column.name] = column.to_list()
     return texts
 
 
-def _listed(value: Any) -> list[str] | None:
+def _list_of_texts(cell: Any) -> list[str] | None:
     """A list of texts; CSV holds it as JSON."""
-    if isinstance(value, str):
+    if isinstance(cell, str):
         try:
-            value = json.loads(value)
+            cell = json.loads(cell)
         except (ValueError, RecursionError):
             return None
-    return [str(one) for one in value] if isinstance(value, list) else None
+    return [str(entry) for entry in cell] if isinstance(cell, list) else None

@@ -1,6 +1,4 @@
-"""OLMES and olmo-eval (2026): predictions with a line per document.
-
-Written from its source code, not tried on a real log.
+"""OLMES and olmo-eval (2026): predictions with a line per document. Written from its source code.
 
 OLMES writes ``task-000-<task>-predictions.jsonl`` with ``-metrics.json`` and ``-requests.jsonl`` beside it; olmo-eval
 writes ``predictions/<model>/<task>_<hash>-predictions.jsonl``, ``requests/...`` and one ``metrics.json`` above both.
@@ -8,8 +6,8 @@ writes ``predictions/<model>/<task>_<hash>-predictions.jsonl``, ``requests/...``
 - **Item**: the document's ``native_id``.
 - **Test set**: the task; its cloze and letter variants (``arc_easy:rc``, ``arc_easy:mc``) are two test sets.
 - **Metric**: OLMES has one number per metric, olmo-eval one per metric and scorer. Preferred is the task's primary
-  metric, then ``exact_match``, ``acc_per_char``, ``acc_raw``, ``pass_at_1``. Log-likelihoods, bits per byte, token
-  counts and predicted positions are not metrics of answers and are left out.
+  metric, then :data:`PREFERRED_AFTER_PRIMARY`. Log-likelihoods, bits per byte, token counts and predicted positions
+  are not metrics of answers and are left out.
 - **Margin**: from the summed log-probabilities of the options, normalised as the metric is (by characters, tokens,
   bytes, or the unconditional log-probability); null unless its best option is right exactly where the log says so.
 - **Subject**: model, revision and path; the number of examples and the regime (``::olmes``) are settings.
@@ -17,17 +15,16 @@ writes ``predictions/<model>/<task>_<hash>-predictions.jsonl``, ``requests/...``
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from breadth.errors import InputError
+from breadth.sources.columns import Column, Columns, json_list, json_object, whole_number
 from breadth.sources.logs.log import Log, Metric, Options, SkipFile
-from breadth.sources.registry import Part, Source
+from breadth.sources.registry import Detection, Part, Source
 from breadth.sources.source_files import (
-    Object,
     SourceFile,
     beside,
     entries,
@@ -36,24 +33,25 @@ from breadth.sources.source_files import (
     number,
     numbered,
     option_letters,
-    parse,
     plain,
     words,
 )
+from breadth.sources.tools.common import beside_answers, column_of, texts_of_items
 from breadth.sources.training_steps import step_in
 
-PREDICTIONS, REQUESTS, METRICS = "-predictions.jsonl", "-requests.jsonl", "-metrics.json"
+PREDICTIONS, REQUESTS, METRICS_FILE = "-predictions.jsonl", "-requests.jsonl", "-metrics.json"
 
-#: What a line of predictions, a line of requests, and files of metrics hold.
-LINE = frozenset({"doc_id", "native_id", "model_output"})
-REQUEST = frozenset({"request_type", "doc_id", "native_id", "request"})
-SUMMARIES = (
+#: Keys of a line of predictions, of lines of requests, and of files of metrics.
+PREDICTION_KEYS = frozenset({"doc_id", "native_id", "model_output"})
+REQUEST_KEYS = (frozenset({"request_type", "doc_id", "native_id", "request"}), frozenset({"doc_id", "requests"}))
+METRICS_KEYS = (
     frozenset({"task_name", "task_config", "model_config"}),
     frozenset({"all_primary_scores", "tasks"}),
     frozenset({"timestamp", "config", "tasks", "summary"}),
 )
 
-PREFERRED = ("exact_match", "acc_per_char", "acc_raw", "accuracy", "pass_at_1", "mc1", "f1")
+#: Metrics after the primary one, the preferred first.
+PREFERRED_AFTER_PRIMARY = ("exact_match", "acc_per_char", "acc_raw", "accuracy", "pass_at_1", "mc1", "f1")
 
 #: Numbers of a document that do not score its answer.
 BOOKKEEPING = re.compile(
@@ -64,268 +62,234 @@ BOOKKEEPING = re.compile(
 #: Log-probability that vLLM's shortcut for letters writes for an option that it did not see.
 UNSEEN = -999
 
-#: Fields of a document that hold its question, in order of preference.
-QUESTIONS = ("question", "query", "problem", "goal", "prompt", "text", "premise", "sentence", "input")
+#: What of a model's configuration makes its answers differ, and settings of a task.
+OLMES_MODEL_DETAILS = ("revision", "model_path", "chat_template", "process_output", "add_bos_token", "peft", "dtype")
+TASK_SETTINGS = ("num_shots", "num_fewshot", "fewshot_seed", "fewshot_source", "split", "use_chat_format")
 
-#: What of a model's configuration makes its answers differ.
-MODEL_DETAILS = ("revision", "model_path", "chat_template", "process_output", "add_bos_token", "peft", "dtype")
+#: How an option is scored, given what the log has about it.
+OptionRule = Callable[[Mapping[str, float]], float]
 
-_TASK = re.compile(r"task-\d+-(.+)")
-_HASHED = re.compile(r"(.+)_[0-9a-f]{6}")
+#: Rules by OLMES's name of the metric; the best option is the answer.
+OPTION_RULES: dict[str, OptionRule] = {
+    "acc_raw": lambda output: +output["sum_logits"],
+    "acc_per_char": lambda output: output["sum_logits"] / max(output["num_chars"], 1),
+    "acc_per_token": lambda output: output["sum_logits"] / max(output["num_tokens"], 1),
+    "acc_per_byte": lambda output: -output["bits_per_byte"] * math.log(2),
+    "acc_uncond": lambda output: output["sum_logits"] - output["sum_logits_uncond"],
+}
 
+OUTPUT = Columns(
+    Column("sum_logits", type=number),
+    Column("sum_logits_uncond", type=number),
+    Column("num_chars", type=number),
+    Column("num_tokens", type=number),
+    Column("bits_per_byte", type=number),
+    Column("answer", "model_answer|extracted_answer", words),
+)
 
-@dataclass
-class Run:
-    """What is known about the run that made some predictions."""
+PREDICTION = Columns(
+    Column("item", "native_id|doc_id", lambda value: None if value in (None, "") else str(value), default="None"),
+    Column("doc_id", type=str),
+    Column("metrics", "instance_metrics|metrics", json_object, required=True),
+    Column("is_new", "instance_metrics", json_object),
+    Column("gold", "metrics.correct_choice|label", whole_number),
+    Column("label"),
+    Column("outputs", "model_output", entries),
+)
 
-    model: str
-    testset: str
-    primary: Metric | None = None
-    subject: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    step: int | None = None
-    stamp: str = ""
-    stated: dict[Metric, float] = field(default_factory=dict)
-    count: int | None = None
-    notes: list[str] = field(default_factory=list)
+#: The question is the first of some fields that a task has, else the prompt, which holds examples as well.
+REQUEST = Columns(
+    Column("doc_id", type=str),
+    Column(
+        "question",
+        "doc.question|doc.query|doc.problem|doc.goal|doc.prompt|doc.text|doc.premise|doc.sentence|doc.input"
+        "|request.context",
+        words,
+    ),
+    Column("choices", "doc.choices.text|doc.choices", json_list, default=[]),
+)
+
+METRICS_OF_RUN = Columns(
+    Column("testset", "task_name", words),
+    Column("model", "model_config.model|model_config.model_path", words),
+    Column("model_path", "model_config.model_path|model_config.model", words, default=""),
+    Column("model_config", type=mapping),
+    Column("primary", "task_config.primary_metric", words),
+    Column("task_config", type=mapping),
+    Column("alias", "task_config.metadata.alias", words, default=""),
+    Column("time", "current_date", words, default=""),
+    Column("count", "num_instances", whole_number),
+    Column("means", "metrics", mapping),
+    Column("extra_means", "metrics.extra_metrics", mapping),
+)
 
 
 class Olmes(Source):
     """Reads predictions of OLMES and olmo-eval."""
 
     name: ClassVar[str] = "olmes"
+    looks_like: ClassVar[str] = f"OLMES *{PREDICTIONS}"
+    experimental: ClassVar[bool] = True
 
-    def part(self, file: SourceFile) -> Part | None:
+    def detect(self, file: SourceFile) -> Detection | None:
         """Predictions hold answers; requests and metrics are read along with them."""
         if file.is_list:
             return None
-        if file.keys >= REQUEST or file.keys >= {"doc_id", "native_id", "requests"}:
-            return Part.COMPANION
-        if file.keys >= LINE:
-            return Part.ANSWERS
-        if any(file.keys >= keys for keys in SUMMARIES):
-            folder = file.path.parent
-            beside_it = any(folder.glob(f"*{PREDICTIONS}")) or (folder / "predictions").is_dir()
-            return Part.COMPANION if beside_it else Part.SCORES
+        if any(keys <= file.keys for keys in REQUEST_KEYS) and "native_id" in file.keys:
+            return Detection(Part.COMPANION, "rows are requests with doc_id and native_id")
+        if file.keys >= PREDICTION_KEYS:
+            return Detection(Part.ANSWERS, "rows have doc_id, native_id and model_output")
+        for keys in METRICS_KEYS:
+            if keys <= file.keys:
+                folder = file.path.parent
+                has_answers = any(folder.glob(f"*{PREDICTIONS}")) or (folder / "predictions").is_dir()
+                return beside_answers(has_answers, f"it has {', '.join(sorted(keys))}")
         return None
 
     def read_answers(self, file: SourceFile, options: Options) -> Iterator[Log]:
         """Read the predictions of one task."""
-        rows: list[Object] = []
-        for line, content in file.rows():
-            row = parse(content, str(file.path), line)
-            if not isinstance(row, dict) or not row.keys() & {"metrics", "instance_metrics"}:
-                raise InputError(f"{file.path}, line {line}: has no metrics; the file is damaged")
-            rows.append(_slim(row))
-        run = _new_run(file.path) if rows and "instance_metrics" in rows[0] else _old_run(file.path)
+        rows: list[dict[str, Any]] = []
+        for where, row in PREDICTION.read_rows(file):
+            row["outputs"] = [OUTPUT.read(mapping(output), where) for output in row["outputs"]]
+            rows.append(row)
         values: dict[Metric, list[float | None]] = {}
-        for k, row in enumerate(rows):
-            for metric, value in row["scores"].items():
-                values.setdefault(metric, [None] * len(rows))[k] = value
+        for place, row in enumerate(rows):
+            for metric, value in _each_score(row["metrics"]):
+                values.setdefault(metric, [None] * len(rows))[place] = value
         if not values:
             raise SkipFile("no document has a score between right and wrong, only log-likelihoods and counts")
-        if run.count is not None and len(rows) < run.count:
-            run.notes.append(f"partial: {len(rows):,} of {run.count:,} documents")
-        first = [run.primary.name] if run.primary else []
-        values = dict(sorted(values.items(), key=lambda entry: entry[0] != run.primary))
+        run = _read_run(file.path, rows[0]["is_new"] is not None)
+        primary = run["primary"]
+        margins: dict[Metric, list[float | None]] = {}
+        for metric, column in values.items():
+            rules = [OPTION_RULES[metric.name]] if metric.name in OPTION_RULES else []
+            if metric.variant:  # olmo-eval does not say how it scored the options
+                rules = list(OPTION_RULES.values())
+            for rule in rules:
+                margin = _margins_by_rule(rows, column, rule)
+                if margin is not None:
+                    margins[metric] = margin
+                    break
+        if run["count"] and len(rows) < run["count"]:
+            run["notes"].append(f"partial: {len(rows):,} of {run['count']:,} documents")
         yield Log(
             path=str(file.path),
             tool=self.name,
-            testset=run.testset,
-            model=run.model,
-            items=numbered(row["item"] for row in rows),
-            values=values,
-            prefer=[*first, *PREFERRED],
-            margins=_margins(rows, values),
-            answers=[row["answer"] for row in rows],
-            texts=_texts(file.path, rows) if options.texts else {},
-            subject=run.subject,
-            settings=run.settings,
-            step=run.step,
-            stamp=run.stamp,
-            stated={metric: value for metric, value in run.stated.items() if metric in values},
-            notes=[f"{file.path}: {note}" for note in run.notes],
+            testset=run["testset"],
+            model=run["model"],
+            items=numbered(column_of(rows, "item")),
+            values=dict(sorted(values.items(), key=lambda entry: entry[0] != primary)),
+            prefer=[primary.name, *PREFERRED_AFTER_PRIMARY] if primary else PREFERRED_AFTER_PRIMARY,
+            margins=margins,
+            answers=[row["outputs"][0]["answer"] if len(row["outputs"]) == 1 else None for row in rows],
+            texts=_texts_of_requests(file.path, rows) if options.texts else {},
+            subject=run["subject"],
+            settings=run["settings"],
+            step=step_in(run["model_path"], run["model_path"]).step,
+            stamp=run["time"],
+            stated={metric: mean for metric, mean in run["stated"].items() if metric in values},
+            notes=run["notes"],
         )
 
 
-def _slim(row: Object) -> dict[str, Any]:
-    """What is kept of a line: generated texts can be long."""
-    outputs = [mapping(output) for output in entries(row.get("model_output"))]
-    nested, scores = mapping(row.get("instance_metrics")), dict[Metric, float | None]()
-    for name, value in {**mapping(row.get("metrics")), **nested}.items():
+def _each_score(metrics: Mapping[str, Any]) -> Iterator[tuple[Metric, float]]:
+    """Numbers that score answers, by metric; olmo-eval has an object with a number per scorer."""
+    for name, value in metrics.items():
         for scorer, single in value.items() if isinstance(value, dict) else [(name, value)]:
-            if not BOOKKEEPING.fullmatch(name) and (scored := number(single)) is not None:
-                scores[Metric(name, "" if scorer == name else scorer)] = scored
-    gold = mapping(row.get("metrics")).get("correct_choice", row.get("label"))
-    native, label = row.get("native_id"), row.get("label")
-    answer = outputs[0] if len(outputs) == 1 else {}
-    return {
-        "item": str(row.get("doc_id") if native in (None, "") else native),
-        "doc_id": str(row.get("doc_id")),
-        "scores": scores,
-        "gold": gold if type(gold) is int else None,
-        "label": label if isinstance(label, str) else " | ".join(map(str, entries(label))) or None,
-        "answer": next(
-            (text for key in ("model_answer", "extracted_answer") if (text := words(answer.get(key)))), None
-        ),
-        "outputs": [{key: number(value) for key, value in output.items() if key in USED} for output in outputs],
-        **({"instance_metrics": True} if "instance_metrics" in row else {}),
-    }
+            score = number(single)
+            if score is not None and not BOOKKEEPING.fullmatch(name):
+                yield Metric(name, "" if scorer == name else scorer), score
 
 
-def _old_run(path: Path) -> Run:
-    """The run of OLMES predictions, by ``-metrics.json`` beside them."""
+def _read_run(path: Path, is_olmo_eval: bool) -> dict[str, Any]:
+    """What is known about the run that made some predictions."""
     stem = path.name.removesuffix(PREDICTIONS)
-    named = match[1] if (match := _TASK.fullmatch(stem)) else stem
-    found = mapping(beside(path.with_name(stem + METRICS)))
-    task, config = mapping(found.get("task_config")), mapping(found.get("model_config"))
-    model = words(config.get("model")) or words(config.get("model_path"))
-    run = Run(model or path.parent.name, words(found.get("task_name")) or named)
-    if not found:
-        run.notes.append(f"{stem}{METRICS} is missing beside it; the model is taken from the directory's name")
-    run.subject = {key: plain(config.get(key)) for key in MODEL_DETAILS if config.get(key) != model}
-    path_of_model = words(config.get("model_path")) or ""
-    run.step = step_in(path_of_model, path_of_model).step
-    if primary := words(task.get("primary_metric")):
-        run.primary = Metric(primary)
-    regime = (words(mapping(task.get("metadata")).get("alias")) or "").partition("::")[2]
-    run.settings = _task_settings(task) | ({"regime": regime} if regime else {})
-    run.stamp = words(found.get("current_date")) or ""
-    run.count = found["num_instances"] if type(found.get("num_instances")) is int and found["num_instances"] else None
-    means = mapping(found.get("metrics"))
-    for name, value in {**mapping(means.get("extra_metrics")), **means}.items():
-        if (mean := number(value)) is not None:
-            run.stated[Metric(name)] = mean
+    beside_it = path.with_name(stem + METRICS_FILE)
+    if is_olmo_eval:
+        beside_it = path.parent.parent.parent / "metrics.json"
+    content = mapping(beside(beside_it))
+    run = METRICS_OF_RUN.read(_as_olmes(content, stem, path.parent.name) if is_olmo_eval else content, str(beside_it))
+    run["notes"] = [] if content else [f"{beside_it.name} is missing; model and task are taken from the file's path"]
+    run["subject"] = {}
+    for name in OLMES_MODEL_DETAILS:
+        value = plain(run["model_config"].get(name))
+        run["subject"][name] = None if value in ("auto", run["model"]) else value
+    run["settings"] = {}
+    for name in TASK_SETTINGS:
+        value = plain(run["task_config"].get(name))
+        if value is not None:
+            run["settings"]["num_fewshot" if name == "num_shots" else name] = value
+    regime = run["alias"].partition("::")[2]
+    if regime:
+        run["settings"]["regime"] = regime
+    if run["primary"] is not None:
+        metric, _, scorer = run["primary"].partition(":")
+        run["primary"] = Metric(metric, "" if scorer == metric else scorer)
+    run["stated"] = {**dict(_each_score(run["extra_means"])), **dict(_each_score(run["means"]))}
+    run["model"] = run["model"] or path.parent.name
+    run["testset"] = run["testset"] or re.sub(r"^task-\d+-|_[0-9a-f]{6}$", "", stem)
     return run
 
 
-def _new_run(path: Path) -> Run:
-    """The run of olmo-eval predictions, by the ``metrics.json`` above them."""
-    stem, folder = path.name.removesuffix(PREDICTIONS), path.parent.name
-    found = mapping(beside(path.parent.parent.parent / "metrics.json"))
-    run = Run(folder, match[1] if (match := _HASHED.fullmatch(stem)) else stem)
-    config = mapping(found.get("config"))
-    several = mapping(config.get("models"))
-    own = {name: mapping(one) for name, one in several.items() if _file_name(name) == folder}
-    config = next(iter(own.values()), {} if several else config)
-    provider = mapping(config.get("provider")) or config
-    if model := words(provider.get("model")):
-        run.model = model
-        path_of_model = words(provider.get("model_path")) or model
-        run.step = step_in(path_of_model, path_of_model).step
-    elif not found:
-        run.notes.append("metrics.json is missing above it; model and task are taken from file names")
-    run.subject = {key: plain(provider.get(key)) for key in MODEL_DETAILS if provider.get(key) != "auto"}
-    run.subject["scaffold"] = plain(config.get("scaffold"))
-    run.stamp = words(found.get("timestamp")) or ""
-    for task in map(mapping, entries(found.get("tasks"))):
-        name, hashed = words(task.get("task")), words(task.get("task_hash")) or ""
-        if name is None or (several and task.get("model") not in own):
-            continue
-        if stem not in (_file_name(name), f"{_file_name(name)}_{hashed[-6:]}"):
-            continue
-        run.testset = name.partition("::")[0] or name
-        run.settings = _task_settings(mapping(task.get("config")))
-        run.count = task["num_instances"] if type(task.get("num_instances")) is int else None
-        metric, _, scorer = (words(task.get("primary_metric")) or "").partition(":")
-        run.primary = Metric(metric, "" if scorer == metric else scorer) if metric else None
-        for metric, scorers in mapping(task.get("metrics")).items():
-            for scorer, value in mapping(scorers).items():
-                if (mean := number(value)) is not None:
-                    run.stated[Metric(metric, "" if scorer == metric else scorer)] = mean
-    return run
+def _as_olmes(content: Mapping[str, Any], stem: str, folder: str) -> dict[str, Any]:
+    """What olmo-eval's file of metrics says of some predictions, as OLMES writes it."""
+    config = mapping(content.get("config"))
+    models = mapping(config.get("models"))
+    own = next((name for name in models if _file_name(name) == folder), None)
+    if models:  # several in one run, each with predictions of its own
+        config = mapping(models.get(own or ""))
+    metrics: dict[str, Any] = {}
+    for task in map(mapping, entries(content.get("tasks"))):
+        name, hashed = words(task.get("task")) or "", words(task.get("task_hash")) or ""
+        is_stem = stem in (_file_name(name), f"{_file_name(name)}_{hashed[-6:]}")
+        if is_stem and (not models or task.get("model") == own):
+            settings = {**mapping(task.get("config")), "primary_metric": task.get("primary_metric")}
+            metrics = {**task, "task_name": name.partition("::")[0], "task_config": settings}
+    return {**metrics, "model_config": config.get("provider") or config, "current_date": content.get("timestamp")}
 
 
-def _file_name(spec: str) -> str:
-    return re.sub(r"[:/\\ ]", "_", spec)
+def _file_name(specification: str) -> str:
+    """What olmo-eval makes of a model or a task in the name of a file."""
+    return re.sub(r"[:/\\ ]", "_", specification)
 
 
-def _task_settings(task: Object) -> dict[str, Any]:
-    names = {"num_shots": "num_fewshot", "num_fewshot": "num_fewshot"}
-    kept = ("num_shots", "num_fewshot", "fewshot_seed", "fewshot_source", "split", "use_chat_format")
-    return {names.get(key, key): plain(task[key]) for key in kept if plain(task.get(key)) is not None}
-
-
-def _margins(
-    rows: Sequence[Object], values: Mapping[Metric, Sequence[float | None]]
-) -> dict[Metric, list[float | None]]:
-    """Margins of metrics whose right answers a way of scoring the options reproduces on every document."""
-    margins: dict[Metric, list[float | None]] = {}
-    for metric, column in values.items():
-        rules = [RULES[metric.name]] if metric.name in RULES else list(RULES.values()) if metric.variant else []
-        for rule in rules:
-            margin = _margin(rows, column, rule)
-            if margin is not None:
-                margins[metric] = margin
-                break
-    return margins
-
-
-def _margin(
-    rows: Sequence[Object],
-    column: Sequence[float | None],
-    rule: Callable[[Sequence[Object]], list[float]],
+def _margins_by_rule(
+    rows: Sequence[Mapping[str, Any]], column: Sequence[float | None], rule: OptionRule
 ) -> list[float | None] | None:
-    margin: list[float | None] = []
+    """Margins, if a way of scoring the options reproduces the log's right answers on every document."""
+    margins: list[float | None] = []
     for row, value in zip(rows, column, strict=True):
         try:
-            scores = rule(row["outputs"])
-        except (TypeError, KeyError, ValueError, ZeroDivisionError, OverflowError):
+            scores = [rule(output) for output in row["outputs"]]
+        except (TypeError, OverflowError):  # a number is not there, or is far too large
             return None
         gold = row["gold"]
         if gold is None or len(scores) < 2 or not 0 <= gold < len(scores):
             return None
         if value is not None and (scores.index(max(scores)) == gold) != (value == 1):
             return None
-        unseen = any(output.get("sum_logits") == UNSEEN for output in row["outputs"])
-        margin.append(None if unseen else log_odds(scores, [gold]))
-    return margin
+        unseen = any(output["sum_logits"] == UNSEEN for output in row["outputs"])
+        margins.append(None if unseen else log_odds(scores, [gold]))
+    return margins
 
 
-def _unconditional(outputs: Sequence[Object]) -> list[float]:
-    """Scores relative to the unconditional log-probability: in the same output, or in the second half of them."""
-    if outputs and "sum_logits_uncond" in outputs[0]:
-        return [output["sum_logits"] - output["sum_logits_uncond"] for output in outputs]
-    half = len(outputs) // 2
-    return [one["sum_logits"] - other["sum_logits"] for one, other in zip(outputs[:half], outputs[half:], strict=True)]
-
-
-#: How options are scored, by OLMES's name of the metric; the best one is the answer.
-RULES: dict[str, Callable[[Sequence[Object]], list[float]]] = {
-    "acc_raw": lambda outputs: [output["sum_logits"] + 0.0 for output in outputs],
-    "acc_per_char": lambda outputs: [output["sum_logits"] / max(output["num_chars"], 1) for output in outputs],
-    "acc_per_token": lambda outputs: [output["sum_logits"] / max(output["num_tokens"], 1) for output in outputs],
-    "acc_per_byte": lambda outputs: [-output["bits_per_byte"] * 0.6931471805599453 for output in outputs],
-    "acc_uncond": _unconditional,
-}
-
-#: Fields of an output that the rules use.
-USED = frozenset({"sum_logits", "sum_logits_uncond", "num_chars", "num_tokens", "bits_per_byte"})
-
-
-def _texts(path: Path, rows: Sequence[Object]) -> dict[str, list[Any]]:
-    """Questions and options from the requests, if they were saved."""
+def _texts_of_requests(path: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Sequence[Any]]:
+    """Questions and options from the requests, if they were saved, and what was expected."""
     name = path.name.removesuffix(PREDICTIONS) + REQUESTS
-    places = (path.with_name(name), path.parent.parent.parent / "requests" / path.parent.name / name)
-    found = next((place for place in places if place.is_file()), None)
-    documents: dict[str, tuple[str | None, list[str]]] = {}
-    for line, content in SourceFile.look(found).rows() if found else ():
-        request = mapping(parse(content, str(found), line))
-        key, doc = str(request.get("doc_id")), mapping(request.get("doc"))
-        if key not in documents:
-            context = mapping(request.get("request")).get("context")
-            asked = next((text for field in QUESTIONS if (text := words(doc.get(field)))), words(context))
-            choices = doc.get("choices")
-            options = mapping(choices).get("text", choices)
-            documents[key] = asked, [str(one) for one in entries(options)]
-    columns: dict[str, list[Any]] = {"text": [], "options": [], "option_labels": [], "label": [], "target": []}
+    requests: dict[str, dict[str, Any]] = {}
+    for place in (path.with_name(name), path.parent.parent.parent / "requests" / path.parent.name / name):
+        if place.is_file():
+            for _, request in REQUEST.read_rows(SourceFile.look(place)):
+                requests.setdefault(request["doc_id"], request)
+            break
+    known: list[tuple[Any, ...]] = []
     for row in rows:
-        asked, options = documents.get(row["doc_id"], (None, []))
+        request = requests.get(row["doc_id"], {"question": None, "choices": []})
+        options = [str(one) for one in request["choices"]]
         labels = option_letters(len(options))
-        gold = row["gold"]
-        columns["text"].append(asked)
-        columns["options"].append(options or None)
-        columns["option_labels"].append(labels or None)
-        columns["label"].append(labels[gold] if gold is not None and 0 <= gold < len(labels) else None)
-        columns["target"].append(row["label"])
-    return {name: column for name, column in columns.items() if any(column)}
+        gold, target = row["gold"], row["label"]
+        label = labels[gold] if gold is not None and 0 <= gold < len(labels) else None
+        if not isinstance(target, str):
+            target = " | ".join(map(str, entries(target)))
+        known.append((request["question"], options, labels, label, target))
+    return texts_of_items(known)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from breadth.errors import InputError
+from breadth.errors import InputError, escape_bytes
 from breadth.sources.columns import Column, Columns, text, whole_number
 from breadth.sources.logs.log import Log, Metric, Options, Plain, SkipFile
 from breadth.sources.registry import Detection, Part, Source, experimental_note
@@ -29,8 +29,8 @@ RESOLVED = Metric("resolved")
 Outcomes = dict[str, float | None]
 
 #: Splits by the directories of the experiments' repository, and by their number of instances.
-SPLITS = {"lite": "lite", "verified": "verified", "bash-only": "verified", "test": "full"}
-SPLITS |= {"multimodal": "multimodal", "multilingual": "multilingual"}
+SPLITS_BY_FOLDER = {"lite": "lite", "verified": "verified", "bash-only": "verified", "test": "full"}
+SPLITS_BY_FOLDER |= {"multimodal": "multimodal", "multilingual": "multilingual"}
 SPLITS_BY_SIZE = {500: "verified", 300: "lite", 2294: "full"}
 
 #: The lists of a harness report, and what they say of an instance; of several lists the last one counts.
@@ -63,7 +63,7 @@ def instance_ids(value: Any) -> list[str] | None:
     return list(dict.fromkeys(value))
 
 
-REPORT = Columns(
+HARNESS_REPORT = Columns(
     *[Column(name, type=instance_ids, strict=True, default=[]) for name in REPORT_LISTS],
     Column("total_instances", type=whole_number),
     Column("resolved_instances", type=number),
@@ -72,7 +72,7 @@ REPORT = Columns(
     Column("error_instances", type=number),
 )
 FIRST_HARNESS = Columns(*[Column(name, type=instance_ids, strict=True, default=[]) for name in FIRST_HARNESS_LISTS])
-PREDICTION = Columns(Column("instance_id", type=text))
+PREDICTED_PATCH = Columns(Column("instance_id", type=text))
 
 
 class SweRun(NamedTuple):
@@ -117,7 +117,7 @@ class SweBench(Source):
         total: int | None = None
         is_report = "resolved_ids" in content
         if is_report:
-            report = REPORT.read(content, where)
+            report = HARNESS_REPORT.read(content, where)
             outcomes = _outcomes_of_report(report, where, notes)
             total = report["total_instances"]
         elif isinstance(content.get("resolved"), list):
@@ -130,7 +130,7 @@ class SweBench(Source):
             raise SkipFile("no instances")
         if not all(value is None or isinstance(value, bool) for value in content.values()):
             notes.append(experimental_note("SWE-bench (other than Pro)"))
-        run = _run_in_path(file.path, is_report)
+        run = _run_of_parts(file.path, is_report)
         split = run.split
         if split is None and all(one.startswith("instance_") for one in outcomes):
             split = "pro"
@@ -193,7 +193,7 @@ def _predicted_instances(folder: Path) -> list[str]:
     """Instances in a run's predictions."""
     lines, whole = folder / "all_preds.jsonl", folder / "preds.json"
     if lines.is_file():
-        rows = PREDICTION.read_rows(SourceFile.look(lines))
+        rows = PREDICTED_PATCH.read_rows(SourceFile.look(lines))
         return [row["instance_id"] for _, row in rows if row["instance_id"] is not None]
     if whole.is_file():
         return list(mapping(SourceFile.look(whole).json()))
@@ -211,19 +211,19 @@ def _outcomes_by_instance(content: Object, where: str) -> Outcomes:
     return outcomes
 
 
-def _run_in_path(path: Path, is_report: bool) -> SweRun:
+def _run_of_parts(path: Path, is_report: bool) -> SweRun:
     """The run as paths of the tools name it."""
-    parts = path.parent.parts
+    parts = [escape_bytes(part) for part in path.parent.parts]
     if "evaluation" in parts[:-2]:  # evaluation/<split>/<date_model>/...
         place = len(parts) - 1 - parts[::-1].index("evaluation")
-        if place + 2 < len(parts) and parts[place + 1] in SPLITS:
+        if place + 2 < len(parts) and parts[place + 1] in SPLITS_BY_FOLDER:
             model = parts[place + 2]
             date = re.match(r"\d{8}", model)
-            return SweRun(model, SPLITS[parts[place + 1]], date=date[0] if date else "")
+            return SweRun(model, SPLITS_BY_FOLDER[parts[place + 1]], date=date[0] if date else "")
     if "run_evaluation" in parts[:-3]:  # run_evaluation/<run>/<model>/<instance>/report.json
         place = len(parts) - 1 - parts[::-1].index("run_evaluation")
         return SweRun(parts[place + 2].replace("__", "/", 1), settings={"run_id": parts[place + 1]})
     if is_report and "." in path.stem:  # <model>.<run>.json
-        model, _, run_id = path.stem.rpartition(".")
+        model, _, run_id = escape_bytes(path.stem).rpartition(".")
         return SweRun(model.replace("__", "/", 1), settings={"run_id": run_id})
     return SweRun(folder_of_model(path) or path.stem)
