@@ -40,8 +40,11 @@ def benjamini_hochberg(p: Floats) -> Floats:
 def wilson_interval(share: Floats, n: Floats) -> tuple[Floats, Floats]:
     """Wilson's 95 % interval of a share of ``n``; it keeps a width where all or none are right."""
     z = NORMAL
-    centre, reach = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n * n))
-    low, high = (np.clip((centre + side * reach) / (1 + z**2 / n), 0, 1) for side in (-1, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):  # nothing was answered: no share, and no interval
+        centre = share + z**2 / (2 * n)
+        reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n * n))
+        low = np.clip((centre - reach) / (1 + z**2 / n), 0, 1)
+        high = np.clip((centre + reach) / (1 + z**2 / n), 0, 1)
     return low, high
 
 

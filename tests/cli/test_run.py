@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from breadth.records.store import StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 STUDY = """\
 name: s

@@ -9,7 +9,7 @@ from breadth.comparison import By, Within, final_groups
 from breadth.comparison.groups import ONE_RUN_EACH, guessed_testsets
 from breadth.errors import InputError
 from breadth.results import Answer
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def table(generator, models=("a", "b"), seeds=1, items=200, testsets=("x", "y", "z"), lift=0.15):

@@ -11,8 +11,7 @@ from breadth.datasets import simulate_scores, simulate_study
 from breadth.inference import benjamini_hochberg
 from breadth.records.store import StudyStore
 from breadth.results import as_chart
-from breadth.sources import load_scores
-from breadth.sources.answers import open_study
+from breadth.sources import load_scores, open_study
 
 NAMES = ("plain", "chat", "science", "negation", "numbers")
 

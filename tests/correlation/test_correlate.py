@@ -7,7 +7,7 @@ from breadth.correlation import CORRECTED_COLUMNS, PAIR_COLUMNS, Flag
 from breadth.datasets import simulate_scores
 from breadth.errors import InputError
 from breadth.records.store import RunRecord, StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from breadth.datasets import simulate_study
 from breadth.records.store import StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def test_a_study_like_a_real_one(simulated_study):

@@ -11,7 +11,7 @@ from breadth.difficulty import Profile, differences_table, profile_table
 from breadth.errors import InputError
 from breadth.records.study import Study
 from breadth.results import Answer
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def as_study(matrix, subjects, items):

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from breadth.records.store import StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 from .conftest import LORA, parts
 

@@ -13,7 +13,7 @@ from breadth.correlation import carry_over
 from breadth.errors import InputError
 from breadth.execute import Events, evaluating, run
 from breadth.lm import write_tiny_model
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 from .conftest import parts
 

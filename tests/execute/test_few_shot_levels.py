@@ -8,7 +8,7 @@ from breadth.errors import InputError
 from breadth.execute import plan_study, run
 from breadth.execute.data import fewshot_prefix
 from breadth.level_transfer import transfer
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.study import expand, read_study_file, start_key
 
 from .cluster.in_process import run_in_process

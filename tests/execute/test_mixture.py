@@ -6,7 +6,7 @@ import pytest
 from breadth.correlation import correlate
 from breadth.execute import run
 from breadth.execute.data import fewshot_prefix, held_out
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 from .cluster.in_process import run_in_process
 from .conftest import LORA, START, parts

@@ -9,7 +9,7 @@ from breadth.execute import run
 from breadth.execute.parts import split_into_parts
 from breadth.reporting import scores
 from breadth.reporting.progress import Progress
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.study import expand, read_study_file
 
 from .cluster.in_process import run_in_process

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from breadth.execute import run
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.study import StudySpec, expand, read_study_file, resolved_yaml
 
 from ..families import CHATTING, FAMILIES, write_family

@@ -18,7 +18,7 @@ from breadth.execute.session import Checkpointer
 from breadth.lm.tiny import write_tiny_model
 from breadth.records.files import LocalStore
 from breadth.records.store import RunStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.study import expand, read_study_file, start_key
 
 from .conftest import LORA, START, parts

@@ -10,7 +10,7 @@ from breadth.records.store import StudyStore
 from breadth.reporting import scores
 from breadth.reporting.progress import Progress
 from breadth.reporting.sections import written_report
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.study import expand, read_study_file
 
 from .cluster.in_process import run_in_process

@@ -9,7 +9,7 @@ from breadth.execute import Events, run
 from breadth.execute import evaluate as evaluate_checkpoints
 from breadth.lm.tiny import write_tiny_model
 from breadth.reporting import scores
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.study import expand, read_study_file
 
 from .cluster.in_process import run_in_process

@@ -10,7 +10,7 @@ from breadth.errors import InputError
 from breadth.irt import ItemFlag, Priors, SubjectFlag
 from breadth.irt.calibration import ITEM_COLUMNS, SUBJECT_COLUMNS
 from breadth.records.store import RunRecord, StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def test_columns_are_fixed(result):

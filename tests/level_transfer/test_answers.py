@@ -10,7 +10,7 @@ import breadth
 from breadth.errors import InputError
 from breadth.level_transfer import trained_groups
 from breadth.records.store import StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 COLUMNS = [
     "test_level", "n_items", "n_seeds", "accuracy", "baseline", "gain", "se", "ci_low", "ci_high", "p", "q", "flag",

@@ -11,7 +11,7 @@ import breadth
 from breadth.errors import InputError
 from breadth.records.files import SEAL, LocalStore, sealed, unsealed
 from breadth.records.store import StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 @pytest.fixture

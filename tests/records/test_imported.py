@@ -15,7 +15,7 @@ from breadth.records.imported import (
     read_imported,
     write_imported,
 )
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def log(subject, testset="t", **described):

@@ -5,7 +5,7 @@ import pytest
 
 from breadth.errors import InputError
 from breadth.records.store import RunRecord, StudyStore
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 ITEMS = pl.DataFrame({"item": ["a-1", "a-2"], "testset": ["a", "a"], "shift": ["domain"] * 2, "label": ["yes", "no"]})
 ANSWERS = pl.DataFrame(

@@ -1,3 +1,4 @@
+import io
 import shutil
 
 import numpy as np
@@ -6,10 +7,10 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
+from breadth.records.files import checksum
 from breadth.records.store import RunRecord, StudyStore
 from breadth.records.study import Study
-from breadth.sources import load_scores
-from breadth.sources.answers import open_study
+from breadth.sources import load_scores, open_study
 
 BLANK = {"margin": pl.lit(None), "answer": pl.lit(None)}
 
@@ -156,8 +157,48 @@ def test_parts_with_other_items_shares_and_missing_answers(tmp_path):
     assert study.select(testset="b").item_names == ("1",)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"correct": ["yes", "no"]},
+        {"correct": [[1], [0]]},
+        {"margin": [b"\xff", b"\xfe"]},
+        {"item": [[1], [2]]},
+        {"item": ["1", "1"]},
+        {"testset": pl.Series([None, None], dtype=pl.Struct({"x": pl.Int8}))},
+    ],
+    ids=str,
+)
+def test_a_part_with_a_right_checksum_and_wrong_columns_is_named(tmp_path, columns):
+    store = StudyStore(tmp_path)
+    store.write_items("a", pl.DataFrame({"item": ["1", "2"], "testset": ["a", "a"]}))
+    run = store.run("r")
+    run.write_record(RunRecord("m"))
+    good = {"testset": ["a", "a"], "item": ["1", "2"], "correct": [1, 0], "margin": [0.5, -0.5], "answer": ["x", "y"]}
+    content = io.BytesIO()
+    pl.DataFrame(good | columns).write_parquet(content)
+    path = run.write_part_bytes(8, content.getvalue())
+    for verb in (open_study, breadth.calibrate, breadth.report):
+        with pytest.raises(InputError, match=path.name):
+            verb(tmp_path)
+
+
+@pytest.mark.parametrize("columns", [{"item": ["1", "1"]}, {"item": [[1], [2]]}], ids=str)
+def test_items_with_a_right_checksum_and_wrong_columns_are_named(tmp_path, columns):
+    store = StudyStore(tmp_path)
+    store.write_items("a", pl.DataFrame({"item": ["1", "2"], "testset": ["a", "a"]}))
+    (path,) = (tmp_path / "items").iterdir()
+    content = io.BytesIO()
+    pl.DataFrame({"item": ["1", "2"], "testset": ["a", "a"]} | columns).write_parquet(content)
+    path.unlink()
+    changed = path.with_name(f"a.{checksum(content.getvalue())}.parquet")
+    changed.write_bytes(content.getvalue())
+    with pytest.raises(InputError, match=changed.name):
+        store.read_items("a")
+
+
 def test_no_study(tmp_path):
-    with pytest.raises(InputError, match="is not the directory of a study"):
+    with pytest.raises(InputError, match="nothing to read"):
         open_study(tmp_path)
     for name in ("runs", "items"):
         (tmp_path / name).mkdir()

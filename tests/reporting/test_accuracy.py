@@ -28,8 +28,7 @@ from breadth.reporting.accuracy import (
 from breadth.reporting.data import ReportData
 from breadth.reporting.scoring import bias_words, follow_words
 from breadth.reporting.sources import ScoreKind
-from breadth.sources import open_source
-from breadth.sources.answers import open_study
+from breadth.sources import open_source, open_study
 
 
 def test_one_run_is_the_mean_of_its_items():

@@ -20,7 +20,7 @@ from breadth.reporting.embedded import (
     table_columns,
 )
 from breadth.reporting.items import ItemsSection
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def inflated(text, kind):

@@ -6,7 +6,7 @@ import breadth
 from breadth.records.store import RunRecord, StudyStore
 from breadth.reporting import ReportData
 from breadth.reporting.items import DOUBT_WORDS, MOST_CHARACTERS, Doubt, ItemsSection, item_rest
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def test_item_rest_is_the_plain_correlation(simulated_study):

@@ -12,7 +12,7 @@ from breadth.datasets import simulate_scores
 from breadth.datasets.kinds import NLI_PATTERN
 from breadth.reporting import build_report
 from breadth.reporting.embedded import FINENESS
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from breadth.reporting.pages import (
 )
 from breadth.results.figures import CONFIGS, THEMES, themed
 from breadth.results.table_writing import plain_markdown
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 EVIL = "</script><script>alert(1)</script>"
 

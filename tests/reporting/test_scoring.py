@@ -12,7 +12,7 @@ from breadth.reporting import ReportData
 from breadth.reporting.accuracy import score_profile
 from breadth.reporting.scoring import answer_shares, changes_table, swings
 from breadth.results import Answer
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 
 def test_shares_of_three_answers_come_from_what_was_said(write_study, tmp_path):

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 
 R = np.array([[1, 0, -1], [0, 1, 1]], dtype=np.int8)
 LONG = pl.DataFrame(
@@ -181,7 +181,7 @@ def test_corrupt_missing_and_empty(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         open_study(tmp_path / "none.npz")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no table of answers"):
+    with pytest.raises(InputError, match="nothing to read"):
         open_study(tmp_path / "empty")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import breadth
 from breadth.errors import InputError
 from breadth.records.study import Study
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.sources.exporting import LONG_COLUMNS, Exported, export
 from breadth.sources.logs.importing import import_logs, read_logs
 

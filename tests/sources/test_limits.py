@@ -17,7 +17,7 @@ import breadth
 from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.records.files import atomic_write
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.sources.tables import read_table
 
 HEADER = io.BytesIO()
@@ -92,7 +92,7 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path, ending, kind):
     for read in (read_table, open_study, breadth.report):
         with pytest.raises(InputError, match="is not a regular file"):
             read(path)
-    with pytest.raises(InputError, match="holds no table"):
+    with pytest.raises(InputError, match="nothing to read"):
         open_study(tmp_path)
 
 

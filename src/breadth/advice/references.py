@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from breadth.advice.families import find_families, limit_to_families
 from breadth.advice.short_form import Indices, Matrix
-from breadth.comparison import final_groups, models_with_common_items
+from breadth.comparison import describe_left_out, final_groups, models_with_common_items
 from breadth.errors import InputError, listed
 from breadth.records import ROUND_SHARES, Study, atomic_write
 from breadth.results.table_writing import check_target
@@ -76,8 +76,8 @@ def reference_models(study: Study, cluster: str | None = None) -> References:
         )
     warnings = list(study.warnings)
     if not keep.all():
-        left = listed([group.name for group, kept in zip(groups, keep, strict=True) if not kept], 3)
-        warnings.append(f"{int((~keep).sum())} models that answered few of the others' items are left out: {left}")
+        left_out = [group.name for group, kept in zip(groups, keep, strict=True) if not kept]
+        warnings.append(describe_left_out(study, left_out))
     if len(columns) < study.items.height:
         warnings.append(f"{study.items.height - len(columns):,} items that not all models answered are left out")
     names = [group.name for group in groups]

@@ -283,9 +283,10 @@ def read_scores(
         who = next((name for name in NAMES if name in columns), None)
         keys = [name for name in (who, when) if name is not None]
         if keys and opened.order is None:
-            opened = open_source(source, by=keys, order="none", control="none", testsets=names)
+            columns_of_sets = [opened.original_names.get(name, name) for name in names]
+            opened = open_source(source, by=keys, order="none", control="none", testsets=columns_of_sets)
             assert isinstance(opened, ScoreTable)
-            frame = _whole_frame(opened)
+            frame = _whole_frame(opened).rename(dict(zip(columns_of_sets, names, strict=True)))
             if when is not None:
                 frame = frame.sort(when, maintain_order=True, nulls_last=False)
             models = frame[who].cast(pl.String).to_list() if who else [str(k + 1) for k in range(frame.height)]

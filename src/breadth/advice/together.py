@@ -19,13 +19,14 @@ from rich.text import Text
 
 from breadth.advice.figures import gains_figure
 from breadth.comparison import (
+    describe_left_out,
     final_groups,
     item_clusters,
     levels_for_comparison,
     models_with_common_items,
     points_with_decimal,
 )
-from breadth.errors import InputError, listed
+from breadth.errors import InputError
 from breadth.inference import NORMAL, Floats
 from breadth.irt import cut_levels
 from breadth.records import ROUND_SHARES, Study
@@ -330,8 +331,8 @@ def _common_answers(study: Study) -> tuple[Floats, list[str], Any, Floats | None
     columns = np.flatnonzero(study.answered[rows[keep]].all(axis=0))
     warnings = []
     if not keep.all():
-        left = listed([group.name for group, kept in zip(groups, keep, strict=True) if not kept], 3)
-        warnings.append(f"{int((~keep).sum())} models that answered few of the others' items are left out: {left}")
+        left_out = [group.name for group, kept in zip(groups, keep, strict=True) if not kept]
+        warnings.append(describe_left_out(study, left_out))
     if keep.sum() < 3 or len(columns) < 20:
         raise InputError(
             f"{study.name}: {int(keep.sum())} models share {len(columns):,} items; combining takes at least 3 models "

@@ -18,6 +18,7 @@ from breadth.comparison.comparison import (
 )
 from breadth.comparison.groups import (
     Group,
+    describe_left_out,
     final_groups,
     group_answers,
     has_several_groups,
@@ -62,6 +63,7 @@ __all__ = [
     "cells_table",
     "compare",
     "comparison_verdict",
+    "describe_left_out",
     "differences_figure",
     "exact_p",
     "final_groups",

@@ -14,7 +14,7 @@ from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import NORMAL, Floats
 from breadth.irt import Calibration, cut_levels, numbers
 from breadth.records import Study, name_rows
-from breadth.results.words import joined
+from breadth.results.words import count, joined
 
 Bools = npt.NDArray[np.bool_]
 
@@ -93,6 +93,13 @@ def _model_columns(subjects: pl.DataFrame) -> list[str]:
         return []
     conditions = [name for name in CONDITIONS if name in subjects.columns and subjects[name].n_unique() > 1]
     return ["model", *conditions]
+
+
+def describe_left_out(study: Study, names: Sequence[str]) -> str:
+    """Which models are left out because they answered other items, and the files in which they are."""
+    verb = "is" if len(names) == 1 else "are"
+    files = study.reading.with_files(names)
+    return f"{count(len(names), 'model')} that answered few of the others' items {verb} left out: {listed(files, 3)}"
 
 
 def noun_of_compared(study: Study, groups: Sequence[Group]) -> str:

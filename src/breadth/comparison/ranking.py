@@ -18,6 +18,7 @@ from breadth.comparison.groups import (
     ONE_RUN_EACH,
     Group,
     are_trained,
+    describe_left_out,
     describe_runs,
     final_groups,
     group_answers,
@@ -387,8 +388,7 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
     groups, columns, left_out = _complete(study, groups)
     noun = noun_of_compared(study, groups)
     if left_out:
-        names = listed([group.name for group in left_out], 3)
-        warnings.append(f"{len(left_out)} models that answered few of the others' items are left out: {names}")
+        warnings.append(describe_left_out(study, [group.name for group in left_out]))
     if len(columns) < study.items.height:
         warnings.append(f"models are ranked by the {len(columns):,} of {study.items.height:,} items that all answered")
     clusters = item_clusters(study, cluster)

@@ -24,6 +24,7 @@ import polars as pl
 from breadth.boundary import reading
 from breadth.errors import InputError
 from breadth.records.files import SUM_DIGITS, LocalStore, checksum
+from breadth.records.reading import Reading
 
 if TYPE_CHECKING:
     from breadth.records.study import Study
@@ -148,6 +149,10 @@ def imported_study(imported: Imported, name: str, folder: Path | None = None, no
         name, (subjects.height, imported.items.height), rows, columns, imported.responses["correct"].to_numpy(), margin
     )
     warnings = [*notes, *_notes_on_logs(logs)]
+    # A model may have several logs: the first one leads to the others.
+    first = logs.unique("subject", keep="first", maintain_order=True)
+    files = dict(first.select("subject", "path").iter_rows())
+    files |= dict(first.drop_nulls("model").unique("model", keep="none").select("model", "path").iter_rows())
     return Study(
         name,
         described_subjects(logs),
@@ -156,6 +161,7 @@ def imported_study(imported: Imported, name: str, folder: Path | None = None, no
         margin,
         folder=folder,
         warnings=tuple(dict.fromkeys(warnings)),
+        reading=Reading(files=files if logs["path"].n_unique() > 1 else {}),
     )
 
 

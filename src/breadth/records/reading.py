@@ -19,6 +19,7 @@ class Reading:
     ``reasons`` to why, where that was not plain from their names; ``left_out`` maps the others to the reason.
     ``notes`` are further sentences (names that were shortened, one score chosen of several). ``correction`` says how
     all of this can be overruled. ``quiet`` is whether the user said everything, so that nothing needs to be said.
+    ``files`` maps models and subjects to the file that they were read from, where a source is several files.
     """
 
     summary: str = ""
@@ -30,6 +31,11 @@ class Reading:
     notes: tuple[str, ...] = ()
     correction: str = ""
     quiet: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    def with_files(self, names: Sequence[str]) -> list[str]:
+        """Names of models or subjects, each with its file where that is known."""
+        return [f"{name} ({self.files[name]})" if name in self.files else name for name in names]
 
     @property
     def columns(self) -> pl.DataFrame:

@@ -39,7 +39,7 @@ _PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
 _ITEMS = re.compile(rf"^(.+?)(?:\.([0-9a-f]{{{SUM_DIGITS}}}))?\.parquet$")
 _SEAL = b"# checksum: "
 _SUM_AT_END = re.compile(rb"[0-9a-f]{%d}\s*$" % SUM_DIGITS)
-_PART_SCHEMA = {
+PART_SCHEMA = {
     "testset": pl.String,
     "item": pl.String,
     "correct": pl.Float32,
@@ -225,7 +225,7 @@ class RunStore:
 
     def write_part(self, step: int, answers: pl.DataFrame) -> Path:
         """Write the answers of a checkpoint: columns testset, item, correct, margin, answer."""
-        frame = answers.select(pl.col(name).cast(dtype) for name, dtype in _PART_SCHEMA.items())
+        frame = answers.select(pl.col(name).cast(dtype) for name, dtype in PART_SCHEMA.items())
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         return self.write_part_bytes(step, buffer.getvalue())
@@ -294,7 +294,10 @@ class StudyStore:
             if content is not None and match and match[2] in (None, checksum(content)):
                 with reading(self.folder / key):
                     frame = pl.read_parquet(io.BytesIO(content))
-                return frame if "testset" in frame.columns else frame.with_columns(testset=pl.lit(testset))
+                    named = pl.col("testset") if "testset" in frame.columns else pl.lit(testset).alias("testset")
+                    frame = frame.with_columns(named.cast(pl.String), pl.col("item").cast(pl.String))
+                check_item_names(frame, self.folder / key)
+                return frame
         if not keys:
             raise InputError(f"{self.folder}: the items of {testset!r} are missing; `breadth run` writes them again")
         raise InputError(f"{self.folder / keys[0]}: {DAMAGED}; `breadth run` writes it again")
@@ -339,6 +342,16 @@ class StudyStore:
         items.write_parquet(buffer)
         content = buffer.getvalue()
         self.store.write(f"items/{testset}.{checksum(content)}.parquet", content)
+
+
+def check_item_names(items: pl.DataFrame, path: Path) -> None:
+    """Refuse a part or items in which an item has no name, or occurs twice: nobody could say which counts."""
+    if items.select(pl.any_horizontal(pl.col("testset", "item").is_null()).any()).item():
+        raise InputError(f"{path}: an item or a test set has no name; the file is not one of breadth's")
+    repeated = items.select("testset", "item").is_duplicated()
+    if repeated.any():
+        testset, item = items.filter(repeated).row(0)[:2]
+        raise InputError(f"{path}: item {item!r} of {testset} occurs more than once; the file is not one of breadth's")
 
 
 def is_study(source: object) -> bool:

@@ -21,7 +21,16 @@ from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.reading import Reading
 from breadth.records.schemas import MISSING, SUBJECTS, TRAINING, shift_order
 from breadth.records.sparse import ALWAYS_DENSE, MOST_DENSE, SparseMatrix, is_sparse
-from breadth.records.store import DAMAGED, SUBJECT_KEYS, RunRecord, RunStore, StudyStore, set_of_testset
+from breadth.records.store import (
+    DAMAGED,
+    PART_SCHEMA,
+    SUBJECT_KEYS,
+    RunRecord,
+    RunStore,
+    StudyStore,
+    check_item_names,
+    set_of_testset,
+)
 from breadth.records.variants import label_runs
 
 Floats = npt.NDArray[np.float64]
@@ -429,12 +438,12 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
                 path = run.folder.relative_to(store.folder) / name
                 warnings.append(f"{path}: {DAMAGED} and is left out; `breadth run` evaluates the checkpoint again")
                 continue
-            with reading(run.folder / name):
-                answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
+            answers = _answers_of_part(content, run.folder / name)
             if not items.equals(answers.select("testset", "item")):
                 items = answers.select("testset", "item")
+                check_item_names(items, run.folder / name)
                 place = np.array([columns.setdefault(key, len(columns)) for key in items.iter_rows()], dtype=np.intp)
-            cells.append((place, answers.select(pl.col("correct", "margin").cast(pl.Float32).fill_null(np.nan))))
+            cells.append((place, answers.select("correct", "margin")))
             subject = f"{run.name}/{step}"
             described = {key: getattr(record, key) for key in SUBJECT_KEYS}
             subjects.append({"subject": subject, "run": run.name, "step": step, **described})
@@ -467,6 +476,20 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         _parts=tuple(parts),
     )
     return _training_apart(whole)
+
+
+def _answers_of_part(content: bytes, path: Path) -> pl.DataFrame:
+    """The answers of a part; refused where a column has another type than breadth writes, checksum or not."""
+    names = ["testset", "item", "correct", "margin"]
+    with reading(path):
+        answers = pl.read_parquet(io.BytesIO(content), columns=names)
+    for name in names:
+        if answers.schema[name] != PART_SCHEMA[name]:
+            raise InputError(
+                f"{path}: column {name!r} holds {answers.schema[name]}, not {PART_SCHEMA[name]}; the file is not one "
+                "of breadth's"
+            )
+    return answers.with_columns(pl.col("correct", "margin").fill_null(np.nan))
 
 
 def _training_apart(study: Study) -> Study:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from breadth.sources.answers import UNNAMED as UNNAMED
-    from breadth.sources.answers import read_answers as read_answers
     from breadth.sources.checkpoint_scores.importing import TrajectoryImport as TrajectoryImport
     from breadth.sources.checkpoint_scores.importing import import_trajectories as import_trajectories
     from breadth.sources.checkpoint_scores.importing import read_trajectories as read_trajectories
@@ -70,7 +69,7 @@ if TYPE_CHECKING:
 
 #: Where every public name lives.
 _HOMES = {
-    "answers": "UNNAMED read_answers",
+    "answers": "UNNAMED",
     "checkpoint_scores.importing": "TrajectoryImport import_trajectories read_trajectories",
     "clusters": "item_clusters obvious_cluster",
     "column_roles": "ColumnRoles Kind NONE infer_columns names_in",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -18,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from breadth.boundary import reading
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records import (
     KEY_COLUMNS,
@@ -35,9 +33,7 @@ from breadth.sources.column_roles import ColumnRoles, infer_answer_columns
 from breadth.sources.limits import check_scores
 from breadth.sources.npz_files import NamedMatrix, read_matrix_file
 from breadth.sources.paths import path_text
-from breadth.sources.reshaping import MODEL_NAME, are_answers
-from breadth.sources.source_files import SourceFile
-from breadth.sources.table_files import column_names
+from breadth.sources.reshaping import MODEL_NAME
 from breadth.sources.tables import Table, read_table
 
 #: Test set of answers that name none.
@@ -69,12 +65,11 @@ class Format(Enum):
     STUDY = "directory that breadth run or breadth import made"
     ARRAY = "numpy array of subjects x items"
     NPZ = "NPZ file with one matrix"
-    MATRICES = "directory of matrices, NPZ or wide tables, one per test set"
-    TABLE = "long or wide table, in a file or a frame, or a directory of long ones"
+    TABLE = "long or wide table, in a file or a frame"
 
 
 def format_of(source: Any) -> Format:
-    """What a source is, by its Python type, the ending of its file or the columns of the tables in a directory."""
+    """What a source is, by its Python type or the ending of its file."""
     if is_study(source):
         return Format.STUDY
     if isinstance(source, np.ndarray):
@@ -83,31 +78,17 @@ def format_of(source: Any) -> Format:
         return Format.TABLE
     if Path(source).suffix.lower() == ".npz":
         return Format.NPZ
-    if os.path.isdir(source):
-        with suppress(InputError):
-            paths = _tables(source)
-            long = any(are_answers(column_names(SourceFile.look(path))) for path in paths)
-            if paths and not long:  # long tables go before matrices
-                return Format.MATRICES
     return Format.TABLE
-
-
-def _tables(folder: str | os.PathLike[str]) -> list[Path]:
-    """Tables and matrices in a directory; pipes and devices are none."""
-    with reading(folder):
-        return sorted(
-            path for path in Path(folder).iterdir() if path.suffix in (*TABLE_ENDINGS, ".npz") and path.is_file()
-        )
 
 
 def open_study(source: Any, *, keys: Sequence[str] = ()) -> Study:
     """Open answers as a :class:`Study`, whatever they are in.
 
     ``source`` is the directory of a study; an NPZ matrix (``R`` with -1 for missing, ``models``, ``items``); a long
-    table (``subject, item, correct``, or the names that other tools use) or a directory of them; a wide table with a
-    row per subject and a column per item; a directory with one matrix (NPZ or wide table) per test set; a polars or
-    pandas frame; an array of subjects x items; or a Study. A long table that names no subject is about one. Every
-    answer must lie in [0, 1] or be missing; words for right and wrong are read as 1 and 0. Nothing is changed or moved.
+    table (``subject, item, correct``, or the names that other tools use); a wide table with a row per subject and a
+    column per item; a polars or pandas frame; an array of subjects x items; or a Study. A long table that names no
+    subject is about one. Every answer must lie in [0, 1] or be missing; words for right and wrong are read as 1 and 0.
+    Nothing is changed or moved. Several files, and directories of them, are put together by :mod:`opening`.
     """
     if isinstance(source, Study):
         return source
@@ -146,10 +127,6 @@ def study_of_matrix(matrix: NamedMatrix) -> Study:
     return _matrix_study(matrix.name, matrix.values, matrix.row_names, matrix.column_names, described, matrix.warnings)
 
 
-def _read_matrices(source: Any, _: Sequence[str]) -> Study:
-    return read_matrices(_tables(source), path_text(source))
-
-
 def read_matrices(paths: Sequence[Path], name: str) -> Study:
     """Matrices or wide tables, one per test set.
 
@@ -168,7 +145,7 @@ def read_matrices(paths: Sequence[Path], name: str) -> Study:
 
 
 def _read_tables(source: Any, keys: Sequence[str]) -> Study:
-    roles = source if isinstance(source, ColumnRoles) else infer_answer_columns(read_answers(source))
+    roles = source if isinstance(source, ColumnRoles) else infer_answer_columns(read_table(source))
     table = roles.table
     if {"item", "correct"} <= set(table.frame.columns):
         study = _long_study(table, [roles.renamed.get(key, key) for key in keys])
@@ -184,28 +161,8 @@ _READERS: dict[Format, Callable[[Any, Sequence[str]], Study]] = {
     Format.STUDY: read_study_directory,
     Format.ARRAY: _read_array,
     Format.NPZ: read_matrix,
-    Format.MATRICES: _read_matrices,
     Format.TABLE: _read_tables,
 }
-
-
-def read_answers(source: Any) -> Table:
-    """Read a table, or put together every long table of answers in a directory."""
-    if not (isinstance(source, str | os.PathLike) and os.path.isdir(source)):
-        return read_table(source)
-    folder = Path(source)
-    frames = []
-    for path in _tables(folder):
-        if path.suffix in TABLE_ENDINGS:
-            frame = read_table(path).frame
-            if are_answers(frame.columns):
-                frames.append(frame)
-    if not frames:
-        raise InputError(
-            f"{folder}: is not the directory of a study (no runs/ and items/) and holds no table of answers (columns "
-            "subject, item, correct) and no matrices (NPZ, or tables with a row per subject and a column per item)"
-        )
-    return Table(pl.concat(frames, how="diagonal_relaxed"), path_text(folder))
 
 
 def _matrix_study(

@@ -7,7 +7,7 @@ checkpoints, by the registry; tables. Several paths, directories and patterns ar
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -26,7 +26,7 @@ from breadth.sources.registry import Part, detect
 from breadth.sources.reshaping import are_answers, roles_in
 from breadth.sources.score_tables import ScoreTable, scores_of_columns, scores_of_study
 from breadth.sources.source_files import SourceFile
-from breadth.sources.table_files import READERS
+from breadth.sources.table_files import READERS, column_names
 from breadth.sources.tables import Table, read_table
 from breadth.sources.vocabulary import Role
 
@@ -161,11 +161,14 @@ def open_study(*sources: Any, keys: Sequence[str] = ()) -> Study:
         return _read_logs(found.paths)
     if found.content is Content.SCORES:
         raise InputError(f"{_named(paths)}: holds {found.content}, and no answers to single items")
-    if len(found.paths) > 1 and found.paths != paths:
-        return answers.open_study(paths[0], keys=keys) if len(paths) == 1 else _study_of_tables(found.paths)
-    if len(found.paths) > 1:
-        return _study_of_tables(found.paths)
-    return answers.open_study(paths[0], keys=keys)
+    if len(found.paths) == 1:
+        return answers.open_study(found.paths[0], keys=keys)
+    name = _named(paths)
+    long = {path: read_table(path) for path in found.paths if are_answers(column_names(SourceFile.look(path)))}
+    if long:
+        joined = _joined_answers(long, [path for path in found.paths if path not in long], name)
+        return answers.open_study(joined, keys=keys)
+    return answers.read_matrices(found.paths, name)
 
 
 def open_answers(source: Any, *, keys: Sequence[str] = ()) -> Study:
@@ -256,7 +259,7 @@ def _read_paths(
     path = found.paths[0]
     if table_ending(path) == ".npz" and _is_answer_matrix(path):
         return answers.open_study(path)
-    return infer_columns(answers.read_answers(path), by, order, control, testsets, also=also)
+    return infer_columns(read_table(path), by, order, control, testsets, also=also)
 
 
 def _read_checkpoint_scores(
@@ -382,14 +385,13 @@ def _read_tables(
             matrices.append(path)
         else:
             tables[path] = read_table(path)
-    long = [table for table in tables.values() if are_answers(table.frame.columns)]
+    long = {path: table for path, table in tables.items() if are_answers(table.frame.columns)}
     if long:
-        frame = pl.concat([table.frame for table in long], how="diagonal_relaxed")
-        return infer_columns(Table(frame, name), by, order, control, testsets, also=also)
+        return _joined_answers(long, [path for path in paths if path not in long], name, by, order)
     kinds = {path: infer_columns(table).kind for path, table in tables.items()}
     wide = [path for path, kind in kinds.items() if kind is Kind.ANSWERS]
     if len(wide) == len(tables):
-        return _study_of_tables(paths)
+        return answers.read_matrices(paths, name)
     if wide or matrices:
         scores = next(path for path, kind in kinds.items() if kind is Kind.SCORES)
         raise InputError(
@@ -399,9 +401,35 @@ def _read_tables(
     return infer_columns(combined, by, order, control, testsets, also=also)
 
 
-def _study_of_tables(paths: Sequence[Path]) -> Study:
-    """Matrices or tables of answers, one per test set."""
-    return answers.read_matrices(paths, _named(paths))
+def _joined_answers(
+    tables: Mapping[Path, Table],
+    others: Sequence[Path],
+    name: str,
+    by: Names = None,
+    order: str | None = None,
+) -> ColumnRoles:
+    """Long tables of answers one below the other; ``others`` are files beside them that hold something else."""
+    warnings: list[str] = []
+    if others:
+        unread = listed([path.name for path in others], 4)
+        warnings.append(
+            f"{name}: read as answers, a row each; these files beside them hold none and are not read: {unread}"
+        )
+    files: dict[str, str] = {}
+    frames = []
+    for path, table in tables.items():
+        frames.append(table.frame)
+        warnings += table.warnings
+        for column, role in roles_in(table.frame).items():
+            if role is Role.MODEL:
+                models = table.frame[column].drop_nulls().unique().cast(pl.String)
+                files |= dict.fromkeys(models.to_list(), path_text(path))
+    try:
+        frame = pl.concat(frames, how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{name}: columns of one name hold different types ({str(error).splitlines()[0]})") from error
+    roles = infer_columns(Table(frame, name, warnings=tuple(warnings)), by, order)
+    return replace(roles, reading=replace(roles.reading, files=files))
 
 
 def _combined_scores(tables: dict[Path, Table], name: str) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -169,9 +170,8 @@ def _with_plain_types(frame: pl.DataFrame) -> pl.DataFrame:
             changed.append(frame[column].cast(pl.Float64))
         elif dtype == pl.Binary:
             # Some writers of Parquet do not say that bytes are text. What is no UTF-8 stays what it is.
-            text = frame[column].cast(pl.String, strict=False)
-            if text.null_count() == frame[column].null_count():
-                changed.append(text)
+            with suppress(pl.exceptions.ComputeError):
+                changed.append(frame[column].cast(pl.String))
     return frame.with_columns(changed) if changed else frame
 
 

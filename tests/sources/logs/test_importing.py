@@ -12,7 +12,7 @@ import breadth
 from breadth.errors import InputError
 from breadth.records.files import LOCK
 from breadth.records.imported import read_imported
-from breadth.sources.answers import open_study
+from breadth.sources import open_study
 from breadth.sources.logs import log_files
 
 from ..conftest import write_checkpoints, write_lm_eval
