@@ -261,9 +261,9 @@ def label_finding(items: pl.DataFrame, own_slopes: bool) -> str | None:
     A subject that prefers an answer gets the items right that have it as their label and the others wrong. If subjects
     differ in this more than in ability, the preference becomes the scale, and slopes have the sign of the label.
     """
-    if "label" not in items.columns:
-        return None
     column, what = ("discrimination", "slope") if own_slopes else ("point_biserial", "item-rest correlation")
+    if not {"label", "p_correct", column} <= set(items.columns):
+        return None  # a saved calibration may lack what was dropped from it
     rows = (
         items.filter(
             pl.col("label").is_not_null() & pl.col(column).is_not_null() & pl.col("p_correct").is_between(0, 1, "none")

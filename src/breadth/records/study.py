@@ -480,15 +480,16 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
 
 def _answers_of_part(content: bytes, path: Path) -> pl.DataFrame:
     """The answers of a part; refused where a column has another type than breadth writes, checksum or not."""
-    names = ["testset", "item", "correct", "margin"]
     with reading(path):
-        answers = pl.read_parquet(io.BytesIO(content), columns=names)
-    for name in names:
-        if answers.schema[name] != PART_SCHEMA[name]:
+        schema = pl.read_parquet_schema(io.BytesIO(content))
+    for name, dtype in PART_SCHEMA.items():
+        if schema.get(name) != dtype:
             raise InputError(
-                f"{path}: column {name!r} holds {answers.schema[name]}, not {PART_SCHEMA[name]}; the file is not one "
-                "of breadth's"
+                f"{path}: column {name!r} holds {schema.get(name, 'nothing')}, not {dtype}; the file is not one of "
+                "breadth's"
             )
+    with reading(path):
+        answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
     return answers.with_columns(pl.col("correct", "margin").fill_null(np.nan))
 
 

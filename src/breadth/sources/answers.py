@@ -236,6 +236,13 @@ def _long_study(table: Table, keys: Sequence[str]) -> Study:
     attributes = _constant_columns(frame, rows, subjects.height, {*identity, *NOT_KEYS, "testset"})
     taken = {*identity, *attributes, "correct", "margin", "testset", "item"}
     described = _constant_columns(frame, columns, items.height, taken)
+    warnings = list(table.warnings)
+    for name in ("label", "shift"):
+        if name in described and described[name].dtype.is_nested():
+            warnings.append(
+                f"{table.name}: column {name!r} holds {described[name].dtype}, not one word, and is left out"
+            )
+            del described[name]
     subjects = subjects.drop("subject", strict=False).select(pl.Series("subject", names), pl.all())
     return Study(
         table.name,
@@ -243,7 +250,7 @@ def _long_study(table: Table, keys: Sequence[str]) -> Study:
         items.hstack(list(described.values())),
         matrix,
         margins,
-        warnings=table.warnings,
+        warnings=tuple(warnings),
     )
 
 

@@ -379,6 +379,8 @@ def _wide_answers(reshaped: Reshaped) -> ColumnRoles:
         subject = pl.concat_str(parts, separator=" / ")
     else:
         subject = pl.int_range(frame.height).cast(pl.String)
+    if "subject" in items:
+        raise InputError(f"{table.name}: an item is called 'subject', which is kept for subjects; rename it")
     left_out = dict(reshaped.ignored)
     for name in frame.columns:
         if name not in items and name not in keys:

@@ -187,7 +187,10 @@ def _as_places(table: Table, values: pl.Series) -> pl.Series | None:
     if values.dtype.is_temporal():  # a duration, or a time of day
         return values.to_physical().cast(pl.Float64)
     if values.dtype != pl.String:
-        return values if values.dtype.is_numeric() else None
+        if not values.dtype.is_numeric():
+            return None
+        _refuse_endless(table, values, values)
+        return values
     parts = values.str.strip_chars().str.to_lowercase().str.extract_groups(PLACE).struct.unnest()
     numbers = parts["1"].str.replace_all(",", "").cast(pl.Float64, strict=False)
     numbers = numbers * parts["2"].replace_strict(THOUSANDS, default=None, return_dtype=pl.Float64)
@@ -195,6 +198,7 @@ def _as_places(table: Table, values: pl.Series) -> pl.Series | None:
         numbers = _as_times(values)
     others = numbers.is_null() & values.is_not_null()
     if not others.any():
+        _refuse_endless(table, values, numbers)
         return numbers.alias(values.name)
     if 2 * others.sum() < len(values):  # a few stray words in a column of places
         row = int(others.arg_max() or 0)
@@ -203,6 +207,14 @@ def _as_places(table: Table, values: pl.Series) -> pl.Series | None:
             f"{values.filter(~others)[0]!r} is; write its step"
         )
     return None
+
+
+def _refuse_endless(table: Table, values: pl.Series, places: pl.Series) -> None:
+    """Refuse a place in training that is infinite."""
+    endless = places.cast(pl.Float64).is_infinite().fill_null(False)
+    if endless.any():
+        row = int(endless.arg_max() or 0)
+        raise InputError(f"{table.place(row, values.name)}: {values[row]!r} is no place in training; write its step")
 
 
 def _as_times(values: pl.Series) -> pl.Series:
