@@ -168,6 +168,12 @@ def test_text_in_utf_16_is_read_as_spreadsheets_write_it(tmp_path):
     assert read_table(path).frame.rows() == [(1, "é")]
 
 
+def test_bytes_in_parquet_are_text(tmp_path):
+    path = tmp_path / "bytes.parquet"
+    pl.DataFrame({"a": [b"x", "é".encode(), None], "b": [b"x", b"\xff", None]}).write_parquet(path)
+    assert read_table(path).frame.to_dict(as_series=False) == {"a": ["x", "é", None], "b": ["x", "\\xff", None]}
+
+
 def test_a_truncated_parquet_names_itself(tmp_path):
     path = write_table(FRAME, tmp_path / "t.parquet")
     path.write_bytes(path.read_bytes()[:-20])

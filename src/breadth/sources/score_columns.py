@@ -256,7 +256,12 @@ def _means(table: Table, columns: Sequence[str]) -> set[str]:
         return set()
     spread = rows.std(axis=0)
     varied = rows[:, spread > 0]
-    if varied.shape[1] < 3 or np.linalg.eigvalsh(np.corrcoef(varied.T))[0] > 1e-3:
+    if varied.shape[1] < 3:
+        return set()
+    with np.errstate(over="ignore", invalid="ignore"):
+        correlations = np.corrcoef(varied.T)
+    # Squares of numbers like 1e300 are infinite: such columns are no means of scores.
+    if not np.isfinite(correlations).all() or np.linalg.eigvalsh(correlations)[0] > 1e-3:
         return set()
     from scipy.optimize import nnls  # takes a while to load, and is rarely needed
 

@@ -169,10 +169,17 @@ def _with_plain_types(frame: pl.DataFrame) -> pl.DataFrame:
         elif dtype == pl.Decimal:
             changed.append(frame[column].cast(pl.Float64))
         elif dtype == pl.Binary:
-            # Some writers of Parquet do not say that bytes are text. What is no UTF-8 stays what it is.
-            with suppress(pl.exceptions.ComputeError):
-                changed.append(frame[column].cast(pl.String))
+            # Some writers of Parquet do not say that bytes are text.
+            changed.append(_text_of_bytes(frame[column]))
     return frame.with_columns(changed) if changed else frame
+
+
+def _text_of_bytes(values: pl.Series) -> pl.Series:
+    """Bytes as text; those that are no UTF-8 are written as \\xff."""
+    with suppress(pl.exceptions.ComputeError):
+        return values.cast(pl.String)
+    texts = [None if one is None else one.decode(errors="backslashreplace") for one in values.to_list()]
+    return pl.Series(values.name, texts, dtype=pl.String)
 
 
 def _from_pandas(frame: Any, name: str) -> pl.DataFrame:
