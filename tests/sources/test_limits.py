@@ -66,6 +66,7 @@ FILES = {
     "bomb.csv.gz": (gzip.compress(b"a,b\n" + b"1,2\n" * 20_000_000, 1), "holds more than 67,108,864 bytes"),
     "wide.csv": (b",".join(b"c%d" % k for k in range(100_001)) + b"\n", "has 100,001 columns"),
     "pattern.csv": (b"^x$,y\n1,2\n", r"column '\^x\$' is named like a regular expression"),
+    "star.csv": (b"*,y\n1,2\n", "is named like a pattern"),
     "long.csv": (b"x" * 20_000 + b",y\n1,2\n", "has a name of 20,000 characters"),
     "columns.json": (b'{"columns": 3, "data": [[1]]}', "is not a table"),
 }

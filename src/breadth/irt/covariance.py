@@ -114,10 +114,22 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
         return Covariance(slope**2 * stretch * pieces.one_free_slope, intercept, none, none, none)
     # The answer itself, not only its expectation, moves the score of a slope with ability: theta (r - P).
     blocks[:, 0, 0] -= (weight * np.square(at.ratio)) @ width
-    full: Floats = np.linalg.inv(blocks).astype(np.float64)
+    full = _inverses(blocks)
     full[:, 0, 0] += slope**2 * stretch
     full[:, 1, 1] += slope**2 * shift
     return _covariance_from(full)
+
+
+def _inverses(blocks: Floats) -> Floats:
+    """The inverse of every block; NaN for items about which the answers say nothing in some direction."""
+    try:
+        return np.linalg.inv(blocks).astype(np.float64)
+    except np.linalg.LinAlgError:
+        inverses = np.full(blocks.shape, np.nan)
+    for item, block in enumerate(blocks):
+        with suppress(np.linalg.LinAlgError):
+            inverses[item] = np.linalg.inv(block)
+    return inverses
 
 
 def _exact(

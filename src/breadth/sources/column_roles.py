@@ -140,7 +140,8 @@ def infer_columns(
     )
     short: dict[str, str] = {}
     if known is None and control is None and testsets is None:
-        short = short_names(chosen.names, [name for name in columns if name not in scores])
+        others = [name for name in columns if name not in scores]
+        short = short_names(chosen.names, [*others, *identity.by, str(identity.order)])
     controls = tuple(short.get(name, name) for name in chosen.controls)
     sets = tuple(short.get(name, name) for name in chosen.testsets)
     notes = chosen.notes

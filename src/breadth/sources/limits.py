@@ -149,6 +149,8 @@ def check_columns(names: list[str], name: object) -> None:
     for column in names:
         if len(column) > LONGEST_NAME:
             raise InputError(f"{name}: column {column[:20]!r}... has a name of {len(column):,} characters; rename it")
+        if column == "*":
+            raise InputError(f"{name}: column '*' is named like a pattern for all columns; rename it")
         if column.startswith("^") and column.endswith("$"):
             raise InputError(f"{name}: column {column!r} is named like a regular expression; rename it")
 
