@@ -56,6 +56,9 @@ NO_ANSWER = (
     "is not an answer; write 1 for right, 0 for wrong, a share in between, and leave missing ones empty (-1 in NPZ)"
 )
 
+#: Cells that are marked one by one to see whether any occurs twice; of more, those that are filled are compared.
+MOST_MARKED = 100_000_000
+
 Indices = npt.NDArray[np.intp]
 
 
@@ -216,12 +219,12 @@ def _long_study(table: Table, keys: Sequence[str]) -> Study:
     columns, items = _numbered(frame, ["testset", "item"])
     check_scores(subjects.height, items["testset"].n_unique(), table.name)
     names = _subject_names(subjects)
-    repeated = pl.Series(rows * items.height + columns).is_duplicated()
-    if repeated.any():
-        row = int(repeated.arg_max() or 0)
+    twice = _first_repeated(rows, columns, (subjects.height, items.height))
+    if twice is not None:
+        who = f"subject {names[rows[twice]]!r} answers item {frame['item'][twice]!r}"
         raise InputError(
-            f"{table.name}, row {row + 1}: subject {names[rows[row]]!r} answers item {frame['item'][row]!r} more than "
-            "once; keep one answer, average them, or add a column that tells the subjects apart"
+            f"{table.name}, row {twice + 1}: {who} more than once; keep one answer, average them, or add a column that "
+            "tells the subjects apart"
         )
     correct = table.numbers("correct")
     wrong = ~correct.is_between(0, 1).fill_null(True)
@@ -320,11 +323,24 @@ def _no_subject(identity: Sequence[str], keys: Sequence[str]) -> pl.Expr:
 
 def _numbered(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Indices, pl.DataFrame]:
     """The number of every row's combination of keys, and the combinations in order of appearance."""
-    distinct = frame.select(keys).unique(maintain_order=True)
-    numbered = frame.select(keys).join(
-        distinct.with_row_index("__number"), on=list(keys), how="left", nulls_equal=True, maintain_order="left"
-    )
-    return numbered["__number"].to_numpy().astype(np.intp), distinct
+    # Columns that are the same throughout tell nothing apart, and millions of texts take memory to compare.
+    telling = [name for name in keys if frame[name].n_unique() > 1] or list(keys[:1])
+    numbered = frame.select(telling).with_row_index("__row")
+    first_rows = numbered.select(pl.col("__row").first().over(telling)).to_series().to_numpy()
+    distinct = np.unique(first_rows)
+    return np.searchsorted(distinct, first_rows), frame.select(keys)[distinct]
+
+
+def _first_repeated(rows: Indices, columns: Indices, shape: tuple[int, int]) -> int | None:
+    """The first row of a table whose cell occurs more than once; None if there is none."""
+    cells = shape[0] * shape[1]
+    if cells <= MOST_MARKED:
+        marked = np.zeros(cells, dtype=np.bool_)
+        marked[rows * shape[1] + columns] = True
+        if np.count_nonzero(marked) == len(rows):
+            return None
+    repeated = pl.Series(rows * shape[1] + columns).is_duplicated()
+    return repeated.arg_max() if repeated.any() else None
 
 
 def _constant_columns(frame: pl.DataFrame, group: Indices, groups: int, left_out: set[str]) -> dict[str, pl.Series]:
