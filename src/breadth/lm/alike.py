@@ -12,8 +12,9 @@ import xxhash
 
 from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.lm.checkpoints import ADAPTER_CONFIG, Checkpoint, read_json_object, weight_paths
+from breadth.lm.checkpoints import ADAPTER_CONFIG, Checkpoint, weight_paths
 from breadth.lm.loading import TOKENIZERS
+from breadth.lm.model_files import read_json_object
 from breadth.lm.weight_files import Tensor, read_tensor_headers
 
 #: Keys of a model's configuration that do not change what its weights compute.

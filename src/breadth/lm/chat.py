@@ -17,6 +17,7 @@ from typing import Any
 
 from breadth.boundary import first_line
 from breadth.errors import InputError
+from breadth.lm.trials import try_template
 
 #: Words of a study file: the tokenizer's own template where it has one, or plain text.
 AUTO, NONE = "auto", "none"
@@ -112,7 +113,10 @@ def start_chat(tokenizer: Any, settings: ChatSettings, name: str) -> tuple[Chat 
                 "chat_template to a file with a template"
             )
         return None, "plain text: chat_template is auto, and the tokenizer has no chat template"
-    chat = Chat(tokenizer, None if settings.template == AUTO else settings.template, settings.system, name)
+    own = settings.template == AUTO
+    # A template is a program that may not end, or write gigabytes; jinja's sandbox stops neither.
+    try_template(tokenizer.get_chat_template() if own else settings.template, name)
+    chat = Chat(tokenizer, None if own else settings.template, settings.system, name)
     if not chat.prompt(_PROMPT).strip():
         raise InputError(f"{name}: its chat template gives an empty prompt")
     which = "the tokenizer's chat template" if settings.template == AUTO else "the study's own chat template"

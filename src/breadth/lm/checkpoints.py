@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import glob
 import itertools
-import json
 import os
 import re
 import time
@@ -15,15 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from breadth.boundary import reading
 from breadth.errors import InputError, NothingFoundError, listed
 from breadth.lm.kept_files import read_weights_record, refuse_damaged_weights
 from breadth.lm.loading import HUB_ID, INDEX, check_index, fetch_revision
+from breadth.lm.model_files import read_json_object
 from breadth.lm.models import BUILT_IN
 from breadth.lm.weight_files import read_tensor_headers
-from breadth.sources import check_nesting
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS, TRAINER_STATE = (
     "adapter_config.json",
@@ -31,8 +28,8 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS, TRAINER_STATE = (
     "trainer_state.json",
 )
 
-#: Most bytes of a file of JSON beside the weights, and of a trainer's state, which has a row per logged step.
-MOST_BYTES, MOST_STATE = 1_000_000, 200_000_000
+#: Most bytes of a trainer's state, which has a row per logged step, and of an index of weights.
+MOST_STATE = 200_000_000
 
 #: Most checkpoints of one model.
 MOST_CHECKPOINTS = 100_000
@@ -216,21 +213,6 @@ def pattern_of(path: str) -> str:
     folder, name = os.path.split(path.rstrip("/"))
     match = _in_name(name)
     return path if match is None else os.path.join(folder, f"{name[: match.start(2)]}*{name[match.end(2) :]}")
-
-
-def read_json_object(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
-    """An object of JSON that somebody else wrote."""
-    with reading(path, "JSON"):
-        size = path.stat().st_size
-        content = path.read_bytes() if size <= most else b""
-    if size > most:
-        raise InputError(f"{path}: has {size:,} bytes; at most {most:,} are read")
-    check_nesting(content, path)
-    with reading(path, "JSON"):
-        values = json.loads(content)
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: does not hold keys and values; copy the checkpoint again")
-    return values
 
 
 def weight_paths(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from breadth.errors import InputError, listed
 
 def require_lm(*modules: str) -> None:
     """Raise an error if libraries of the ``lm`` extra are missing (by default torch and transformers)."""
+    # Where the package ``kernels`` is installed, transformers fetches code from the Hub for some models by itself. It
+    # asks this variable when it is imported; who wants that code can set it.
+    os.environ.setdefault("USE_HUB_KERNELS", "NO")
     missing = [name for name in modules or ("torch", "transformers") if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"language models need {listed(missing)}; install with: pip install 'breadth[lm]'")

@@ -16,7 +16,9 @@ from breadth.errors import InputError
 from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from breadth.lm.extra import quiet
 from breadth.lm.layers import lora_targets
-from breadth.lm.loading import LanguageModel, locate
+from breadth.lm.loading import HUB_ID, LanguageModel, locate, read_weight_headers
+from breadth.lm.model_files import check_model_files
+from breadth.lm.skeleton import build_skeleton
 
 #: Larger weights are written in several files, so that none is too large for a file system or a copy.
 SHARD = "5GB"
@@ -113,15 +115,13 @@ def kept_bytes(loaded: LanguageModel) -> int:
 
 def estimate_kept_bytes(model: str, recipe: Any) -> int | None:
     """The same for a recipe, from a model's configuration alone; None if the configuration is not on this machine."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    source, _ = locate(model)
-    make: Any = AutoModelForCausalLM
+    folder = _cached_folder(model)
+    if folder is None:
+        return None
     try:
-        with quiet(), torch.device("meta"):
-            skeleton = make.from_config(AutoConfig.from_pretrained(source, local_files_only=True))
-    except (OSError, ValueError):
+        check_model_files(folder, read_weight_headers(folder))
+        skeleton = build_skeleton(folder)
+    except InputError:  # loading says what is wrong
         return None
     if recipe.method == "full":
         return WEIGHT_BYTES * int(sum(weight.numel() for weight in skeleton.parameters()))
@@ -130,3 +130,16 @@ def estimate_kept_bytes(model: str, recipe: Any) -> int | None:
     names = lora_targets(skeleton, recipe.targets, recipe.layers)
     sides = sum(sum(skeleton.get_submodule(name).weight.shape) for name in names)
     return WEIGHT_BYTES * int(recipe.rank) * sides
+
+
+def _cached_folder(model: str) -> Path | None:
+    """The directory of a model that is on this machine, be it in the Hub's cache; None if it is not."""
+    source, _ = locate(model)
+    if Path(source).is_dir():
+        return Path(source) if (Path(source) / "config.json").is_file() else None
+    if not HUB_ID.match(source):
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(source, "config.json")
+    return Path(config).parent if isinstance(config, str) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -17,16 +16,23 @@ from breadth.errors import InputError, listed
 from breadth.lm.chat import Chat, ChatSettings, start_chat
 from breadth.lm.extra import quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
+from breadth.lm.model_files import check_model_files, check_tokenizer_files, read_json_object
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.pickled import BESIDE, PICKLED_INDEX, SINGLE, Weights, convert_pickled, has_pickled, has_safetensors
 from breadth.lm.placement import BFLOAT16, Placement, place
+from breadth.lm.skeleton import check_skeleton
+from breadth.lm.trials import try_tokenizer
+from breadth.lm.weight_files import Tensor, read_header
 
 #: What the Hub calls a model: owner/name.
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
-#: The file that says which file holds which weights.
-INDEX = "model.safetensors.index.json"
+#: The file with all weights, and the one that says which file holds which weights.
+WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+#: Most bytes of such an index; those of the largest models have twenty million.
+MOST_INDEX = 200_000_000
 
 #: Seconds to wait for the Hub.
 HUB_TIMEOUT = 10.0
@@ -36,6 +42,8 @@ _FETCHED: dict[Weights, list[str]] = {
     "safetensors": ["*.safetensors", *BESIDE],
     "bin": ["pytorch_model*.bin", *BESIDE],
 }
+#: The same of a model whose weights are fetched by name; some tokenizers have files of other names.
+_BESIDE = [*BESIDE, "*.model", "*.tiktoken", "*.spm", "vocab.bpe"]
 
 
 @dataclass(frozen=True)
@@ -122,24 +130,26 @@ def load_model(
     if train_all and placement.dtype_name == BFLOAT16:
         placement = _with_float32_weights(placement)
     source, origin = locate(name)
-    local_only = True
     is_converted = _needs_conversion(name, source, weights)
+    shown = source
     if name in BUILT_IN:
-        source = str(fetch_model(name, progress=progress, warn=warn))
+        source = shown = str(fetch_model(name, progress=progress, warn=warn))
         origin = f"{name}: built-in model, in the cache"
     elif is_converted:
         folder = Path(source) if Path(source).is_dir() else fetch_revision(source, None, "bin")
         _check_directory(folder, tokenizer_of is None, weights)
-        source = str(convert_pickled(folder, progress=progress, warn=warn))
+        shown, source = name, str(convert_pickled(folder, progress=progress, warn=warn))
         origin += f"; its pickled weights (*.bin) were converted into safetensors in {source}"
     elif Path(source).is_dir():
         _check_directory(Path(source), tokenizer=tokenizer_of is None)
     else:
-        # Without a network, the Hub's cache is used; a quick request first avoids five slow retries.
-        local_only = is_cached_only(source)
-        check_index(_hub_file(source, INDEX, local_only))
-    tokenizer = _load_tokenizer(*((source, local_only) if tokenizer_of is None else _located(tokenizer_of, progress)))
-    model = _load_weights(source, local_only, placement, name if is_converted else source)
+        # What is loaded are the files that were checked, and not what the Hub has a moment later.
+        source = str(_fetch_whole(source))
+        _check_directory(Path(source), tokenizer=tokenizer_of is None)
+    if name not in BUILT_IN:  # whose files have the checksums that were written when they were made
+        check_skeleton(Path(source), read_weight_headers(Path(source)))
+    tokenizer = _load_tokenizer(source, name) if tokenizer_of is None else _load_other_tokenizer(tokenizer_of, progress)
+    model = _load_weights(source, placement, shown)
     notes = [origin, *placement.notes]
     if weights == "bin" and not is_converted:
         notes.append("weights: bin changes nothing here: the model has safetensors, and they are used")
@@ -168,10 +178,15 @@ def _with_float32_weights(placement: Placement) -> Placement:
     return replace(placement, dtype=torch.float32, notes=(*placement.notes, note))
 
 
-def _located(name: str, progress: Progress | None) -> tuple[str, bool]:
-    """Where a model's tokenizer is, and whether that is on this machine."""
-    source = str(fetch_model(name, progress=progress)) if name in BUILT_IN else locate(name)[0]
-    return source, Path(source).is_dir() or is_cached_only(source)
+def _load_other_tokenizer(name: str, progress: Progress | None) -> Any:
+    """The tokenizer of a model that is not loaded itself."""
+    if name in BUILT_IN:
+        return _load_tokenizer(str(fetch_model(name, progress=progress)), name)
+    source, _ = locate(name)
+    folder = Path(source) if Path(source).is_dir() else _fetch_beside(source)
+    if (folder / "config.json").is_file():  # transformers asks it for the kind of tokenizer
+        check_model_files(folder, read_weight_headers(folder))
+    return _load_tokenizer(str(folder), name)
 
 
 def _needs_conversion(name: str, source: str, weights: str) -> bool:
@@ -206,15 +221,33 @@ def _hub_names(name: str, local_only: bool) -> list[str]:
     return [each.rfilename for each in siblings or []]
 
 
-def _is_pickled_on_hub(source: str, local_only: bool) -> bool:
-    """Whether a model that could not be loaded is one of the Hub that has pickled weights only."""
-    if Path(source).is_dir():
-        return False
+def _fetch_beside(name: str) -> Path:
+    """The directory in the local cache with what belongs to a Hub model beside its weights; fetched if necessary."""
+    from huggingface_hub import snapshot_download
+
+    local_only = is_cached_only(name)
     try:
-        names = _hub_names(source, local_only)
-    except InputError:
-        return False
-    return not _names_safetensors(names) and (SINGLE in names or PICKLED_INDEX in names)
+        with quiet():
+            return Path(snapshot_download(name, allow_patterns=_BESIDE, local_files_only=local_only))
+    except Exception as error:  # over a network, anything
+        raise InputError(f"{name}: cannot be fetched ({first_line(error)})") from error
+
+
+def _fetch_whole(name: str) -> Path:
+    """The same with its weights, in safetensors. Its settings are checked before the weights are fetched."""
+    folder = _fetch_beside(name)
+    if (folder / "config.json").is_file():
+        check_model_files(folder, None)
+    local_only = is_cached_only(name)
+    if not _hub_file(name, WHOLE, local_only).is_file() and not _hub_file(name, INDEX, local_only).is_file():
+        names = _hub_names(name, local_only)
+        if SINGLE in names or PICKLED_INDEX in names:
+            raise InputError(pickled_message(name))
+        raise InputError(f"{name}: has no weights ({WHOLE} or {INDEX})")
+    for path in weight_files(folder):
+        if not _hub_file(name, path.name, local_only).is_file():
+            raise InputError(f"{name}: lacks {path.name}, which {INDEX} names")
+    return folder
 
 
 def fetch_revision(name: str, revision: str | None, weights: Weights = "safetensors") -> Path:
@@ -286,11 +319,7 @@ def _check_directory(folder: Path, tokenizer: bool = True, weights: Weights = "s
         adapter = (folder / "adapter_config.json").is_file()
         what = "it contains an adapter; give its base model" if adapter else "it is not the directory of a model"
         raise InputError(f"{folder}: has no config.json, so {what}")
-    try:
-        content = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{config}: cannot be read ({first_line(error)}); copy the model again") from error
-    if not isinstance(content, dict) or "model_type" not in content:
+    if "model_type" not in read_json_object(config):
         raise InputError(f"{config}: has no model_type, so it is not the configuration of a transformers model")
     if weights == "bin" and not has_safetensors(folder):
         if not has_pickled(folder):
@@ -310,6 +339,34 @@ def _check_directory(folder: Path, tokenizer: bool = True, weights: Weights = "s
             f"{folder}: has no tokenizer ({listed(TOKENIZERS)}); copy the tokenizer's files "
             "into it, or, for a checkpoint, name the model whose tokenizer it has (--base, or base: in a study file)"
         )
+    check_model_files(folder, read_weight_headers(folder))
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of safetensors that transformers loads from a directory; none if it would find none."""
+    if (folder / WHOLE).is_file():
+        return [folder / WHOLE]
+    if not (folder / INDEX).is_file():
+        return []
+    check_index(folder / INDEX)
+    names = read_json_object(folder / INDEX, MOST_INDEX)["weight_map"].values()
+    return [folder / name for name in sorted(set(names))]
+
+
+def read_weight_headers(folder: Path) -> dict[str, Tensor] | None:
+    """The tensors that the weights of a directory declare; None if they are not in safetensors."""
+    paths = weight_files(folder)
+    if not paths:
+        return None
+    tensors: dict[str, Tensor] = {}
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{folder / INDEX}: names {path.name}, which is not there; copy the model again")
+        header = read_header(path)
+        if header is None:
+            raise InputError(f"{path}: cannot be loaded, because it is incomplete; copy the model again")
+        tensors |= header
+    return tensors
 
 
 def pickled_message(source: str) -> str:
@@ -337,9 +394,7 @@ def check_index(path: Path) -> None:
     """Refuse an index of weights that names anything but safetensors files beside it, which would be unpickled."""
     if not path.is_file():
         return
-    with reading(path):
-        content = json.loads(path.read_text(encoding="utf-8"))
-    shards = content.get("weight_map") if isinstance(content, dict) else None
+    shards = read_json_object(path, MOST_INDEX).get("weight_map")
     if not isinstance(shards, dict):
         raise InputError(f"{path}: has no weight_map; copy the model again")
     for name in shards.values():
@@ -359,22 +414,29 @@ def refuse_degenerate(model: Any, source: str) -> None:
             raise InputError(f"{source}: the weights of {name} are all {low:g}; the files are damaged")
 
 
-def _load_tokenizer(source: str, local_only: bool) -> Any:
+def _load_tokenizer(source: str, name: str) -> Any:
+    """Load the tokenizer in a directory; unless it is that of a built-in model, it is checked and tried before."""
     from transformers import AutoTokenizer
 
+    folder = Path(source)
+    if name not in BUILT_IN:
+        check_tokenizer_files(folder)
+        if (folder / "tokenizer.json").is_file():
+            try_tokenizer(folder / "tokenizer.json")
     try:
-        with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local_only, trust_remote_code=False)
+        with quiet(), reading(source, "a tokenizer"):
+            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True, trust_remote_code=False)
             empty = not tokenizer("word", add_special_tokens=False)["input_ids"]
-    except Exception as error:  # the tokenizers library raises nothing more specific
-        raise InputError(f"{source}: its tokenizer cannot be loaded ({first_line(error)})") from error
+    except InputError as error:
+        cause = error.__cause__ if error.__cause__ is not None else error
+        raise InputError(f"{source}: its tokenizer cannot be loaded ({first_line(cause)})") from error
     if empty:
         raise InputError(f"{source}: its tokenizer returns no tokens; its files are missing or damaged")
     return tokenizer
 
 
-def _load_weights(source: str, local_only: bool, placement: Placement, shown: str) -> Any:
-    """Load the weights in ``source``, which messages call ``shown``."""
+def _load_weights(source: str, placement: Placement, shown: str) -> Any:
+    """Load the weights in the directory ``source``, which messages call ``shown``."""
     import transformers
 
     models: Any = transformers.AutoModelForCausalLM
@@ -386,19 +448,17 @@ def _load_weights(source: str, local_only: bool, placement: Placement, shown: st
                 dtype=placement.dtype,
                 use_safetensors=True,
                 trust_remote_code=False,
-                local_files_only=local_only,
+                local_files_only=True,
                 output_loading_info=True,
                 **placement.arguments,
             )
-    except _load_errors(local_only) as error:
+    except _load_errors() as error:
         if "out of memory" in str(error):
             raise InputError(
                 f"{shown}: does not fit into GPU memory; use a smaller model, quantise, or device: cpu"
             ) from error
         if "trust_remote_code" in str(error):
             raise InputError(f"{shown}: requires code from its own repository, which breadth does not run") from error
-        if _is_pickled_on_hub(source, local_only):
-            raise InputError(pickled_message(shown)) from error
         raise InputError(f"{shown}: cannot be loaded ({first_line(error)})") from error
     # transformers fills missing weights with random numbers and only warns.
     missing = sorted({*loading["missing_keys"], *(str(entry[0]) for entry in loading["mismatched_keys"])})
@@ -410,12 +470,10 @@ def _load_weights(source: str, local_only: bool, placement: Placement, shown: st
     return model
 
 
-def _load_errors(local_only: bool) -> tuple[type[Exception], ...]:
-    """What damaged files raise; over a network, anything."""
+def _load_errors() -> tuple[type[Exception], ...]:
+    """What damaged files raise."""
     from safetensors import SafetensorError
 
-    if not local_only:
-        return (Exception,)
     return (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError, RuntimeError, SafetensorError)
 
 

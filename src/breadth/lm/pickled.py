@@ -29,6 +29,7 @@ from breadth.boundary import first_line, reading
 from breadth.errors import InputError
 from breadth.lm.extra import quiet, require_lm
 from breadth.lm.fetch import Progress, Stage, flush_directory, flush_files, hold_lock, remove_partial, report_nothing
+from breadth.lm.model_files import check_model_files
 from breadth.lm.models import RECORD, cache_root, cached_sum, fault_of, file_sum
 from breadth.sources import check_nesting
 
@@ -205,6 +206,8 @@ def convert_pickled(
 def _convert(folder: Path, target: Path, report: Progress) -> None:
     """Convert next to the target, then rename. The caller holds the lock."""
     remove_partial(target)
+    if (folder / "config.json").is_file():
+        check_model_files(folder, None)
     paths = pickled_paths(folder)
     needed = sum(path.stat().st_size for path in paths)
     free = shutil.disk_usage(target.parent).free

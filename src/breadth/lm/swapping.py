@@ -21,10 +21,11 @@ from safetensors.torch import load_file
 
 from breadth.boundary import first_line, reading
 from breadth.errors import InputError, listed
-from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS, read_json_object, weight_paths
+from breadth.lm.checkpoints import ADAPTER_CONFIG, ADAPTER_WEIGHTS, weight_paths
 from breadth.lm.extra import quiet, require_lm
 from breadth.lm.layers import causal_model_of, decoder_layers, final_norms, head_of
 from breadth.lm.loading import LanguageModel, load_model, refuse_degenerate
+from breadth.lm.model_files import read_json_object
 from breadth.lm.weight_files import ADAPTER_PREFIX, layer_of_tensor
 
 _LORA = re.compile(
@@ -234,6 +235,9 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
             "weights with `merge_and_unload`"
         )
     matches = {name: match for name in tensors if (match := _LORA.match(name))}
+    for name in matches:
+        if tensors[name].ndim == 0 or not tensors[name].numel():
+            raise InputError(f"{folder / ADAPTER_WEIGHTS}: {name} holds no matrix; copy the adapter again")
     ranks = {match[1]: tensors[name].shape[0] for name, match in matches.items() if match[2] in ("A", "embedding_A")}
     if not ranks:
         raise InputError(f"{folder / ADAPTER_WEIGHTS}: has no LoRA weights")
@@ -242,6 +246,8 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
     linear = {name: module for name, module in model.named_modules() if name in ranks}
     if absent := sorted(set(ranks) - set(linear)):
         raise InputError(f"{folder}: is not an adapter of {base}, which has no module {listed(absent, most=3)}")
+    for name, module in linear.items():
+        _check_adapter_shapes(folder, name, module, tensors)
     rank = Counter(ranks.values()).most_common(1)[0][0]
     alpha = _read_number(path, config, "lora_alpha", rank)
     make: Any = LoraConfig
@@ -264,6 +270,25 @@ def _attach(model: Any, folder: Path, base: str) -> Any:
             return get_peft_model(model, settings).eval()
     except (ValueError, TypeError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{folder}: its adapter cannot be attached to {base} ({first_line(error)})") from error
+
+
+def _check_adapter_shapes(folder: Path, name: str, module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Refuse the two matrices of an adapted module if they do not fit it: PEFT makes room by the rank before it looks.
+
+    Those of an embedding are stored the other way round.
+    """
+    weight = getattr(module, "weight", None)
+    sides = ("lora_A.weight", "lora_B.weight")
+    first, second = (tensors.get(f"{ADAPTER_PREFIX}{name}.{side}") for side in sides)
+    if weight is None or weight.ndim != 2 or first is None:
+        return
+    size = {*getattr(getattr(module, "quant_state", None), "shape", weight.shape)}
+    fits = second is not None and first.ndim == second.ndim == 2 and first.shape[0] == second.shape[1]
+    if second is None or not fits or {first.shape[1], second.shape[0]} != size:
+        shapes = f"{list(first.shape)} and {None if second is None else list(second.shape)}"
+        raise InputError(
+            f"{folder / ADAPTER_WEIGHTS}: the matrices of {name} are {shapes}, which do not fit {list(weight.shape)}"
+        )
 
 
 def _read_number(path: Path, values: Mapping[str, Any], key: str, default: float) -> float:

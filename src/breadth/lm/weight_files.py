@@ -6,6 +6,7 @@ Tensors are compared by checksums of their bytes, without torch: a file is read 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,18 @@ from breadth.errors import InputError
 
 #: Most bytes of a header; the safetensors library has the same limit.
 MOST_HEADER = 100_000_000
+
+#: Bits of an element, by the names that safetensors has for its kinds.
+_BITS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 16),
+    **dict.fromkeys(("I32", "U32", "F32"), 32),
+    **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
+    **{"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6},
+}
+
+#: No size or place in a file is larger; products of larger ones are beyond what libraries count with.
+_LARGEST = 1 << 48
 
 _BLOCK = 1 << 22
 #: Up to the first number in a tensor's name: the layer it belongs to.
@@ -53,19 +66,37 @@ def read_header(path: Path) -> dict[str, Tensor] | None:
     if not isinstance(values, dict):
         raise InputError(f"{path}: is not a safetensors file")
     tensors = {name: _tensor(path, value, 8 + length) for name, value in values.items() if name != "__metadata__"}
+    _check_places(path, tensors.values(), 8 + length)
     end = max((tensor.end for tensor in tensors.values()), default=8 + length)
     return tensors if size >= end else None
 
 
 def _tensor(path: Path, value: Any, offset: int) -> Tensor:
     try:
-        begin, end = (int(place) for place in value["data_offsets"])
-        tensor = Tensor(str(value["dtype"]), tuple(map(int, value["shape"])), offset + begin, offset + end)
+        dtype, shape, (begin, end) = value["dtype"], value["shape"], value["data_offsets"]
+        numbers = [*shape, begin, end]
+        bits = _BITS[dtype]
     except (TypeError, ValueError, KeyError) as error:
-        raise InputError(f"{path}: is not a safetensors file (its header is wrong)") from error
-    if not offset <= tensor.begin <= tensor.end:
-        raise InputError(f"{path}: is not a safetensors file (its header is wrong)")
-    return tensor
+        raise _wrong_header(path) from error
+    # The text "8", a truth value or 1e9 are numbers to Python, and none of them is one in a header.
+    if any(type(number) is not int or not 0 <= number <= _LARGEST for number in numbers):
+        raise _wrong_header(path)
+    if begin > end or math.prod(shape) * bits != 8 * (end - begin):
+        raise _wrong_header(path)
+    return Tensor(dtype, tuple(shape), offset + begin, offset + end)
+
+
+def _check_places(path: Path, tensors: Iterable[Tensor], start: int) -> None:
+    """Refuse tensors that share bytes, or leave some unused: the same bytes would be read any number of times."""
+    place = start
+    for tensor in sorted(tensors, key=lambda each: (each.begin, each.end)):
+        if tensor.begin != place:
+            raise _wrong_header(path)
+        place = tensor.end
+
+
+def _wrong_header(path: Path) -> InputError:
+    return InputError(f"{path}: is not a safetensors file (its header is wrong); copy it again")
 
 
 def read_tensor_headers(paths: Iterable[Path]) -> dict[str, Tensor] | None:
