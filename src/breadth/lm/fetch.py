@@ -29,6 +29,7 @@ from filelock import FileLock, Timeout
 from breadth.boundary import first_line
 from breadth.errors import InputError, listed
 from breadth.lm.extra import quiet, require_lm
+from breadth.lm.gguf_files import check_gguf
 from breadth.lm.models import RECORD, BuiltInModel, built_in_model, fault_of, file_sum, model_folder
 
 _BLOCK = 1 << 20
@@ -299,6 +300,7 @@ def convert(gguf: Path, folder: Path, *, needs_bos: bool, progress: Progress) ->
 
     tokenizers: Any = transformers.AutoTokenizer
     models: Any = transformers.AutoModelForCausalLM
+    check_gguf(gguf)
 
     with quiet(), _counted_tensors(progress):
         progress(Stage.READING, 0, 1)
