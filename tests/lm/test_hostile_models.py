@@ -370,9 +370,9 @@ HEADERS = {
         **header,
         **{f"x{i}": next(value for key, value in header.items() if key != "__metadata__") for i in range(1000)},
     },
-    "two hundred thousand empty tensors": lambda header: {
+    "thirty thousand empty tensors": lambda header: {
         **header,
-        **{f"model.layers.{i}.x": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(100_000)},
+        **{f"model.layers.{i}.x": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(30_000)},
         "x": {"dtype": "F32", "shape": [1], "data_offsets": [8, 0]},
     },
     "bytes that belong to none": lambda header: {
