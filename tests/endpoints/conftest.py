@@ -2,6 +2,10 @@ import pytest
 
 from breadth.endpoints import client as http
 
+from .raw_server import certificate
+
+__all__ = ["certificate"]
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):

@@ -1,8 +1,9 @@
 """A model behind an endpoint: where it is, and one question, one answer. Needs the ``endpoint`` extra.
 
 Requests go over HTTP with retries, and errors are one message. The key is read from the environment when a client is
-made, and is kept nowhere else. What a server sends is data: at most ``MOST_BYTES`` of it are read, redirects are not
-followed, and its words reach a message only without control characters, cut short and without the key.
+made, and is kept nowhere else. What a server sends is data: at most ``MOST_BYTES`` of it are read, for at most as long
+as the time-out says (``exchange``), redirects are not followed, and its words reach a message only without control
+characters, cut short and without the key.
 
 Tries are counted here and not by ``urllib3.Retry``. That one decides before the body of a reply is read, but bodies are
 cut, malformed, or hold an error under a good status. It sleeps where Ctrl-C must be able to end a wait. And what a
@@ -40,6 +41,8 @@ from breadth.errors import InputError, printable
 if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse, HTTPConnectionPool
 
+    from breadth.endpoints.exchange import Exchange
+
 #: The way to ask: plain text, messages, or plain text unless the server only takes messages.
 Api = Literal["auto", "completions", "chat"]
 
@@ -57,9 +60,6 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 #: The longest wait that a server may ask for, in seconds.
 MOST_PATIENCE = 900.0
-
-#: Seconds to wait for a connection.
-CONNECT = 10.0
 
 #: Statuses that may pass, besides those of 500 and above; and those of 500 and above that do not.
 PASSING, LASTING = (408, 425, 429), (501, 505)
@@ -212,7 +212,7 @@ class Client:
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "breadth"}
         if self._key:
             self._headers["Authorization"] = f"Bearer {self._key}"
-        self._pool, self._target = _open_pool(endpoint)
+        self._pool, self._target, self._begin_exchange = _open_pool(endpoint)
 
     @property
     def where(self) -> str:
@@ -272,57 +272,54 @@ class Client:
 
     def _request(self, method: str, path: str, content: bytes | None) -> dict[str, Any]:
         """Send a request; the reply if it is a JSON object and the status a good one."""
-        import urllib3
-
-        # urllib3 limits the time between two pieces of a reply, not of the whole: a server may trickle for ever.
-        deadline, response = time.monotonic() + self.endpoint.timeout, None
-        try:
-            response = self._pool.urlopen(
-                method, self._target + path, body=content, headers=self._headers, retries=False, redirect=False,
-                assert_same_host=False, preload_content=False,
-            )  # fmt: skip
-            body = self._read_body(response, deadline)
-        except urllib3.exceptions.NewConnectionError as error:
-            raise _PassingError("no server answers there") from error
-        except urllib3.exceptions.TimeoutError as error:
-            raise _PassingError(f"no answer within {self.endpoint.timeout:g} seconds") from error
-        except urllib3.exceptions.SSLError as error:
-            raise RefusedError(self.where, f"no secure connection ({self._quote(str(error))})", -1) from error
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _PassingError("the connection was cut") from error
-        except BaseException:
-            # A reply that was not read to its end leaves a connection that cannot be used again.
-            if response is not None:
-                response.close()
-            raise
+        status, headers, body = self._exchange(method, path, content)
         try:
             reply = json.loads(body)
         except (ValueError, RecursionError):
             reply = None
-        if response.status != 200:
+        if status != 200:
             said = self._quote(server_message(reply) or body.decode("utf-8", "replace"))
-            raise self._status_error(response.status, said, response.headers)
+            raise self._status_error(status, said, headers)
         if not isinstance(reply, dict):
             beginning = body[:400].decode("utf-8", "replace")
             raise MalformedError(f"the reply is not a JSON object: {self._quote(beginning)}")
         return reply
 
-    def _read_body(self, response: BaseHTTPResponse, deadline: float) -> bytes:
-        """The body of a reply, in pieces as they arrive: neither too much of it nor for too long."""
-        parts, size = [], 0
-        while True:
-            # Not decoded: a few compressed bytes could fill the memory. We ask for plain text anyway.
-            part = response.read1(2**16, decode_content=False)
-            if not part:
-                break
-            parts.append(part)
-            size += len(part)
-            if size > MOST_BYTES:
-                raise RefusedError(self.where, f"a reply has more than {MOST_BYTES / 2**20:.0f} MB", -1)
-            if time.monotonic() > deadline:
-                raise _PassingError(f"no whole answer within {self.endpoint.timeout:g} seconds")
-        response.release_conn()
-        return b"".join(parts)
+    def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Any, bytes]:
+        """Send a request: the status, the headers and the body of the reply, all within one deadline."""
+        exchange, response = self._begin_exchange(self.endpoint.timeout, MOST_BYTES), None
+        try:
+            with exchange:
+                response = self._pool.urlopen(
+                    method, self._target + path, body=content, headers=self._headers, retries=False, redirect=False,
+                    assert_same_host=False, preload_content=False,
+                )  # fmt: skip
+                return response.status, response.headers, _read_body(response)
+        except BaseException as error:
+            # A reply that was not read to its end leaves a connection that cannot be used again.
+            if response is not None:
+                response.close()
+            reason = self._exchange_error(exchange, error)
+            if reason is None:
+                raise
+            raise reason from error
+
+    def _exchange_error(self, exchange: Exchange, error: BaseException) -> Exception | None:
+        """Why there is no whole reply; None if it is not for the server. The exchange is asked before the error,
+        because urllib3 has several errors for each reason."""
+        from urllib3.exceptions import HTTPError, NewConnectionError, SSLError, TimeoutError
+
+        if not isinstance(error, HTTPError | OSError):
+            return None
+        if exchange.is_too_large:
+            return RefusedError(self.where, f"a reply has more than {MOST_BYTES / 2**20:.0f} MB", -1)
+        if isinstance(error, NewConnectionError):
+            return _PassingError("no server answers there")
+        if exchange.is_late or isinstance(error, TimeoutError):
+            return _PassingError(f"no whole answer within {self.endpoint.timeout:g} seconds")
+        if isinstance(error, SSLError):
+            return RefusedError(self.where, f"no secure connection ({self._quote(str(error))})", -1)
+        return _PassingError("the connection was cut")
 
     def _status_error(self, status: int, said: str, headers: Any) -> Exception:
         """The error of a status."""
@@ -398,25 +395,36 @@ def retry_after(value: str | None) -> float | None:
     return max(seconds, 0.0)
 
 
-def _open_pool(endpoint: Endpoint) -> tuple[HTTPConnectionPool, str]:
-    """Connections that are kept open, and what requests are called there.
+def _read_body(response: BaseHTTPResponse) -> bytes:
+    """The body of a reply, in pieces as they arrive: the length that a header promises may be any number."""
+    parts = []
+    while True:
+        # Not decoded: a few compressed bytes could fill the memory. We ask for plain text anyway.
+        part = response.read1(2**16, decode_content=False)
+        parts.append(part)
+        # The second: all that was promised is there, which saves looking once more.
+        if not part or response.length_remaining == 0:
+            break
+    response.release_conn()
+    return b"".join(parts)
+
+
+def _open_pool(endpoint: Endpoint) -> tuple[HTTPConnectionPool, str, type[Exchange]]:
+    """Connections that are kept open, what requests are called there, and what limits each.
 
     If the environment names a proxy, they go through it; requests without encryption then have their whole address.
     """
     try:
-        import urllib3
+        from breadth.endpoints.exchange import Exchange, open_pool
     except ImportError as error:
         raise InputError(
             "models behind an endpoint need urllib3; install with: pip install 'breadth[endpoint]'"
         ) from error
-    parts, limit = urlsplit(endpoint.url), endpoint.timeout
-    timeout = urllib3.Timeout(connect=min(CONNECT, limit), read=limit)
+    parts = urlsplit(endpoint.url)
+    target = parts.path
     proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
-        manager: urllib3.PoolManager = urllib3.ProxyManager(proxy, maxsize=endpoint.concurrency, timeout=timeout)
-        target = parts.path
-        if parts.scheme == "http":
-            target = endpoint.url
-    else:
-        manager, target = urllib3.PoolManager(maxsize=endpoint.concurrency, timeout=timeout), parts.path
-    return manager.connection_from_url(endpoint.url), target
+    if not proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+        proxy = None
+    elif parts.scheme == "http":
+        target = endpoint.url
+    return open_pool(endpoint.url, proxy, endpoint.concurrency, endpoint.timeout), target, Exchange
