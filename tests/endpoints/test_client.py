@@ -1,5 +1,6 @@
 import socket
 import time
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -9,6 +10,7 @@ from breadth.endpoints import (
     Budget,
     BudgetSpentError,
     Client,
+    Connection,
     Endpoint,
     RefusedError,
     is_exposed,
@@ -185,6 +187,44 @@ def test_the_key_is_sent_and_never_shown(monkeypatch):
         with pytest.raises(RefusedError, match=r"bad key Bearer \[key\]"):
             asking.ask(QUESTION)
     assert KEY not in repr(asking) + str(asking.endpoint)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+@pytest.mark.parametrize("encode", [str.upper, lambda key: key[::-1], lambda key: b64encode(key.encode()).decode()])
+def test_a_key_that_comes_back_in_other_letters_is_not_shown(encode, status, monkeypatch):
+    monkeypatch.setenv("BREADTH_TEST_KEY", KEY)
+    echo = fault(status, {"error": {"message": f"got {encode(KEY)}", "choices": []}})
+    with Server(writes(lambda _: f"got {encode(KEY)}"), faults=[echo]) as server:
+        asking = client(server, key_env="BREADTH_TEST_KEY")
+        with pytest.raises(RefusedError, match=r"got \[key\]") as caught:
+            asking.ask(QUESTION, attempts=1)
+        assert encode(KEY) not in str(caught.value)
+        assert asking.ask(QUESTION).value == "got [key]"
+
+
+def test_a_key_as_the_name_of_a_model_is_not_shown(monkeypatch):
+    monkeypatch.setenv("BREADTH_TEST_KEY", KEY)
+    with Server(writes(), models=(f"m-{KEY}", KEY[::-1] + "\x1b[31m" * 100)) as server:
+        connection = Connection(Endpoint(server.url, "stub", key_env="BREADTH_TEST_KEY"))
+        connection._list_models()
+    (note,) = connection.notes
+    assert "m-[key]" in note
+    assert KEY[::-1] not in note
+    assert "\x1b" not in note
+    assert len(note) < 500
+
+
+@pytest.mark.parametrize("status", [200, 307, 400, 401, 500])
+def test_what_a_server_says_is_shown_in_a_few_words(status):
+    words = "\x1b[31m\u202e\r\nhello " * 100_000
+    faults = [fault(status, {"error": {"message": words}}), fault(status, raw=words.encode())]
+    faults[0]["headers"]["Location"] = faults[1]["headers"]["Location"] = "http://elsewhere/" + "a" * 5000
+    with Server(writes(), faults=faults) as server:
+        for _ in faults:
+            with pytest.raises(RefusedError) as caught:
+                client(server).ask(QUESTION, attempts=1)
+            assert len(str(caught.value)) < 600
+            assert str(caught.value).isprintable()
 
 
 def test_a_key_that_is_refused(monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breadth.endpoints import protocol
 from breadth.endpoints.protocol import (
     Continued,
     Counted,
@@ -152,6 +153,90 @@ def test_likeliest_tokens():
 def test_malformed_replies(question, reply):
     with pytest.raises(MalformedError):
         question.read(reply)
+
+
+def listed_for_chat(*values):
+    """A reply to a message with log-probabilities of the likeliest tokens."""
+    entries = [{"token": f"t{k}", "logprob": value} for k, value in enumerate(values)]
+    return choice(logprobs={"content": [{"top_logprobs": entries}]})
+
+
+def listed_for_text(*values):
+    """The same for plain text."""
+    return choice(logprobs={"top_logprobs": [{f"t{k}": value for k, value in enumerate(values)}]})
+
+
+#: What is no log-probability, and the words that tell the kinds apart.
+NO_LOGPROBS = [
+    (True, "not a number"),
+    ("-0.5", "not a number"),
+    (None, "not a number"),
+    ([-0.5], "not a number"),
+    ({"value": -0.5}, "not a number"),
+    (math.nan, "not finite"),
+    (math.inf, "not finite"),
+    (-math.inf, "not finite"),
+    (-(10**400), "not finite"),
+    (10**400, "not finite"),
+    (0.02, "above 0"),
+    (7, "above 0"),
+    (1e300, "above 0"),
+]
+
+
+@pytest.mark.parametrize(("value", "words"), NO_LOGPROBS, ids=lambda value: str(value)[:12])
+def test_what_is_no_log_probability(value, words):
+    with pytest.raises(MalformedError, match=words):
+        Continued("p", " c").read(echoed(["p", " c", "x"], [None, value, -1.0]))
+    for way, listed in (("chat", listed_for_chat), ("completions", listed_for_text)):
+        with pytest.raises(MalformedError, match=words):
+            FirstToken("p", way, ("t0",)).read(listed(-1.0, value))
+
+
+def test_log_probabilities_may_be_rounded():
+    assert Continued("p", " c").read(echoed(["p", " c", "x"], [None, 1e-4, -1.0])) == [1e-4, 0.0]
+    assert FirstToken("p", "chat", ("t0",)).read(listed_for_chat(0, -30.5)) == [0.0]
+    assert FirstToken("p", "chat", ("t1",)).read(listed_for_chat(0.001, -9999.0)) == [-9999.0]
+
+
+@pytest.mark.parametrize("listed", [listed_for_chat, listed_for_text])
+def test_probabilities_that_add_up_to_more_than_one(listed):
+    assert FirstToken("p", "completions", ("t0",)).read(listed(math.log(0.5), math.log(0.5))) == [math.log(0.5)]
+    with pytest.raises(MalformedError, match=r"add up to 1\.5"):
+        FirstToken("p", "completions", ("t0",)).read(listed(*[math.log(0.5)] * 3))
+
+
+def test_log_probabilities_whose_sum_is_no_number():
+    with pytest.raises(MalformedError, match="do not add up"):
+        Continued("p", " cc").read(echoed(["p", " c", "c", "x"], [None, -1.5e308, -1.5e308, -1.0]))
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        {"content": [{"top_logprobs": {"a": -1.0}}]},
+        {"content": [{"top_logprobs": [["a", -1.0]]}]},
+        {"content": [{"top_logprobs": ["a", "b"]}]},
+        {"content": [[]]},
+        {"content": ["a"]},
+        {"top_logprobs": {"a": -1.0}},
+        {"top_logprobs": [[["a", -1.0]]]},
+        {"top_logprobs": ["a"]},
+        {"top_logprobs": [3]},
+        {"top_logprobs": "abc"},
+    ],
+)
+def test_lists_of_odd_shapes(logprobs):
+    for way in ("chat", "completions"):
+        with pytest.raises(MalformedError):
+            FirstToken("p", way, ("a",)).read(choice(logprobs=logprobs))
+
+
+def test_a_text_that_no_model_writes(monkeypatch):
+    monkeypatch.setattr(protocol, "MOST_WRITTEN", 100)
+    assert Written("p", "completions", 1).read(choice(text="a" * 100)) == "a" * 100
+    with pytest.raises(MalformedError, match="more than 100 characters"):
+        Written("p", "completions", 1).read(choice(text="a" * 101))
 
 
 JSON = st.recursive(

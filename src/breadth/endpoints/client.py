@@ -36,6 +36,7 @@ from breadth.endpoints.protocol import (
     server_message,
     tokens_of,
 )
+from breadth.endpoints.redaction import Redactor
 from breadth.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ PASSING, LASTING = (408, 425, 429), (501, 505)
 #: Statuses that mean: the server does not know such requests or such values.
 UNSUPPORTED = (400, 404, 405, 422, 501)
 
-#: Shorter keys (such as "EMPTY", for servers that need one) are not redacted: they would match ordinary words.
-SECRET = 8
+#: Most characters of a server's words in a message, and about how many are looked at for them.
+MOST_WORDS, LOOKED_AT = 300, 4000
 
 #: What to do about an error that may be gone later.
 RESUMES = "the same command later resumes where it stopped"
@@ -208,10 +209,11 @@ class Client:
         self.stop = threading.Event()
         self.retries = 0
         self._held_until = 0.0
-        self._key = endpoint.key()
+        key = endpoint.key()
+        self._redactor = Redactor(key)
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", "User-Agent": "breadth"}
-        if self._key:
-            self._headers["Authorization"] = f"Bearer {self._key}"
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
         self._pool, self._target, self._begin_exchange = _open_pool(endpoint)
 
     @property
@@ -246,12 +248,12 @@ class Client:
     def _ask_once(self, question: Question, content: bytes) -> KeptAnswer:
         reply = self._request("POST", question.path, content)
         # Routers in front of several providers pass on an error of theirs with status 200; it may pass.
-        said = self._quote(error_words(reply))
+        said = self.quote(error_words(reply))
         if said:
             raise MalformedError(f"{said} (status 200)")
         value = question.read(reply)
         if isinstance(value, str):
-            value = self._redact(value)
+            value = self._redactor.redact(value)
         return KeptAnswer(question, value, tokens_of(reply))
 
     def models(self) -> list[str] | None:
@@ -278,11 +280,10 @@ class Client:
         except (ValueError, RecursionError):
             reply = None
         if status != 200:
-            said = self._quote(server_message(reply) or body.decode("utf-8", "replace"))
+            said = self.quote(server_message(reply) or body.decode("utf-8", "replace"))
             raise self._status_error(status, said, headers)
         if not isinstance(reply, dict):
-            beginning = body[:400].decode("utf-8", "replace")
-            raise MalformedError(f"the reply is not a JSON object: {self._quote(beginning)}")
+            raise MalformedError(f"the reply is not a JSON object: {self.quote(body.decode('utf-8', 'replace'))}")
         return reply
 
     def _exchange(self, method: str, path: str, content: bytes | None) -> tuple[int, Any, bytes]:
@@ -318,7 +319,7 @@ class Client:
         if exchange.is_late or isinstance(error, TimeoutError):
             return _PassingError(f"no whole answer within {self.endpoint.timeout:g} seconds")
         if isinstance(error, SSLError):
-            return RefusedError(self.where, f"no secure connection ({self._quote(str(error))})", -1)
+            return RefusedError(self.where, f"no secure connection ({self.quote(str(error))})", -1)
         return _PassingError("the connection was cut")
 
     def _status_error(self, status: int, said: str, headers: Any) -> Exception:
@@ -340,7 +341,7 @@ class Client:
             return RefusedError(self.where, f"the server refuses {key}: {words}; {remedy}", status)
         if 300 <= status < 400:
             # Followed, a redirect would take the key to a server that the user has not named.
-            target = self._quote(str(headers.get("Location", ""))) or "another address"
+            target = self.quote(str(headers.get("Location", ""))) or "another address"
             reason = f"redirects to {target}, which is not followed; give the address that answers"
             return RefusedError(self.where, reason, status)
         return RefusedError(self.where, words, status)
@@ -358,17 +359,15 @@ class Client:
         if seconds > 0 and self.stop.wait(seconds):
             raise StoppedError
 
-    def _quote(self, text: str) -> str:
+    def quote(self, text: str, most: int = MOST_WORDS) -> str:
         """Words of a server as a message may hold them: printable, in one line, without the key, cut short."""
-        text = " ".join(self._redact(printable(text)).split())
-        if len(text) > 300:
-            return f"{text[:300]} ..."
+        # Before control characters are replaced, because bytes of the key may be among what looks like one.
+        text = self._redactor.beginning(text, LOOKED_AT)
+        # And afterwards, because the rest may spell the key.
+        text = self._redactor.redact(" ".join(printable(text).split()))
+        if len(text) > most:
+            return f"{text[:most]} ..."
         return text
-
-    def _redact(self, text: str) -> str:
-        if len(self._key) < SECRET:
-            return text
-        return text.replace(self._key, "[key]")
 
 
 def retry_after(value: str | None) -> float | None:

@@ -21,7 +21,7 @@ import polars as pl
 from breadth.datasets import Choice, Generate, ItemSet, Pattern, Task
 from breadth.endpoints.client import FIRST_ATTEMPTS, UNSUPPORTED, Api, Budget, Client, Endpoint, RefusedError
 from breadth.endpoints.protocol import Continued, Counted, FirstToken, KeptAnswer, Question, Value, Written
-from breadth.errors import InputError, listed, printable
+from breadth.errors import InputError, listed
 from breadth.lm import SCORES, choice_scores, pattern_scores, prompt_texts, written_scores
 
 
@@ -254,7 +254,7 @@ class Connection:
         if not self._models:
             return "it lists none"
         # The names are a server's words, and may be as long as it likes.
-        names = [printable(name)[:100] for name in self._models]
+        names = [self.client.quote(name, 100) for name in self._models]
         return f"it lists {listed(names)}"
 
     def _note(self, asked: AskedTestSet, forms: list[Form]) -> None:

@@ -23,6 +23,12 @@ MOST_STOPS = 4
 #: Characters of the prompt by which the end of the echoed prompt is recognised.
 ANCHOR = 12
 
+#: How far rounding may lift a log-probability above 0; some servers compute in half precision.
+ROUNDING = 0.01
+
+#: Most characters of a text that a model wrote: no model writes so much in reply to one question.
+MOST_WRITTEN = 2**20
+
 #: How some servers spell a space and a line break in tokens.
 _SPELLING = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 
@@ -116,6 +122,8 @@ class Written(Question):
             text = choice.get("text")
         if not isinstance(text, str):
             raise MalformedError("the reply has no text")
+        if len(text) > MOST_WRITTEN:
+            raise MalformedError(f"the text of the reply has more than {MOST_WRITTEN:,} characters")
         # A lone surrogate, half of a character, is no text that could be kept.
         return cut_at_stop(text.encode("utf-8", "replace").decode(), self.stop)
 
@@ -146,7 +154,9 @@ class Continued(Question):
         if place is None:
             raise NoLogprobsError("the reply does not repeat the prompt with log-probabilities")
         first, end = place
-        total = sum(_finite_number(value) for value in values[first:end])
+        total = sum(_log_probability(value) for value in values[first:end])
+        if not math.isfinite(total):
+            raise MalformedError("the log-probabilities of the reply do not add up to a number")
         begins_in_prompt = len("".join(tokens[first:end])) > len(self.continuation)
         return [total, float(begins_in_prompt)]
 
@@ -299,16 +309,23 @@ def _likeliest(logprobs: dict[str, Any]) -> list[tuple[str, float]]:
     if isinstance(logprobs.get("content"), list):
         # Of chat: an object for every written token, with the list of those that were likely in its place.
         if logprobs["content"]:
-            entries = _get(logprobs["content"][0], "top_logprobs", list)
-            pairs = [(each.get("token"), each.get("logprob")) for each in entries if isinstance(each, dict)]
+            for entry in _get(logprobs["content"][0], "top_logprobs", list):
+                if not isinstance(entry, dict):
+                    raise MalformedError("the likeliest tokens of the reply are not a list of objects")
+                pairs.append((entry.get("token"), entry.get("logprob")))
     elif logprobs.get("top_logprobs"):
-        # Of completions: for every written token, log-probabilities by token.
+        # Of completions: for every written token, log-probabilities by token; null if the server lists none.
         first = _get(logprobs, "top_logprobs", list)[0]
-        if isinstance(first, dict):
-            pairs.extend(first.items())
+        if not isinstance(first, dict | None):
+            raise MalformedError("the likeliest tokens of the reply are not an object")
+        pairs.extend((first or {}).items())
     if not pairs:
         raise NoLogprobsError("the reply lists no likeliest tokens")
-    return [(_text(token).translate(_SPELLING), _finite_number(value)) for token, value in pairs]
+    listed = [(_text(token).translate(_SPELLING), _log_probability(value)) for token, value in pairs]
+    total = math.fsum(math.exp(value) for _, value in listed)
+    if total > math.exp(ROUNDING):
+        raise MalformedError(f"the likeliest tokens of the reply have probabilities that add up to {total:.3g}")
+    return listed
 
 
 def _logprobs(reply: Reply) -> dict[str, Any]:
@@ -340,7 +357,16 @@ def _text(value: Any) -> str:
     return value
 
 
-def _finite_number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise MalformedError("a log-probability of the reply is not a finite number")
-    return float(value)
+def _log_probability(value: Any) -> float:
+    # Not isinstance alone: True is an int.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MalformedError("a log-probability of the reply is not a number")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not math.isfinite(number):
+        raise MalformedError("a log-probability of the reply is not finite")
+    if number > ROUNDING:
+        raise MalformedError(f"a log-probability of the reply is above 0 ({number:.3g})")
+    return number
