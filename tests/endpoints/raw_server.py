@@ -33,11 +33,12 @@ def endlessly(beginning, piece, pause=0.0):
 
 class RawServer:
     """Answers each POST with the bytes that ``pieces(request)`` yields, and closes the connection afterwards unless
-    they are one whole reply (bytes). ``requests`` are the heads and bodies that came, without those for ``/models``.
+    they are one whole reply (bytes). ``requests`` are the heads and bodies that came, without those for ``/models``,
+    which ``models()`` answers.
     """
 
-    def __init__(self, pieces, context=None):
-        self.pieces, self.context, self.requests = pieces, context, []
+    def __init__(self, pieces, context=None, models=lambda: reply_bytes({"data": [{"id": "stub"}]})):
+        self.pieces, self.context, self.models, self.requests = pieces, context, models, []
         self.connections, self.closed = 0, False
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -79,10 +80,10 @@ class RawServer:
         lengths = [int(line.split(":")[1]) for line in head if line.lower().startswith("content-length:")]
         body = file.read(lengths[0]) if lengths else b""
         if head[0].startswith("GET"):
-            connection.sendall(reply_bytes({"data": [{"id": "stub"}]}))
-            return True
-        self.requests.append((head, body))
-        pieces = self.pieces(head, body)
+            pieces = self.models()
+        else:
+            self.requests.append((head, body))
+            pieces = self.pieces(head, body)
         if isinstance(pieces, bytes):
             connection.sendall(pieces)
             return True
