@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from breadth.execute.cluster.choosing import PUBLISHED
 from breadth.execute.cluster.schedule import TRIES, Schedule
+from breadth.execute.cluster.scheduling_policy import PUBLISHED
 from breadth.execute.cluster.tasks import Cell, Chain, Measured, Rates, TaskKind, WorkerTask, cut
 
 CELLS = cut({"a": 40, "b": 9})

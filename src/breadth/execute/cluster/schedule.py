@@ -2,7 +2,7 @@
 
 It knows neither Ray nor a clock, so the cluster and the simulation drive the same code. Training a run is a chain of
 tasks that stay on one worker; a checkpoint whose weights are published is cut into cells that any worker evaluates.
-``choosing`` has the rules by which a worker gets its next task.
+``scheduling_policy`` has the rules by which a worker gets its next task.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from breadth.execute.cluster.choosing import Choosing
+from breadth.execute.cluster.scheduling_policy import SchedulingPolicy
 from breadth.execute.cluster.tasks import Cell, CheckpointCells, Measured, OpenChain, TaskKind, WorkerState, WorkerTask
 
 #: A unit that fails this often is set aside.
 TRIES = 3
 
 
-class Schedule(Choosing):
+class Schedule(SchedulingPolicy):
     """Chooses tasks for workers and keeps what is left; see the module."""
 
     # What the driver reports

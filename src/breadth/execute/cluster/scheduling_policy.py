@@ -32,7 +32,7 @@ LEAST, MOST = 1.0, 120.0
 PUBLISHED = 16
 
 
-class Choosing:
+class SchedulingPolicy:
     """What is left to do, who is there to do it, and what it costs."""
 
     def __init__(self, chains: Iterable[Chain], rates: dict[str, Rates] | None = None) -> None:
