@@ -7,7 +7,7 @@ import traceback
 from breadth.execute.cluster.driver import Completion, Driver, Fault, ObjectLostError
 from breadth.execute.cluster.executor import chains_of
 from breadth.execute.cluster.schedule import Schedule
-from breadth.execute.cluster.shipping import ShippedData
+from breadth.execute.cluster.shipping import DamagedError, ShippedData
 from breadth.execute.cluster.worker import Worker
 from breadth.execute.directory import open_directory
 from breadth.execute.executors import Outcome
@@ -25,9 +25,13 @@ class Kept:
 
 
 class InProcessPool:
-    """``fault(number, worker, method)`` says what happens to the task of this number: None, or a fault."""
+    """``fault(number, worker, method)`` says what happens to the task of this number: None, or a fault.
 
-    def __init__(self, data, groups, workers, fault=None):
+    ``damage(number, method, values)`` makes of what a method returned what arrives.
+    """
+
+    def __init__(self, data, groups, workers, fault=None, damage=None):
+        self.damage = damage or (lambda number, method, values: values)
         self.make = lambda: Worker(data, groups)
         self.count, self.fault, self.begun = workers, fault or (lambda *_: None), 0
         self.workers, self.pending, self.number, self.gone = {}, [], 0, set()
@@ -61,13 +65,18 @@ class InProcessPool:
             return [Completion(worker, fault=fault, text="it does not work")]
         try:
             values = getattr(self.workers[worker], method)(*[self.read(each) for each in arguments])
-        except ObjectLostError as error:
+        except (ObjectLostError, DamagedError) as error:
             return [Completion(worker, fault=Fault.OBJECT, text=str(error))]
         except Exception:
             return [Completion(worker, fault=Fault.ERROR, text=traceback.format_exc())]
+        values = self.damage(self.number, method, values)
         if not objects:
             return [Completion(worker, values)]
         return [Completion(worker, values[0], tuple(Kept(each, worker) for each in values[1:]))]
+
+    def discard(self, worker):
+        del self.workers[worker]
+        self.gone.add(worker)
 
     def read(self, reference):
         if not isinstance(reference, Kept):
@@ -77,7 +86,7 @@ class InProcessPool:
         return reference.content
 
 
-def run_in_process(path, into, workers=2, fault=None, events=None):
+def run_in_process(path, into, workers=2, fault=None, events=None, damage=None):
     """Run a study with workers in this process."""
     file = read_study_file(path)
     plan = plan_study(file, into, dry=False)
@@ -85,7 +94,7 @@ def run_in_process(path, into, workers=2, fault=None, events=None):
     open_directory(file, expand(file), plan.study_data, store, print)
     chains = chains_of(plan, {unit.run.label: "any" for unit in plan.units})
     data = ShippedData.of([unit.run for unit in plan.units if unit.missing], plan.study_data)
-    pool = InProcessPool(data, {chain.run: chain.group for chain in chains}, workers, fault)
+    pool = InProcessPool(data, {chain.run: chain.group for chain in chains}, workers, fault, damage)
     driver = Driver(plan, store, plan.study_data, events or Events(), pool, Schedule(chains))
     outcome = Outcome(into)
     for result in driver.execute():

@@ -6,11 +6,13 @@ import random
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 
 from breadth.execute import Events, run
 from breadth.execute.cluster.driver import Fault
 from breadth.execute.cluster.executor import worker_group
+from breadth.execute.cluster.shipping import pack_answers, seal
 from breadth.study import expand, read_study_file
 
 from ..conftest import FULL, LORA, START, parts
@@ -172,6 +174,157 @@ def test_a_unit_that_always_fails(local, tmp_path):
     assert parts(tmp_path / "s") == whole
 
 
+def flip(sealed):
+    """One bit of the content is another one."""
+    content = bytearray(sealed.content)
+    content[len(content) // 2] ^= 1
+    return sealed._replace(content=bytes(content))
+
+
+def cut(sealed):
+    """The end is missing."""
+    return sealed._replace(content=sealed.content[:-7])
+
+
+def empty(sealed):
+    """Nothing arrived."""
+    return
+
+
+def swapped(sealed):
+    """Something else that is whole, with its own checksum."""
+    return seal(b"something else")
+
+
+def damage_once(method, change):
+    """Change what a method returns, the first time that it returns anything to change; and the list of changes."""
+    changes = []
+
+    def damage(number, called, values):
+        if called != method or changes:
+            return values
+        if method == "evaluate":
+            changes.append(number)
+            return values._replace(pieces=change(values.pieces))
+        if method == "score":
+            changes.append(number)
+            return (values[0], change(values[1]))
+        if method == "score_and_keep":
+            (report, answers), files = values
+            if not files:
+                return values
+            changes.append(number)
+            name = max(files, key=lambda each: len(files[each].content))
+            return (report, answers), {**files, name: change(files[name])}
+        for k, each in enumerate(values[1:], start=1):
+            if each.content:
+                changes.append(number)
+                return (*values[:k], change(each), *values[k + 1 :])
+        return values
+
+    return damage, changes
+
+
+class Warned(Events):
+    """Warnings that a user would see."""
+
+    def __init__(self):
+        self.warnings = []
+
+    def warn(self, text):
+        """Keep a warning."""
+        self.warnings.append(text)
+
+
+@pytest.mark.parametrize("change", [flip, cut, empty, swapped])
+@pytest.mark.parametrize("method", ["evaluate", "score"])
+def test_a_damaged_part_is_made_again_by_another_worker(local, tmp_path, method, change):
+    path, whole = local("full", FULL)
+    damage, changes = damage_once(method, change)
+    events = Warned()
+    outcome, pool, driver = run_in_process(path, tmp_path / "s", 2, events=events, damage=damage)
+    assert len(changes) == 1
+    assert not outcome.failed
+    assert parts(tmp_path / "s") == whole
+    assert driver.schedule.retries == 1
+    # The worker is stopped, and its task was done by another.
+    assert len(pool.gone) == 1
+    (warning,) = events.warnings
+    assert next(iter(pool.gone)) in warning
+    assert "damaged result" in warning
+    (log,) = tmp_path.glob("s/runs/*/failures.log")
+    assert f"{method} step" in log.read_text()
+    assert not list(tmp_path.glob("s/runs/*/piece-*"))
+
+
+@pytest.mark.parametrize("change", [flip, cut])
+@pytest.mark.parametrize(("name", "method"), [("start", "train_start"), ("start", "train"), ("full", "train")])
+def test_damaged_weights_are_trained_again(local, tmp_path, name, method, change):
+    path, whole = local(name, STUDIES[name])
+    damage, changes = damage_once(method, change)
+    outcome, _, _ = run_in_process(path, tmp_path / "s", 2, damage=damage)
+    assert len(changes) == 1
+    assert not outcome.failed
+    assert parts(tmp_path / "s") == whole
+
+
+def test_a_damaged_state_is_not_written(local, tmp_path):
+    path, whole = local("full", FULL)
+    written = {True: set(), False: set()}
+    for is_damaged in (False, True):
+        folder = tmp_path / str(is_damaged)
+
+        def look(number, worker, method, folder=folder, is_damaged=is_damaged):
+            written[is_damaged] |= {file.name for file in folder.glob("runs/*/state-*")}
+
+        def damage(number, method, values, is_damaged=is_damaged):
+            if is_damaged and method == "train" and values[2].content:
+                return (*values[:2], flip(values[2]))
+            return values
+
+        outcome, _, _ = run_in_process(path, folder, 2, fault=look, damage=damage)
+        assert not outcome.failed
+        assert parts(folder) == whole
+    assert written[False]
+    assert not written[True]
+
+
+def test_answers_to_other_items_are_noticed(local, tmp_path):
+    """A worker that seals what it should not have made: fewer rows, or rows in another order."""
+    path, whole = local("full", FULL)
+    wrong = [lambda frame: frame.head(-1), lambda frame: frame.reverse(), lambda frame: frame.drop("margin")]
+
+    def damage(number, method, values):
+        if method != "score" or not wrong:
+            return values
+        answers = pl.read_ipc(values[1].content)
+        return (values[0], pack_answers(wrong.pop()(answers)))
+
+    # If all three are at the same checkpoint, it is set aside, and only the next call writes it.
+    _, pool, _ = run_in_process(path, tmp_path / "s", 2, damage=damage)
+    assert not wrong
+    assert len(pool.gone) == 3
+    assert set(parts(tmp_path / "s").items()) <= set(whole.items())
+    again, _, _ = run_in_process(path, tmp_path / "s", 2)
+    assert not again.failed
+    assert parts(tmp_path / "s") == whole
+
+
+def test_a_cluster_that_damages_everything_sets_aside_and_says_so(local, tmp_path):
+    path, whole = local("full", FULL)
+
+    def damage(number, method, values):
+        return (values[0], flip(values[1])) if method == "score" else values
+
+    outcome, _, _ = run_in_process(path, tmp_path / "s", 2, damage=damage)
+    (reason,) = outcome.failed.values()
+    assert "damaged result" in reason
+    assert parts(tmp_path / "s") == {}
+    again, _, _ = run_in_process(path, tmp_path / "s", 2)
+    assert not again.failed
+    assert parts(tmp_path / "s") == whole
+
+
 def test_a_run_that_another_process_works_on(local, tmp_path):
     from breadth.records.store import StudyStore
 
@@ -293,3 +446,14 @@ def test_weights_of_a_checkpoint_that_is_not_the_best_do_not_travel(local, tmp_p
     assert sent[best]
     assert later
     assert not any(later)
+
+
+@pytest.mark.parametrize("change", [flip, cut])
+def test_weights_that_arrive_damaged_are_not_kept(local, tmp_path, change):
+    path, answers = local("full-best", KEEPING["full-best"])
+    damage, changes = damage_once("score_and_keep", change)
+    outcome, pool, _ = run_in_process(path, tmp_path / "s", 2, damage=damage)
+    assert len(changes) == len(pool.gone) == 1
+    assert not outcome.failed
+    assert parts(tmp_path / "s") == answers
+    assert kept(tmp_path / "s") == kept(path.parent / "full-best")

@@ -6,6 +6,7 @@ the driver ten times; the tests of the schedule and of the driver make faults of
 
 import random
 import time
+from functools import partial
 
 import pytest
 from filelock import FileLock
@@ -69,6 +70,46 @@ def test_a_worker_and_a_node_killed(cluster, whole, tmp_path):
     assert events.retries
     assert not outcome.failed
     assert parts(tmp_path / "s") == expected
+
+
+def damaging_actor(marker):
+    """A worker of Ray that changes one bit of the first outputs that any worker returns."""
+
+    from breadth.execute.cluster.pool import _Actor as Actor
+
+    class Damaging(Actor):
+        def call(self, method, *arguments):
+            values = Actor.call(self, method, *arguments)
+            if method != "evaluate":
+                return values
+            try:
+                with open(marker, "x"):
+                    pass
+            except FileExistsError:
+                return values
+            content = bytearray(values.pieces.content)
+            content[-1] ^= 1
+            return values._replace(pieces=values.pieces._replace(content=bytes(content)))
+
+    return Damaging
+
+
+def test_a_damaged_part_is_made_again(cluster, whole, tmp_path, monkeypatch):
+    from breadth.execute.cluster import pool
+
+    path, answers = whole
+    marker, warnings = tmp_path / "damaged", []
+
+    class Heard(Events):
+        def warn(self, text):
+            warnings.append(text)
+
+    monkeypatch.setattr(pool, "RayPool", partial(pool.RayPool, actor=damaging_actor(marker)))
+    outcome = run(path, into=tmp_path / "s", on=cluster.address, threads=1, workers=2, events=Heard())
+    assert marker.exists()
+    assert not outcome.failed
+    assert parts(tmp_path / "s") == answers
+    assert any("damaged result" in text for text in warnings)
 
 
 def test_the_driver_killed_and_started_again_elsewhere(cluster, command, whole, tmp_path):

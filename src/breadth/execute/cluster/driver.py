@@ -13,9 +13,12 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+import polars as pl
+
 from breadth.errors import listed
 from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
+from breadth.execute.cluster.shipping import DamagedError, seal, unpack_answers, unseal
 from breadth.execute.cluster.tasks import TaskKind, WorkerTask
 from breadth.execute.data import StudyData
 from breadth.execute.executors import Status, UnitResult, lacks_weights
@@ -46,6 +49,7 @@ class Fault(StrEnum):
     DIED = "worker died"
     NODE = "node lost"
     OBJECT = "object lost"
+    DAMAGED = "damaged result"
 
 
 class Completion(NamedTuple):
@@ -76,6 +80,9 @@ class WorkerPool(Protocol):
 
     def wait(self, seconds: float) -> list[Completion]:
         """Tasks that have ended, at the latest after so many seconds; workers that are gone are listed, too."""
+
+    def discard(self, worker: str) -> None:
+        """Stop a worker that gives damaged results; another one may take its place."""
 
     def read(self, reference: Any) -> Any:
         """The content of an object; raises :class:`ObjectLostError`."""
@@ -153,7 +160,7 @@ class Driver:
         if unit.run.start and start_key(unit.run) not in self.starts:
             weights = run.start.latest(unit.run.start_steps())
             if weights is not None:
-                self.starts[start_key(unit.run)] = weights[1]
+                self.starts[start_key(unit.run)] = seal(weights[1])
                 self.schedule.start_ready(start_key(unit.run))
         self.events.ready(unit.run)
 
@@ -190,6 +197,8 @@ class Driver:
                 return
             except ObjectLostError as error:
                 completion = completion._replace(fault=Fault.OBJECT, text=str(error))
+            except DamagedError as error:
+                completion = completion._replace(fault=Fault.DAMAGED, text=str(error))
         if task is not None:
             self._log_failure(task, completion)
         before = set(self.schedule.aside)
@@ -204,11 +213,15 @@ class Driver:
         """Keep what a task gave, then tell the schedule."""
         run = self.runs[task.run]
         if task.kind is TaskKind.SCORE:
-            report, answers = completion.value
+            report, packed = completion.value
+            answers = unpack_answers(packed, self._items(run))
             if task.step in run.missing:
                 # Another checkpoint may have become the best while this one was scored.
                 wanted = run.kept.wants(task.step, answers)
-                files = self.pool.read(completion.objects[0]) if wanted else None
+                files = None
+                if wanted:
+                    sent = self.pool.read(completion.objects[0])
+                    files = {name: unseal(content, "the weights") for name, content in sent.items()}
                 run.write(task.step, answers, files)
                 self.events.checkpoint(run.unit.run, task.step, answers)
                 if note := neither_note(run.unit.run, task.step, neither_shares(run.unit.run, answers)):
@@ -223,7 +236,7 @@ class Driver:
                 self.events.note(note)
         if task.kind is TaskKind.START:
             weights = self.pool.read(completion.objects[0])
-            run.start.write(run.unit.run.start_steps(), weights)
+            run.start.write(run.unit.run.start_steps(), unseal(weights, "the weights"))
             self.starts[start_key(run.unit.run)] = weights
         elif task.kind is TaskKind.TRAIN:
             for step, loss in report.losses:
@@ -258,14 +271,27 @@ class Driver:
         if state is None:
             return
         try:
-            run.saved.write(state[0], self.pool.read(state[1]))
-        except ObjectLostError:
+            run.saved.write(state[0], unseal(self.pool.read(state[1]), "the weights in training"))
+        except (ObjectLostError, DamagedError):
+            # Whoever trains the run goes on; only a resume would begin earlier.
             run.forget_state(state[1])
+
+    def _items(self, run: ClusterRun) -> pl.DataFrame:
+        """The items that a checkpoint of a run is evaluated on, in order."""
+        testsets = self.data.testsets_of(run.unit.run)
+        return pl.concat([testset.frame.select("testset", "item") for testset in testsets.values()])
 
     def _fail(self, task: WorkerTask | None, completion: Completion) -> None:
         worker, fault = completion.worker, completion.fault
         error = _failure_reason(completion)
-        if fault in (Fault.DIED, Fault.NODE):
+        if fault is Fault.DAMAGED and task is not None:
+            # Whatever damaged one result may damage the next: another process, and if there is one another machine,
+            # does the task again.
+            name = f"{task.run}, step {task.step}"
+            self.events.warn(f"{name}: {worker} gave a {error}; it is stopped, and its task is done again")
+            self.pool.discard(worker)
+            self.schedule.remove_worker(worker, error)
+        elif fault in (Fault.DIED, Fault.NODE):
             self.schedule.remove_worker(worker, None if fault is Fault.NODE else error)
         elif fault is Fault.OBJECT and task is not None:
             key = (task.run, task.kind, task.step)

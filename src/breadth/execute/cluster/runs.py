@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from breadth.execute.cluster.shipping import Pieces, unpack_pieces
+from breadth.execute.cluster.shipping import DamagedError, Pieces, seal, unpack_pieces, unseal
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.executors import copy_step0, report_warnings
@@ -73,12 +73,12 @@ class ClusterRun:
         return max((step for step in self.saved.saved() if step <= self.missing[0]), default=0) if self.missing else 0
 
     def state(self, step: int) -> Any:
-        """The newest state up to a step: an object of the cluster, or bytes from the disk; None if there is none."""
+        """The newest state up to a step: an object of the cluster, or from the disk; None if there is none."""
         objects = [known for known in self.states if known <= step]
         disk = self.saved.latest(step)
         if objects and (disk is None or max(objects) > disk[0]):
             return self.states[max(objects)]
-        return None if disk is None else disk[1]
+        return None if disk is None else seal(disk[1])
 
     def forget_state(self, state: Any) -> None:
         """An object with a state is lost."""
@@ -99,10 +99,17 @@ class ClusterRun:
             return None
         return max(usable), self.states[max(usable)]
 
-    def add_pieces(self, step: int, content: bytes, cells: tuple[Cell, ...]) -> None:
+    def add_pieces(self, step: int, sealed: Any, cells: tuple[Cell, ...]) -> None:
         """Keep the outputs of some cells, also if the driver stops before their checkpoint is complete."""
+        content = unseal(sealed, "the outputs")
+        pieces = unpack_pieces(content, cells)
+        for cell, outputs in pieces.items():
+            if len(outputs.index) != len(outputs.values):
+                raise DamagedError(f"the outputs of {cell.testset} are {len(outputs.values)}, not {len(outputs.index)}")
+        if len(pieces) < len(cells):
+            raise DamagedError(f"the outputs are those of {len(pieces)} of {len(cells)} cells")
         self.own.store.write(f"{self.own.key}/piece-{step:06d}.{checksum(content)}.safetensors", content)
-        self.pieces.setdefault(step, {}).update(unpack_pieces(content, cells))
+        self.pieces.setdefault(step, {}).update(pieces)
 
     def outputs(self, step: int) -> dict[str, list[Any]]:
         """All outputs of a checkpoint by test set."""

@@ -1,20 +1,23 @@
 """What travels to the workers of a cluster: the study's data, outputs on their way back, models where they are missing.
 
-Nothing here knows Ray, and workers need no disk in common.
+Nothing here knows Ray, and workers need no disk in common. Whatever a worker makes is sealed with a checksum where it
+is made, and whoever uses it compares: memory or a network that changes a byte must not change a result.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from filelock import FileLock
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -24,7 +27,11 @@ from breadth.execute.cluster.tasks import Cell
 from breadth.execute.data import StudyData, run_testsets
 from breadth.lm import BUILT_IN, Outputs, Weights, convert_pickled, fault_of, has_safetensors, locate
 from breadth.lm.models import cache_root
+from breadth.records import checksum
 from breadth.study import RunSpec
+
+#: What answers have besides the test set and the item.
+SCORE_COLUMNS = ("correct", "margin", "answer")
 
 #: Bytes of a model's file that are one object.
 CHUNK = 256 * 2**20
@@ -67,6 +74,53 @@ class ShippedData:
     def keeps_order(self, run: RunSpec) -> bool:
         """Whether every epoch goes through the examples in the given order."""
         return run.name in self._ordered
+
+
+class DamagedError(Exception):
+    """What arrived is not what was sent, or not what was asked for."""
+
+
+class Sealed(NamedTuple):
+    """Bytes with the checksum that they had where they were made."""
+
+    content: bytes
+    seal: str
+
+
+def seal(content: bytes) -> Sealed:
+    """Seal what was just made."""
+    return Sealed(content, checksum(content))
+
+
+def unseal(sealed: Any, what: str) -> bytes:
+    """The bytes as they were made; ``what`` they are is named if they are not."""
+    if not isinstance(sealed, Sealed) or not isinstance(sealed.content, bytes):
+        raise DamagedError(f"{what} did not arrive")
+    if checksum(sealed.content) != sealed.seal:
+        raise DamagedError(f"{what} arrived with another checksum than they were sent with")
+    return sealed.content
+
+
+def pack_answers(answers: pl.DataFrame) -> Sealed:
+    """The answers of a checkpoint, sealed."""
+    buffer = io.BytesIO()
+    answers.write_ipc(buffer)
+    return seal(buffer.getvalue())
+
+
+def unpack_answers(sealed: Any, expected: pl.DataFrame) -> pl.DataFrame:
+    """The answers of a checkpoint; they must be those to the ``expected`` items (testset, item), in the same order."""
+    content = unseal(sealed, "the answers")
+    try:
+        answers = pl.read_ipc(io.BytesIO(content))
+        items = answers.select(pl.col("testset", "item").cast(pl.String))
+    except pl.exceptions.PolarsError as error:
+        raise DamagedError("the answers are no table of answers") from error
+    if not set(SCORE_COLUMNS) <= set(answers.columns):
+        raise DamagedError(f"the answers lack columns; they have {', '.join(answers.columns)[:200]}")
+    if not items.equals(expected.select(pl.col("testset", "item").cast(pl.String))):
+        raise DamagedError(f"the answers are {answers.height:,}, and not those to the {expected.height:,} items")
+    return answers
 
 
 #: Outputs by cell of a checkpoint.

@@ -18,7 +18,18 @@ import polars as pl
 import torch
 from safetensors.torch import load, save
 
-from breadth.execute.cluster.shipping import ModelFiles, Pieces, ShippedData, has_files, pack_pieces, write_chunks
+from breadth.execute.cluster.shipping import (
+    ModelFiles,
+    Pieces,
+    Sealed,
+    ShippedData,
+    has_files,
+    pack_answers,
+    pack_pieces,
+    seal,
+    unseal,
+    write_chunks,
+)
 from breadth.execute.cluster.tasks import Cell, Measured
 from breadth.execute.data import fewshot_prefix
 from breadth.execute.directory import environment
@@ -50,7 +61,7 @@ class Report(NamedTuple):
     measured: Measured
     reached: int | None = None
     losses: tuple[tuple[int, float], ...] = ()
-    pieces: bytes = b""
+    pieces: Sealed | None = None
     has_state: bool = False
     notes: tuple[str, ...] = ()
 
@@ -123,7 +134,7 @@ class Worker:
         """Versions and hardware here, and the process."""
         return {**environment(), "pid": os.getpid()}
 
-    def train_start(self, run: str) -> tuple[Report, bytes]:
+    def train_start(self, run: str) -> tuple[Report, Sealed]:
         """Train the start that a run shares with others: its weights."""
         loaded, seconds = self._load(run)
         spec, began = self.data.runs[run], time.perf_counter()
@@ -133,11 +144,11 @@ class Worker:
         weights = train_start(spec, self.data, loaded.language_model, trainer, Events())
         loaded.version = (run, 0)
         measured = Measured(load=seconds, train=time.perf_counter() - began, steps=spec.start_steps())
-        return Report(measured, notes=loaded.notes), save(weights)
+        return Report(measured, notes=loaded.notes), seal(save(weights))
 
     def train(
-        self, run: str, step: int, resume: bool, state: bytes | None, start: bytes | None, limit: float
-    ) -> tuple[Report, bytes, bytes]:
+        self, run: str, step: int, resume: bool, state: Sealed | None, start: Sealed | None, limit: float
+    ) -> tuple[Report, Sealed, Sealed]:
         """Train a run up to a checkpoint, or for ``limit`` seconds; returns weights and, now and then, the state.
 
         With ``resume``, training begins with ``state``, or at step 0 if there is none. Without weights (empty bytes),
@@ -161,15 +172,16 @@ class Worker:
         weights = {name: weight.detach().cpu().contiguous() for name, weight in trainer.weights.items()}
         saved = self._state(trainer, spec, there)
         report = Report(measured, trainer.step, tuple(losses), has_state=bool(saved), notes=loaded.notes)
-        return report, save(weights) if there else b"", saved
+        published = save(weights) if there else b""
+        return report, seal(published), seal(saved)
 
-    def evaluate(self, run: str, step: int, cells: tuple[Cell, ...], weights: bytes | None) -> Report:
+    def evaluate(self, run: str, step: int, cells: tuple[Cell, ...], weights: Sealed | None) -> Report:
         """Compute the outputs of some cells of a checkpoint. Without ``weights``, they are those of the model."""
         loaded, seconds = self._load(run)
         spec = self.data.runs[run]
         version = None if weights is None else (run, step)
         if spec.is_trained and loaded.version != version:
-            loaded.use(loaded.initial if weights is None else load(weights), version)
+            loaded.use(loaded.initial if weights is None else _load_sealed(weights), version)
         began = time.perf_counter()
         parts = []
         for cell in cells:
@@ -190,38 +202,43 @@ class Worker:
             load=seconds + encoded - began, trunk=kept - encoded, trunk_items=items if cold else 0,
             answers=time.perf_counter() - kept, items=items,
         )  # fmt: skip
-        return Report(measured, pieces=pack_pieces(pieces), notes=loaded.notes)
+        return Report(measured, pieces=seal(pack_pieces(pieces)), notes=loaded.notes)
 
-    def score(self, run: str, pieces: Mapping[str, list[Any]]) -> tuple[Report, pl.DataFrame]:
+    def score(self, run: str, pieces: Mapping[str, list[Any]]) -> tuple[Report, Sealed]:
         """Score a checkpoint from the outputs of all its cells, test set by test set in the order of the study."""
-        loaded, seconds = self._load(run)
-        spec = self.data.runs[run]
-        names = self.data.testsets_of(spec)
-        frames = [score_outputs(self._encoded(loaded, spec, name), pieces[name]) for name in names]
-        return Report(Measured(load=seconds)), pl.concat(frames)
+        report, answers = self._score(run, pieces)
+        return report, pack_answers(answers)
 
     def score_and_keep(
-        self, run: str, pieces: Mapping[str, list[Any]], step: int, weights: bytes, base: str, best: Rank | None
-    ) -> tuple[tuple[Report, pl.DataFrame], dict[str, bytes]]:
+        self, run: str, pieces: Mapping[str, list[Any]], step: int, weights: Sealed, base: str, best: Rank | None
+    ) -> tuple[tuple[Report, Sealed], dict[str, Sealed]]:
         """Score a checkpoint, and make the files of its weights: those that a local run writes.
 
         If only the best checkpoint is kept and this one is not better than ``best``, no files are made or sent.
         """
-        report, answers = self.score(run, pieces)
+        report, answers = self._score(run, pieces)
+        packed = pack_answers(answers)
         spec = self.data.runs[run]
         if spec.recipe.keep == "best" and not is_best(rank_checkpoint(spec, step, answers), best):
-            return (report, answers), {}
+            return (report, packed), {}
         loaded, _ = self._load(run)
         if loaded.version != (run, step):
-            loaded.use(load(weights), (run, step))
-        files: dict[str, bytes] = {}
+            loaded.use(_load_sealed(weights), (run, step))
+        files: dict[str, Sealed] = {}
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             save_weights(loaded.language_model, folder, base)
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
-                    files[path.relative_to(folder).as_posix()] = path.read_bytes()
-        return (report, answers), files
+                    files[path.relative_to(folder).as_posix()] = seal(path.read_bytes())
+        return (report, packed), files
+
+    def _score(self, run: str, pieces: Mapping[str, list[Any]]) -> tuple[Report, pl.DataFrame]:
+        loaded, seconds = self._load(run)
+        spec = self.data.runs[run]
+        names = self.data.testsets_of(spec)
+        frames = [score_outputs(self._encoded(loaded, spec, name), pieces[name]) for name in names]
+        return Report(Measured(load=seconds)), pl.concat(frames)
 
     def _load(self, run: str) -> tuple[_Loaded, float]:
         """The model of a run, loaded if it is another than the last one, and the seconds that this took."""
@@ -323,7 +340,7 @@ class Worker:
         return Trainer(loaded.model, train_set, recipe, spec.seed or 0, spec.total_steps(), self.data.keeps_order(spec))
 
     def _resumed(
-        self, loaded: _Loaded, spec: RunSpec, state: bytes | None, start: bytes | None
+        self, loaded: _Loaded, spec: RunSpec, state: Sealed | None, start: Sealed | None
     ) -> tuple[_Loaded, Trainer]:
         loaded.drop_trainer()
         if state is None and start is None:
@@ -331,9 +348,9 @@ class Worker:
         loaded.version = (spec.name, -1)
         trainer = self._trainer(loaded, spec)
         if state is not None:
-            trainer.restore(load(state))
+            trainer.restore(_load_sealed(state))
         elif start is not None:
-            trainer.load_weights(load(start))
+            trainer.load_weights(_load_sealed(start))
         loaded.trainer, loaded.run = trainer, spec.name
         return loaded, trainer
 
@@ -346,3 +363,8 @@ class Worker:
         self._saved = time.perf_counter()
         self._cost = self._saved - began
         return state
+
+
+def _load_sealed(sealed: Sealed) -> Tensors:
+    """Tensors that another worker, or the driver, has sent."""
+    return load(unseal(sealed, "the weights"))
