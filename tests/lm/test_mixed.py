@@ -17,7 +17,7 @@ from breadth.lm import evaluation, placement
 from breadth.lm.evaluation import encode_testset, evaluate_model, keep_frozen_states
 from breadth.lm.layers import attach_lora
 from breadth.lm.loading import load_model
-from breadth.lm.mixed import SAMPLE, WRONG, RoundingErrors, open_items, rounding_errors, settle
+from breadth.lm.mixed import SAMPLE, WRONG, RoundingErrors, open_items, rescore_close_items, rounding_errors
 from breadth.lm.placement import MIXED, place
 from breadth.lm.split_model import SplitModel
 
@@ -43,7 +43,7 @@ def simulate(seed, draw, sets=4, items=200, answers=2, spread=1.0, sd=0.03, shif
     random = np.random.default_rng(seed)
     exact = Exact([random.normal(0, spread, (items, answers)) for _ in range(sets)])
     rough = [scores + shift * random.normal(size=answers) + sd * draw(random, scores.shape) for scores in exact.scores]
-    return exact, rough, settle(rough, exact)
+    return exact, rough, rescore_close_items(rough, exact)
 
 
 def wrong(exact, settled):
@@ -123,7 +123,7 @@ def test_what_is_scored_twice_is_exact_and_everything_else_is_clear(seed, sets, 
 
 
 def test_without_sets_nothing_is_asked():
-    assert settle([], Exact([])) == []
+    assert rescore_close_items([], Exact([])) == []
 
 
 @needs_bfloat16

@@ -19,7 +19,7 @@ from breadth.lm.batches import Batch, make_batches, plan_trees, rebatch, tokens_
 from breadth.lm.lanes import map_in_lanes
 from breadth.lm.layers import causal_model_of
 from breadth.lm.loading import LanguageModel
-from breadth.lm.mixed import settle
+from breadth.lm.mixed import rescore_close_items
 from breadth.lm.placement import MIXED
 from breadth.lm.prompts import RESERVE, encode_prompts
 from breadth.lm.scores import SCORES, Floats, Outputs
@@ -175,7 +175,7 @@ def _mixed_outputs(
     with model.packed.unchanged():
         with model.packed.rounded():
             rough = [_sort_outputs(each) for each in _whole_outputs(language_model, model, testsets, progress)]
-        settled = settle(rough, partial(_some_outputs, model, testsets))
+        settled = rescore_close_items(rough, partial(_some_outputs, model, testsets))
     return [Outputs(list(range(len(scores))), scores) for scores in settled]
 
 

@@ -31,7 +31,7 @@ Exact: TypeAlias = Callable[[list[list[int]]], Sequence[Floats]]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
-def settle(rough: Sequence[Floats], exact: Exact) -> list[Floats]:
+def rescore_close_items(rough: Sequence[Floats], exact: Exact) -> list[Floats]:
     """Scores [items, answers] of several sets, with exact ones where the rough ones leave the answer open.
 
     ``exact`` is called with the items of every set that are to be scored again, the closest first, until fewer than
