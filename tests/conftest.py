@@ -49,7 +49,8 @@ class Forks:
         ``kill_after`` kills after so many seconds; ``kill_at`` = "before 3" or "after 3" before or after the third
         rename of a file, which is how every file of a study comes into being; ``file_limit`` is the most bytes that a
         file may have, ``shard`` as in the command, ``together`` a list of shards (or of None) to run at the same time;
-        ``die_before`` = (7, "/x") kills before the seventh operation that changes files below /x.
+        ``die_before`` = (7, "/x") kills before the seventh operation that changes files below /x;
+        ``count_operations`` = ("/n", "/x") writes to /n how many there were.
         """
         return self.ask(study=str(study), into=str(into), **options)
 

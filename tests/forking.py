@@ -35,6 +35,8 @@ def command(request):
 def child(request):
     if request.get("die_before"):
         die_before(*request["die_before"])
+    if request.get("count_operations"):
+        count_operations(*request["count_operations"])
     if "code" in request:
         os.environ.clear()
         os.environ.update(request["environment"])
@@ -80,17 +82,32 @@ def die_at(when, count):
 
 def die_before(count, root):
     """Kill this process before the ``count``-th operation that changes files below ``root``, whoever does it."""
-    left = count
+
+    def kill(number):
+        if number == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    watch_operations(root, kill)
+
+
+def count_operations(file, root):
+    """Write to ``file`` how many operations have changed files below ``root``."""
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT)
+    watch_operations(root, lambda number: os.pwrite(handle, b"%d" % number, 0))
+
+
+def watch_operations(root, watcher):
+    """Tell ``watcher`` the number of every operation that is about to change files below ``root``."""
+    done = 0
     changes = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
 
     def watch(event, arguments):
-        nonlocal left
+        nonlocal done
         opened = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
         path = arguments[0] if opened or event in changes else 0  # a number is a file that is open already
         if not isinstance(path, int) and os.path.abspath(os.fsdecode(path)).startswith(root):
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+            done += 1
+            watcher(done)
 
     sys.addaudithook(watch)
 

@@ -102,7 +102,8 @@ def test_a_file_to_start_from(breadth, tmp_path, monkeypatch):
         "  breadth run study.yaml --dry-run",
     ]
     assert "2 runs with 26 checkpoints" in breadth("validate", "study.yaml").stdout
-    again = breadth("init", ok=False)
+    assert breadth("init").stdout.startswith("unchanged: study.yaml\n")
+    again = breadth("init", "--from", "mnli-small", ok=False)
     assert again.returncode == 2
     assert again.stderr.count("\n") == 1
     assert "is not overwritten" in again.stderr

@@ -292,6 +292,28 @@ class TestRefusals:
             export(texts, to=to, out=tmp_path)
         assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["mine.txt"]
 
+    @pytest.mark.parametrize("to", ["csv", "parquet", "eee"])
+    def test_what_an_interrupted_export_left_is_removed(self, tmp_path, texts, to):
+        paths = export(texts, to=to, out=tmp_path).paths
+        whole = {path: path.read_bytes() for path in paths if to != "eee" or path.suffix == ".jsonl"}
+        for path in paths[:2]:
+            path.unlink()
+            path.with_name(f".{path.name}.partial-x7{path.suffix}").write_text("half of")
+        assert export(texts, to=to, out=tmp_path).paths == paths
+        assert {path for path in tmp_path.rglob("*") if path.is_file()} == set(paths)
+        assert {path: path.read_bytes() for path in whole} == whole
+
+    def test_an_unfinished_file_of_somebody_else_is_left_alone(self, tmp_path, texts):
+        own = export(texts, to="csv", out=tmp_path).paths[0]
+        unfinished = own.with_name(f".{own.name}.partial-x7.csv")
+        other = tmp_path / ".mine.csv.partial-x7.csv"
+        for path in (unfinished, other):
+            path.write_text("half of")
+        with pytest.raises(InputError, match=re.escape(other.name)):
+            export(texts, to="csv", out=tmp_path)
+        assert unfinished.exists()
+        assert other.exists()
+
     @pytest.mark.parametrize("to", ["csv", "eee"])
     def test_a_file_is_not_a_directory(self, tmp_path, texts, to):
         (tmp_path / "out").write_text("mine")

@@ -57,6 +57,14 @@ def test_what_is_behind_a_hash_is_the_default(tmp_path):
     assert "\n  dropout: 0.0" in text
 
 
+def test_what_an_interrupted_call_wrote_is_kept(tmp_path):
+    path = tmp_path / "s.yaml"
+    init_study(path, "small")
+    written = path.stat()
+    assert init_study(path, "small").name == "s"
+    assert path.stat() == written
+
+
 def test_nothing_is_overwritten(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("precious")

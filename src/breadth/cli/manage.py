@@ -131,12 +131,13 @@ def init_command(
     * `breadth init --from mnli-small --out my-study.yaml`
     """
     from breadth.cli.run import command, print_next
-    from breadth.cli.terminal import print_warnings, print_written
+    from breadth.cli.terminal import print_line, print_warnings
     from breadth.study import init_study
 
+    state = "unchanged:" if out.exists() else "wrote"
     file = init_study(out, source)
     print_warnings(file.warnings)
-    print_written(out)
+    print_line(f"{state} {out}")
     print_next(command("validate", out), command("run", out, "--dry-run"))
 
 

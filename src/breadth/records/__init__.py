@@ -5,7 +5,16 @@ one; it imports none of them.
 """
 
 from breadth.errors import InputError
-from breadth.records.files import LOCK, LocalStore, Store, atomic_write, checksum, sealed, unsealed
+from breadth.records.files import (
+    LOCK,
+    LocalStore,
+    Store,
+    atomic_write,
+    checksum,
+    sealed,
+    unfinished_target,
+    unsealed,
+)
 from breadth.records.imported import (
     LOGS,
     Imported,
@@ -118,6 +127,7 @@ __all__ = [
     "shift_hint",
     "shift_order",
     "side_by_side",
+    "unfinished_target",
     "unsealed",
     "write_imported",
 ]

@@ -247,6 +247,14 @@ class LocalStore:
 PARTIAL = ".partial-"
 
 
+def unfinished_target(path: Path) -> Path | None:
+    """The file that an unfinished one was to become, by its hidden name; None for any other file."""
+    name, marked, _ = path.name.rpartition(PARTIAL)
+    if not marked or not name.startswith("."):
+        return None
+    return path.with_name(name.removeprefix("."))
+
+
 def checksum(content: bytes) -> str:
     """First digits of the SHA-256 of some bytes."""
     return hashlib.sha256(content).hexdigest()[:SUM_DIGITS]

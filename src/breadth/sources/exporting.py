@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
+from breadth.boundary import writing
 from breadth.errors import InputError, listed
-from breadth.records import Imported, Study, atomic_write, is_imported, read_imported
+from breadth.records import Imported, Study, atomic_write, is_imported, read_imported, unfinished_target
 from breadth.results.table_writing import check_target, write_table
 from breadth.sources.answers import open_study
 
@@ -156,20 +157,29 @@ def _write_folder(study: Study, to: str, folder: Path) -> Exported:
 
 
 def prepare_folder(folder: Path, paths: Iterable[Path]) -> None:
-    """Make a directory, unless it holds files that are not about to be written."""
+    """Make a directory, unless it holds files that are not about to be written.
+
+    What an interrupted export of the same files was writing is removed, so that the same command resumes.
+    """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder}: is a file; name a directory")
     own = set(paths)
+    unfinished: list[Path] = []
     for path in sorted(folder.rglob("*")):
-        if not path.is_dir() and path not in own:
-            raise InputError(
-                f"--out {folder}: already holds {path.relative_to(folder)}, which is not part of this export; choose "
-                "an empty directory"
-            )
-    try:
+        if path.is_dir() or path in own:
+            continue
+        if unfinished_target(path) in own:
+            unfinished.append(path)
+            continue
+        raise InputError(
+            f"--out {folder}: already holds {path.relative_to(folder)}, which is not part of this export; choose "
+            "an empty directory"
+        )
+    # Nothing is removed before all is known to be ours.
+    with writing(f"--out {folder}"):
+        for path in unfinished:
+            path.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
 
 
 def _columns_besides(frame: pl.DataFrame, known: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ behind a ``#``: neither can go stale.
 from __future__ import annotations
 
 import json
+import os
 import re
 import textwrap
 import typing
@@ -17,6 +18,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from breadth.errors import InputError, did_you_mean, listed
+from breadth.records import atomic_write
 from breadth.study.document import Document, Place, flow_yaml, read_document
 from breadth.study.read import StudyFile, parse_study, shipped_studies
 from breadth.study.schema import StudySpec
@@ -29,7 +31,10 @@ _COMMENT = re.compile(r"^(?P<body>.*?\S)(?: +# (?P<comment>.*))?$")
 
 
 def init_study(out: Path, source: str) -> StudyFile:
-    """Write a commented study file, and read it again; a file that exists is not overwritten."""
+    """Write a commented study file, and read it again; a file that exists is not overwritten.
+
+    One that holds the same already is what an earlier, interrupted call wrote.
+    """
     shipped = shipped_studies()
     if source not in shipped:
         hint = did_you_mean([source], shipped, most=1)
@@ -37,13 +42,11 @@ def init_study(out: Path, source: str) -> StudyFile:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", out.stem).strip("-._") or "study"
     text = commented_study(shipped[source].read_text(encoding="utf-8"), source, name, out.name)
     file = parse_study(text, out, out.parent)
-    try:
-        with out.open("x", encoding="utf-8") as target:
-            target.write(text)
-    except FileExistsError as error:
-        raise InputError(f"{out}: exists already and is not overwritten; choose another file with --out") from error
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror}); choose another file with --out") from error
+    if os.path.lexists(out):
+        if not out.is_file() or out.read_bytes() != text.encode():
+            raise InputError(f"{out}: exists already and is not overwritten; choose another file with --out")
+        return file
+    atomic_write(out, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return file
 
 
