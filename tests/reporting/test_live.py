@@ -1,8 +1,12 @@
 """The live page: what it serves, what it refuses, and that it follows a study in another process."""
 
+import base64
+import hashlib
 import http.client
+import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,11 +14,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import polars as pl
 import pytest
+from polars.exceptions import PanicException
 
 from breadth.errors import InputError
+from breadth.records.files import checksum
 from breadth.records.store import StudyStore
 from breadth.reporting import live, view
+from breadth.reporting.pages import own_scripts
 from breadth.reporting.progress import Progress
 
 FEED = """
@@ -39,8 +47,8 @@ def serve():
     """Serve a directory in the background; gives (port, ask)."""
     servers = []
 
-    def start(folder):
-        server = view(folder, port=0)
+    def start(folder, **options):
+        server = view(folder, port=0, **options)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]
@@ -89,10 +97,32 @@ def test_a_host_is_this_machine_or_refused(serve, simulated_study, host):
 
 def test_only_the_scripts_of_the_page_may_run(serve, simulated_study):
     _, ask = serve(simulated_study.folder)
-    policy = ask("/")[2]["content-security-policy"]
-    assert "script-src 'sha256-" in policy
+    _, text, headers = ask("/")
+    policy = headers["content-security-policy"]
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == len(own_scripts(live=True))
+    assert all(script_hash(script) in policy for script in scripts)
     assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
-    assert "script-src 'none'" in ask("/study/plain-study/state.json")[2]["content-security-policy"]
+    for page in ("state.json", "main.html"):
+        assert "script-src 'none'" in ask(f"/study/plain-study/{page}")[2]["content-security-policy"]
+
+
+def test_a_script_that_got_into_a_page_with_data_may_not_run(serve, simulated_study, monkeypatch):
+    render = live.render_html
+    evil = "document.title = 'owned'"
+    monkeypatch.setattr(
+        live, "render_html", lambda *given, **options: render(*given, **options) + f"<script>{evil}</script>"
+    )
+    _, ask = serve(simulated_study.folder)
+    _, text, headers = ask("/")
+    assert evil in text
+    assert script_hash(evil) not in headers["content-security-policy"]
+    own = " ".join(map(script_hash, own_scripts(live=True)))
+    assert f"script-src {own};" in headers["content-security-policy"]
+
+
+def script_hash(script):
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def test_what_has_not_changed_is_neither_made_nor_sent_again(serve, simulated_study, monkeypatch):
@@ -202,6 +232,100 @@ def test_a_study_that_has_not_begun_waits(serve, simulated_study, tmp_path):
     assert status == 409
     assert "no checkpoint" in json.loads(text)["error"]
     assert json.loads(ask("/study/empty/state.json")[1])["done"] == 0
+
+
+def replace_part(folder, change):
+    """Change the answers of a checkpoint as nobody but breadth should; gives back how to undo it."""
+    run = StudyStore(folder).runs()[0]
+    path = run.part_path(16)
+    sound = path.read_bytes()
+    changed = io.BytesIO()
+    change(pl.read_parquet(path)).write_parquet(changed)
+    path.unlink()
+    number = path.name.split(".")[0]
+    other = path.with_name(f"{number}.{checksum(changed.getvalue())}.parquet")
+    other.write_bytes(changed.getvalue())
+
+    def undo():
+        other.unlink()
+        path.write_bytes(sound)
+
+    return undo
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: part.with_columns(correct=pl.lit("<b>yes")),
+        lambda part: part.with_columns(item=pl.int_range(pl.len())),
+        lambda part: part.drop("correct"),
+    ],
+)
+def test_answers_of_a_wrong_type_are_named_until_they_are_mended(serve, copied, monkeypatch, change):
+    monkeypatch.setattr(live, "LEAST_PAUSE", 0.0)
+    undo = replace_part(copied, change)
+    warned = []
+    _, ask = serve(copied, warn=warned.append)
+    status, text, _ = ask("/study/study")
+    assert status == 200
+    assert "step-000016" in text
+    assert "is being analysed" not in text
+    assert ask("/study/study/data.json")[0] == 409
+    for _ in range(3):
+        state = json.loads(ask("/study/study/state.json")[1])
+        assert "step-000016" in state["failure"]
+    assert len(warned) == 1
+    undo()
+    until_analysed(ask)
+    assert 'id="live-text"' in ask("/study/study")[1]
+    assert json.loads(ask("/study/study/state.json")[1])["failure"] == ""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("<b>no"), PanicException("<b>no"), MemoryError("<b>no")])
+def test_any_failure_of_the_analysis_is_shown_and_told_once(serve, copied, monkeypatch, error):
+    build, tries, warned = live.build_report, [], []
+
+    def fail(folder):
+        tries.append(folder)
+        raise error
+
+    monkeypatch.setattr(live, "LEAST_PAUSE", 0.0)
+    monkeypatch.setattr(live, "build_report", fail)
+    _, ask = serve(copied, warn=warned.append)
+    status, text, _ = ask("/study/study")
+    assert status == 200
+    assert f"{type(error).__name__}: &lt;b&gt;no" in text
+    for _ in range(3):
+        ask("/study/study/state.json")
+        time.sleep(0.05)
+    assert len(tries) == len(warned) == 1  # the files have not changed
+    monkeypatch.setattr(live, "build_report", build)
+    StudyStore(copied).runs()[0].part_path(0).unlink()
+    until_analysed(ask)
+    assert 'id="live-text"' in ask("/study/study")[1]
+
+
+def test_a_page_that_cannot_be_made_is_a_message(serve, simulated_study, monkeypatch):
+    def fail(*given, **options):
+        raise ZeroDivisionError("nothing to divide by")
+
+    monkeypatch.setattr(live, "render_html", fail)
+    warned = []
+    _, ask = serve(simulated_study.folder, warn=warned.append)
+    status, text, _ = ask("/study/plain-study")
+    assert (status, "nothing to divide by" in text) == (200, True)
+    assert ask("/study/plain-study/main.html")[0] == 409
+    assert ask("/study/plain-study/state.json")[0] == 200
+    assert len(warned) == 1
+
+
+def until_analysed(ask):
+    """Ask as a page does until there is an analysis."""
+    for _ in range(200):
+        if json.loads(ask("/study/study/state.json")[1])["analysis"]:
+            return
+        time.sleep(0.1)
+    pytest.fail("was not analysed again")
 
 
 def test_a_directory_that_is_not_there_yet_is_waited_for(serve, simulated_study, tmp_path):

@@ -1,12 +1,15 @@
+import base64
+import hashlib
 import html
 import json
+import re
 from dataclasses import replace
 
 import polars as pl
 import pytest
 import vl_convert
 
-from breadth.reporting import ReportData, build_report
+from breadth.reporting import ReportData, build_report, pages
 from breadth.reporting.pages import (
     ASSETS,
     SCRIPTS,
@@ -142,3 +145,22 @@ def test_nothing_is_fetched(data):
         asset = (ASSETS / name).read_text()
         assert "http" not in asset
         assert asset in page
+
+
+def test_a_page_allows_the_scripts_that_breadth_ships_and_no_other(data, monkeypatch):
+    render = pages.render_template
+
+    def smuggle(name, /, **context):
+        return render(name, **context).replace("</main>", "<script>alert(1)</script></main>")
+
+    monkeypatch.setattr(pages, "render_template", smuggle)
+    page = render_html(data)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    sources = re.search(r"script-src ([^;]*);", policy)[1].split()
+    hashes = []
+    for script in re.findall(r"<script>(.*?)</script>", page, re.DOTALL):
+        digest = hashlib.sha256(script.encode()).digest()
+        hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    assert len(hashes) == len(SCRIPTS) + 2
+    assert set(hashes) - set(sources) == {hashes[0]}  # that of the smuggled one
+    assert set(sources) == set(hashes[1:])

@@ -131,7 +131,7 @@ def view_command(
     from breadth import view
     from breadth.cli.terminal import print_line, print_warnings
 
-    server = view(directory, **given(host=host, port=port))
+    server = view(directory, **given(host=host, port=port), warn=lambda text: print_warnings([text]))
     address, number = str(server.server_address[0]), server.server_address[1]
     if not ip_address(address).is_loopback:
         print_warnings([f"anyone who can reach {address} can read these pages"])
@@ -139,6 +139,8 @@ def view_command(
     waiting = server.site.waiting()
     if waiting:
         print_line(f"Waiting: {waiting}")
+    for name in server.site.without_checkpoints():
+        print_line(f"Waiting: {name} has no checkpoint yet; its report appears with the first one")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

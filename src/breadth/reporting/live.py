@@ -6,7 +6,6 @@ costs next to nothing; the first page does not wait for the analysis of a large 
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.util
 import json
@@ -22,10 +21,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from breadth.boundary import first_line
 from breadth.errors import InputError
 from breadth.records import is_study
 from breadth.reporting.data import ReportData
-from breadth.reporting.pages import payload, render_html, render_template
+from breadth.reporting.pages import payload, render_html, render_template, script_source
 from breadth.reporting.progress import Progress
 from breadth.reporting.sections import build_report
 
@@ -51,7 +51,6 @@ _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 class HttpAnswer(NamedTuple):
@@ -62,15 +61,9 @@ class HttpAnswer(NamedTuple):
     headers: dict[str, str]
 
     @classmethod
-    def of(cls, status: HTTPStatus, kind: str, text: str) -> HttpAnswer:
-        """An answer with its ETag; of scripts in the page, only those it was rendered with may run."""
-
-        def encoded(part: str) -> bytes:
-            return part.encode(errors="backslashreplace")  # as in a report that is a file
-
-        content = encoded(text)
-        sums = (hashlib.sha256(encoded(script)).digest() for script in _SCRIPT.findall(text) if kind == "text/html")
-        scripts = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in sums) or "'none'"
+    def of(cls, status: HTTPStatus, kind: str, text: str, scripts: str = "'none'") -> HttpAnswer:
+        """An answer with its ETag; ``scripts`` are those that may run, for its policy."""
+        content = text.encode(errors="backslashreplace")  # as in a report that is a file
         headers = {
             **HEADERS,
             "Content-Type": f"{kind}; charset=utf-8",
@@ -116,11 +109,17 @@ class LiveServer:
         self._socket.close()
 
 
-def view(directory: str | os.PathLike[str], *, host: str = "127.0.0.1", port: int = 8765) -> LiveServer:
+def view(
+    directory: str | os.PathLike[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    warn: Callable[[str], None] | None = None,
+) -> LiveServer:
     """A server of live pages for the study, or the studies, in ``directory``; call its ``serve_forever``.
 
     The directory need not exist yet: its page waits for a study. Port 0 chooses a free one. Nothing in the directory is
-    changed.
+    changed. ``warn`` is told once why a study cannot be analysed, which its page says as well.
     """
     missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
@@ -135,7 +134,7 @@ def view(directory: str | os.PathLike[str], *, host: str = "127.0.0.1", port: in
         bound = socket.create_server((host, port), family=kind, backlog=2048)
     except OSError as error:
         raise InputError(f"--port {port}: cannot be used ({error.strerror}); choose another") from error
-    return LiveServer(LiveSite(folder), bound, host in LOCAL)
+    return LiveServer(LiveSite(folder, warn), bound, host in LOCAL)
 
 
 def _application(site: LiveSite, local: bool) -> Any:
@@ -166,8 +165,8 @@ class LiveSite:
     Neither the directory nor a study in it need exist yet.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.given, self.folder = folder, folder.resolve()
+    def __init__(self, folder: Path, warn: Callable[[str], None] | None = None) -> None:
+        self.given, self.folder, self._warn = folder, folder.resolve(), warn
         self._studies: dict[str, LiveStudy] = {}
         self._lock = threading.Lock()
 
@@ -189,15 +188,31 @@ class LiveSite:
         """What the pages wait for; empty if there is a study."""
         if self.names():
             return ""
+        begun = "A study that was started appears once its models are loaded and timed."
+        if (self.folder / "study.yaml").is_file():
+            return f"{self.given} holds a study file, but no run has begun. {begun}"
         what = "holds no study yet" if self.folder.is_dir() else "does not exist yet"
-        return f"{self.given} {what}. Start one with: breadth run STUDY --into {shlex.quote(str(self.given))}"
+        start = f"Start one with: breadth run STUDY --into {shlex.quote(str(self.given))}"
+        return f"{self.given} {what}. {begun} {start}"
+
+    def without_checkpoints(self) -> list[str]:
+        """The studies whose page waits for a first checkpoint."""
+        names = []
+        for name in self.names():
+            study = self.study(name)
+            if study is not None and study.begun and not study.progress.state(None)["done"]:
+                names.append(name)
+        return names
 
     def study(self, name: str) -> LiveStudy | None:
         """A study by its name; None for anything that is not one of ``names``."""
         if name not in self.names():
             return None
         with self._lock:
-            return self._studies.setdefault(name, LiveStudy(self.folder if self.single else self.folder / name))
+            if name not in self._studies:
+                folder = self.folder if self.single else self.folder / name
+                self._studies[name] = LiveStudy(folder, self._warn)
+            return self._studies[name]
 
     def answer(self, path: str, query: str = "") -> HttpAnswer:
         """The answer for a path. Only those named here exist; files are never served."""
@@ -212,10 +227,13 @@ class LiveSite:
         try:
             return self._page(study, parts[1], page, seen)
         except InputError as error:
-            if page:
-                return HttpAnswer.of(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": str(error)}))
-            waiting = render_template("waiting.html", name=parts[1], reason=str(error))
-            return HttpAnswer.of(HTTPStatus.OK, "text/html", waiting)
+            reason = str(error)
+        except Exception as error:  # of a page that cannot be made; the others are served on
+            reason = study.report_failure(error)
+        if page:
+            return HttpAnswer.of(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": reason}))
+        waiting = render_template("waiting.html", name=parts[1], reason=reason)
+        return HttpAnswer.of(HTTPStatus.OK, "text/html", waiting)
 
     def _front(self) -> HttpAnswer:
         waiting = self.waiting()
@@ -224,8 +242,11 @@ class LiveSite:
             return HttpAnswer.of(HTTPStatus.OK, "text/html", page)
         if self.single:
             return self.answer(_link(self.folder.name))
-        studies = [(name, study) for name in self.names() if (study := self.study(name)) is not None]
-        rows = [{"name": name, "link": _link(name), **study.progress.state(None, now=False)} for name, study in studies]
+        rows = []
+        for name in self.names():
+            study = self.study(name)
+            if study is not None:
+                rows.append({"name": name, "link": _link(name), **study.summary()})
         page = render_template("studies.html", rows=rows, folder=self.folder.name)
         return HttpAnswer.of(HTTPStatus.OK, "text/html", page)
 
@@ -241,7 +262,7 @@ class LiveSite:
         if page == "main.html":
             return study.made(page, version, lambda: render_html(data, page=page), "text/html")
         live = {"base": _link(name), "analysis": version, "list": "" if self.single else "/"}
-        return study.made(page, version, lambda: render_html(data, live), "text/html")
+        return study.made(page, version, lambda: render_html(data, live), "text/html", script_source(live=True))
 
 
 def _link(name: str) -> str:
@@ -251,14 +272,29 @@ def _link(name: str) -> str:
 class LiveStudy:
     """The pages of one study. Progress and trajectories are read as they grow; the analysis runs in the background."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warn: Callable[[str], None] | None = None) -> None:
         self.progress = Progress(folder)
+        self._warn, self._warned = warn, ""
         self._lock, self._first = threading.Lock(), threading.Event()
         self._analysed: tuple[str, ReportData] | None = None
         self._failure = ""
+        # The files of the study when it was last analysed; after a failure it is tried again when they change.
+        self._tried_files = ""
         self._next = 0.0
         self._busy = False
         self._made: dict[str, tuple[object, HttpAnswer]] = {}
+
+    @property
+    def begun(self) -> bool:
+        """Whether this is a study with runs, and no import, which has none."""
+        return (self.progress.store.folder / "runs").is_dir()
+
+    def summary(self) -> dict[str, Any]:
+        """Progress for the list of studies; where even that cannot be read, the list shows why."""
+        try:
+            return {"failure": self._failure, **self.progress.state(None, now=False)}
+        except Exception as error:
+            return {"failure": self.report_failure(error), "run_count": "", "done": 0, "planned": 0}
 
     def state(self, seen: str = "") -> dict[str, Any]:
         """Progress now, and the version of the analysis that the other pages show.
@@ -281,14 +317,35 @@ class LiveStudy:
             raise InputError(self._failure or f"{analysed}{f'. {known}' if known else ''}")
         return self._analysed
 
-    def made(self, page: str, version: object, make: Callable[[], str], kind: str = "application/json") -> HttpAnswer:
+    def made(
+        self,
+        page: str,
+        version: object,
+        make: Callable[[], str],
+        kind: str = "application/json",
+        scripts: str = "'none'",
+    ) -> HttpAnswer:
         """The answer for a page, made once for each version."""
         known = self._made.get(page)
         if known is None or known[0] != version:
             if len(self._made) > 20:  # pages of fingerprints that nobody asks for any more
                 self._made.clear()
-            known = self._made[page] = (version, HttpAnswer.of(HTTPStatus.OK, kind, make()))
+            known = self._made[page] = (version, HttpAnswer.of(HTTPStatus.OK, kind, make(), scripts))
         return known[1]
+
+    def report_failure(self, error: BaseException) -> str:
+        """Why a page or the analysis failed, in words for the page; told once."""
+        folder = self.progress.store.folder
+        if isinstance(error, InputError):
+            reason = str(error)
+        else:
+            what = f"{type(error).__name__}: {first_line(error)}"
+            reason = f"{folder}: cannot be analysed ({what}); `breadth report {shlex.quote(str(folder))}` says more"
+        if reason != self._warned:
+            self._warned = reason
+            if self._warn is not None:
+                self._warn(reason)
+        return reason
 
     def _start(self) -> None:
         """Analyse in the background, unless that is under way or was done a moment ago."""
@@ -299,14 +356,35 @@ class LiveStudy:
         threading.Thread(target=self._analyse, daemon=True).start()
 
     def _analyse(self) -> None:
+        """Analyse the study, unless that failed for the files as they are; whatever goes wrong is kept to be shown."""
         start = time.monotonic()
+        folder = self.progress.store.folder
         try:
+            files = _files_stamp(folder)
+            if self._failure and files == self._tried_files:
+                return
+            self._tried_files = files
             fingerprint = self.progress.state(None)["fingerprint"]
-            self._analysed, self._failure = (fingerprint, build_report(self.progress.store.folder)), ""
-        except InputError as error:
-            self._failure = str(error)
+            self._analysed, self._failure = (fingerprint, build_report(folder)), ""
+        except BaseException as error:  # a panic of a Rust library is none of Python's usual exceptions
+            self._failure = self.report_failure(error)
         finally:
             spent = time.monotonic() - start
             with self._lock:
                 self._busy, self._next = False, time.monotonic() + max(LEAST_PAUSE, 2 * spent)
             self._first.set()
+
+
+def _files_stamp(folder: Path) -> str:
+    """Changes when the files of a study do; logs and the status of a cluster, which are no answers, do not count."""
+    seen = hashlib.sha256()
+    for pattern in ("*", "items/*", "runs/*/*"):
+        for path in sorted(folder.glob(pattern)):
+            if path.name in ("log.jsonl", "cluster.json"):
+                continue
+            try:
+                status = path.stat()
+            except OSError:  # it was removed meanwhile
+                continue
+            seen.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\n".encode(errors="surrogateescape"))
+    return seen.hexdigest()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -25,6 +28,7 @@ MARKDOWN_ROWS, FOLDED_ROWS, MARKDOWN_COLUMNS, CELL = 20, 200, 6, 60
 #: Stylesheet and scripts of the page.
 ASSETS = resources.files("breadth.reporting") / "assets"
 SCRIPTS = ("tables.js", "state.js", "figures.js", "panel.js", "items.js", "item.js", "pair.js", "page.js")
+LIVE_SCRIPT = "live.js"
 
 
 def payload(data: ReportData) -> dict[str, Any]:
@@ -82,15 +86,34 @@ def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str 
         "runs": data.table("runs").sort("model", "run").to_dicts() if data.table("runs").height else [],
     }
     if page == "report.html":
-        scripts = (*SCRIPTS, *(["live.js"] if live else []))
         context |= {
             "live": live,
-            "library": vega_library(),
-            "scripts": [(ASSETS / name).read_text(encoding="utf-8") for name in scripts],
+            "scripts": own_scripts(live=live is not None),
+            "script_source": script_source(live=live is not None),
             "payload": script_json(payload(data)),
             "live_json": script_json(live),
         }
     return render_template(page, **context)
+
+
+@cache
+def own_scripts(*, live: bool) -> tuple[str, ...]:
+    """The scripts that breadth ships with a page: the library that draws figures, then its own."""
+    names = (*SCRIPTS, LIVE_SCRIPT) if live else SCRIPTS
+    return (vega_library(), *((ASSETS / name).read_text(encoding="utf-8") for name in names))
+
+
+@cache
+def script_source(*, live: bool) -> str:
+    """The scripts that the policy of a page allows, by their hashes.
+
+    They are taken of what breadth ships, never of a page: a script that got into a page with data would be in it, too.
+    """
+    hashes = []
+    for script in own_scripts(live=live):
+        digest = hashlib.sha256(script.encode()).digest()
+        hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    return " ".join(hashes)
 
 
 def render_template(name: str, /, **context: Any) -> str:

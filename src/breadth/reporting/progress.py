@@ -134,15 +134,24 @@ class Progress:
         if key not in self._scores:
             content, rows = run.read_sound(name), []
             if content is not None:
-                with reading(run.folder / name):
-                    part = pl.read_parquet(io.BytesIO(content), columns=["testset", "correct"])
-                accuracy = pl.col("correct").cast(pl.Float64).mean().alias("accuracy")
-                means = part.group_by("testset").agg(pl.len().alias("n"), accuracy)
+                try:
+                    means = _accuracy_by_testset(run.folder / name, content)
+                except InputError:  # whole, but not one of breadth's; the analysis names it
+                    self._scores[key] = []
+                    return []
                 row = {"run": run.name, "step": step, "ci_low": None, "ci_high": None}
                 row |= {key: getattr(record, key) for key in ("model", "train_set", "examples", "seed", "train_level")}
                 rows = [row | mean for mean in means.sort("testset").to_dicts()]
             self._scores[key] = rows
         return self._scores[key]
+
+
+def _accuracy_by_testset(path: Path, content: bytes) -> pl.DataFrame:
+    """Accuracy and number of items of every test set in the answers of a checkpoint."""
+    with reading(path):
+        part = pl.read_parquet(io.BytesIO(content), columns=["testset", "correct"])
+        accuracy = pl.col("correct").cast(pl.Float64).mean().alias("accuracy")
+        return part.group_by("testset").agg(pl.len().alias("n"), accuracy)
 
 
 def _looked_at(run: RunStore, known: _RunState | None) -> _RunState | None:

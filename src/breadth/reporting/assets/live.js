@@ -51,7 +51,7 @@
         ? `. ${cluster.workers} workers, ${cluster.busy} busy; ${Math.round(cluster.units_per_minute)} units per minute; waiting: ${cluster.waiting_items} items, ${cluster.runs_waiting} runs` +
           `${cluster.retries ? `; ${cluster.retries} retried` : ""}${cluster.set_aside ? `; ${cluster.set_aside} checkpoints set aside` : ""}`
         : "";
-      text("live-text", `${state.done} of ${state.planned} checkpoints${state.finished ? ": finished" : state.active || cluster ? left : "; no run has written recently"}${workers}`);
+      text("live-text", `${state.done} of ${state.planned} checkpoints${state.finished ? ": finished" : state.active || cluster ? left : "; no run has written recently"}${workers}${state.failure ? `. The newest analysis failed: ${state.failure}` : ""}`);
       document.getElementById("live-dot").classList.toggle("on", state.active && !state.finished);
       const bar = document.getElementById("live-bar");
       bar.max = Math.max(1, state.planned);
