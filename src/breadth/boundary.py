@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from breadth.errors import InputError
 def reading(name: object, form: str = "") -> Iterator[None]:
     """The one boundary around readers: whatever a library raises becomes a message that names the file."""
     try:
-        with _silenced():
+        with silenced():
             yield
     except BaseException as error:  # a panic of a Rust library is none of Python's usual exceptions
         what = f"{name}: cannot be read{f' as {form}' if form else ''}"
@@ -34,6 +35,52 @@ def writing(name: object) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def drawing(name: object) -> Iterator[None]:
+    """The same around the library that draws figures."""
+    try:
+        with silenced():
+            yield
+    except BaseException as error:
+        if message := _explained(error, f"{name}: cannot be drawn"):
+            raise InputError(message) from error
+        raise
+
+
+#: What a library says if it may open no more files, or gets no more memory or threads.
+_TOO_MANY_FILES = ("too many open files",)
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread", "memory allocation")
+
+_FILES_HINT = "too many open files; allow more, such as with `ulimit -n 1024`"
+_MEMORY_HINT = "not enough memory; use a larger machine, or allow more if it is limited (`ulimit -v`)"
+
+
+def lacking_resource(error: BaseException) -> str:
+    """What the system refused: room on a disk, memory, open files; empty for any other exception."""
+    if isinstance(error, MemoryError):
+        return _MEMORY_HINT
+    if isinstance(error, OSError):
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return _FILES_HINT
+        if error.errno in (errno.ENOMEM, errno.EAGAIN):
+            return _MEMORY_HINT
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            return f"{error.strerror}; what is printed or written needs another place"
+        return ""
+    # A library that could not be loaded, a thread that could not be started, a panic of a Rust library.
+    if isinstance(error, ImportError | RuntimeError) or _is_panic(error):
+        text = str(error).lower()
+        if any(words in text for words in _TOO_MANY_FILES):
+            return _FILES_HINT
+        if any(words in text for words in _NO_MEMORY):
+            return _MEMORY_HINT
+    return ""
+
+
+def _is_panic(error: BaseException) -> bool:
+    return type(error).__name__ == "PanicException"
+
+
 def _explained(error: BaseException, what: str, fault: str = "") -> str:
     """The message for what a library raised; empty for a mistake of our own, which keeps its traceback.
 
@@ -43,6 +90,9 @@ def _explained(error: BaseException, what: str, fault: str = "") -> str:
         return ""
     if isinstance(error, OSError):
         return f"{what} ({error.strerror or first_line(error)})"
+    lacking = lacking_resource(error)
+    if lacking:
+        return f"{what} ({lacking})"
     origin, trace = type(error).__module__, error.__traceback__
     if origin == "builtins" and not isinstance(error, UnicodeError | MemoryError | RecursionError):
         while trace is not None and trace.tb_next is not None:
@@ -50,8 +100,9 @@ def _explained(error: BaseException, what: str, fault: str = "") -> str:
         origin = str(trace.tb_frame.f_globals.get("__name__", "")) if trace is not None else ""
     if origin.startswith("breadth."):
         return ""
-    panicked = type(error).__name__ == "PanicException"  # its message is about the library
-    return f"{what}{fault}{'' if panicked else f' ({first_line(error)})'}"
+    if _is_panic(error):  # its message is about the library
+        return f"{what}{fault}"
+    return f"{what}{fault} ({first_line(error)})"
 
 
 class _Silence:
@@ -61,7 +112,7 @@ class _Silence:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Hold back what threads of a Rust library print to standard error when they panic."""
     with _Silence.lock:
         _Silence.inside += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Any
 
 import typer
@@ -17,13 +18,21 @@ from breadth.cli.calibrate import ability_command, calibrate_command, levels_com
 from breadth.cli.correlate import correlate_command
 from breadth.cli.decide import advise_app, compare_command
 from breadth.cli.difficulty import difficulty_vs_command, profile_command, sample_command, transfer_command
+from breadth.cli.failures import (
+    check_address_space,
+    discard_stream,
+    end_with_message,
+    failure_message,
+    flush_output,
+    open_standard_streams,
+    print_python_warning,
+)
 from breadth.cli.importing import export_command, import_command
 from breadth.cli.manage import get_command, init_command, ls_app, show_command, validate_command
 from breadth.cli.options import verb_class
 from breadth.cli.report import demo_command, report_command, scores_command, view_command
 from breadth.cli.run import evaluate_command, run_command
 from breadth.cli.stability import stability_command
-from breadth.errors import InputError, printable
 
 __all__ = ["app", "main"]
 
@@ -96,17 +105,23 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
     if version:
         typer.echo(f"breadth {__version__}")
         raise typer.Exit
+    check_address_space()
 
 
 def main() -> None:
     """Run the command line; an error in the input is one message on standard error and exit code 2."""
+    open_standard_streams()
+    warnings.showwarning = print_python_warning
     try:
-        app()
-    except InputError as error:
-        typer.echo(f"breadth: {printable(str(error))}", err=True)
-        sys.exit(2)
-    except OSError as error:
-        if error.filename is None:
+        try:
+            app()
+        finally:
+            flush_output()
+    except BrokenPipeError:  # whoever read what was printed has seen enough
+        discard_stream(1)
+        sys.exit(1)
+    except BaseException as error:  # a panic of a Rust library is none of Python's usual exceptions
+        message = failure_message(error)
+        if not message:
             raise
-        typer.echo(f"breadth: {printable(str(error.filename))}: {error.strerror}", err=True)
-        sys.exit(2)
+        end_with_message(message)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from breadth.boundary import drawing
 from breadth.errors import escape_bytes
 from breadth.records import atomic_write
 from breadth.results.table_writing import check_target
@@ -302,9 +303,10 @@ def _collect_tables(value: Any, used: set[str]) -> None:
 @cache
 def vega_library() -> str:
     """Vega, Vega-Lite and vega-embed from the installed package, and what pages of ours share, as one script."""
-    import vl_convert
+    with drawing("the library of figures"):
+        import vl_convert
 
-    library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+        library: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     shared = (Path(__file__).parent / "templates" / "figures.js").read_text(encoding="utf-8")
     return library.replace("</script", "<\\/script") + "\n;" + shared
 
@@ -315,21 +317,26 @@ FORMATS = (".html", ".pdf", ".png", ".svg")
 
 def write_figure(chart: Any, path: str | os.PathLike[str], heading: str, finding: str = "") -> Path:
     """Write an Altair chart; the ending of ``path`` chooses the format. HTML shows the finding above the figure."""
-    import vl_convert
-
     target = check_target(path, FORMATS)
     kind, spec = target.suffix.lower(), chart.to_dict(validate=False)
     figures = spec.pop("usermeta", {}).get("figures")
     if kind == ".html":
         content = _page(spec, figures, escape_bytes(heading), escape_bytes(finding)).encode()
-    elif kind == ".svg":
-        content = vl_convert.vegalite_to_svg(spec).encode()
-    elif kind == ".pdf":
-        content = vl_convert.vegalite_to_pdf(spec)
     else:
-        content = vl_convert.vegalite_to_png(spec, scale=2)
+        with drawing(target):
+            content = _picture(spec, kind)
     atomic_write(target, lambda temporary: temporary.write_bytes(content))
     return target
+
+
+def _picture(spec: Spec, kind: str) -> bytes:
+    import vl_convert
+
+    if kind == ".svg":
+        return vl_convert.vegalite_to_svg(spec).encode()
+    if kind == ".pdf":
+        return vl_convert.vegalite_to_pdf(spec)
+    return vl_convert.vegalite_to_png(spec, scale=2)
 
 
 def _page(spec: Spec, figures: list[Spec] | None, heading: str, finding: str) -> str:
