@@ -24,6 +24,7 @@ from breadth.sources.registry import (
     each_source,
     experimental_note,
     is_built_in,
+    plugin_fault,
     what_sources_read,
 )
 from breadth.sources.source_files import SourceFile
@@ -145,6 +146,9 @@ def _check_format(format: str) -> None:
         return
     names = [source.name for source in each_source() if source.holds_answers()]
     if format not in names:
+        fault = plugin_fault(format)
+        if fault:
+            raise InputError(f"--format is {format!r}: {fault}")
         hint = did_you_mean([format], names)
         raise InputError(f"--format is {format!r}; choose auto, {listed(names, 30)}.{hint}")
 
