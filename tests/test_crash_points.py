@@ -79,7 +79,7 @@ BEGUN = {"import, one more log": "import answers.csv --into {into}/study"}
 FEW, MOST = 2, 100
 
 #: Writers of many kinds of files get more.
-MORE = dict.fromkeys(("run", "run, keep best", "run, keep all", "export, eee", "import, one more log"), 4)
+MORE = dict.fromkeys(("run", "run, keep best", "run, keep all", "export, eee", "import, one more log"), 3)
 
 #: Options that name what a verb writes, and verbs that write nothing or are tried elsewhere (models are fetched in
 #: tests/lm/test_fetch.py).
