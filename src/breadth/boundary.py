@@ -47,10 +47,13 @@ def drawing(name: object) -> Iterator[None]:
         raise
 
 
-#: What a library says if it may open no more files, or gets no more memory or threads.
+#: What a library says if it may open no more files, if it gets no more memory or threads, or if one of its threads
+#: ended because of that.
 _TOO_MANY_FILES = ("too many open files",)
+_ENDED = ("receiver is gone", "oneshot canceled")
 _NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread", "memory allocation")
 
+_ENDED_HINT = "a thread of a library ended; allow more open files and memory if they are limited (`ulimit -a`)"
 _FILES_HINT = "too many open files; allow more, such as with `ulimit -n 1024`"
 _MEMORY_HINT = "not enough memory; use a larger machine, or allow more if it is limited (`ulimit -v`)"
 
@@ -67,13 +70,15 @@ def lacking_resource(error: BaseException) -> str:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             return f"{error.strerror}; what is printed or written needs another place"
         return ""
-    # A library that could not be loaded, a thread that could not be started, a panic of a Rust library.
-    if isinstance(error, ImportError | RuntimeError) or _is_panic(error):
+    # A library that could not be loaded, a thread that could not be started or ended, a panic of a Rust library.
+    if isinstance(error, ImportError | RuntimeError | ValueError) or _is_panic(error):
         text = str(error).lower()
         if any(words in text for words in _TOO_MANY_FILES):
             return _FILES_HINT
         if any(words in text for words in _NO_MEMORY):
             return _MEMORY_HINT
+        if any(words in text for words in _ENDED):
+            return _ENDED_HINT
     return ""
 
 

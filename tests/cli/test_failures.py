@@ -83,6 +83,16 @@ def test_too_few_open_files(scores, tmp_path):
     assert start("report", scores, "--out", tmp_path / "report.md", preexec_fn=limit).returncode == 0
 
 
+@pytest.mark.parametrize("most", [10, 12, 14, 16])
+def test_a_figure_with_few_open_files_is_drawn_or_refused(scores, tmp_path, most):
+    figure = tmp_path / "pairs.svg"
+    limit = limited(resource.RLIMIT_NOFILE, most)
+    out = start("correlate", scores, "--figure", figure, preexec_fn=limit)
+    if not figure.exists():
+        assert "ulimit" in message(out)
+    assert "panicked" not in out.stderr
+
+
 @pytest.mark.parametrize("words", [["correlate"], ["calibrate"], ["report"]])
 def test_too_little_memory_to_load_libraries(scores, words):
     out = start(*words, scores, preexec_fn=limited(resource.RLIMIT_AS, 300_000 * 1024))

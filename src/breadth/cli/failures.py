@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -70,10 +71,10 @@ def failure_message(error: BaseException) -> str:
 
 def end_with_message(message: str) -> None:
     """Print a message on standard error and end with exit code 2, even if nothing can be printed."""
-    try:
+    with suppress(OSError):
         typer.echo(f"breadth: {printable(message)}", err=True)
-    except OSError:
-        discard_stream(2)
+    # All is said. Threads of a Rust library that lacks something may panic once more while the process ends.
+    discard_stream(2)
     try:
         flush_output()
     except OSError:  # the device that is full
@@ -83,6 +84,10 @@ def end_with_message(message: str) -> None:
 
 def discard_stream(number: int) -> None:
     """Let a standard stream lead nowhere, so that Python does not fail again where it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # no more files may be opened
+        os.close(number)
+        return
     os.dup2(nowhere, number)
     os.close(nowhere)
