@@ -42,7 +42,9 @@ def drawing(name: object) -> Iterator[None]:
         with silenced():
             yield
     except BaseException as error:
-        if message := _explained(error, f"{name}: cannot be drawn"):
+        # What it panicked at is often only that another thread of it had panicked before.
+        fault = f" ({_ENDED_HINT})" if _is_panic(error) and not lacking_resource(error) else ""
+        if message := _explained(error, f"{name}: cannot be drawn", fault):
             raise InputError(message) from error
         raise
 
