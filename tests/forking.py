@@ -9,9 +9,9 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
-from pathlib import Path
 
 
 def command(request):
@@ -65,19 +65,18 @@ def child(request):
 
 def die_at(when, count):
     """Kill this process before or after the ``count``-th time that a file is put in place."""
-    replace, left = Path.replace, int(count)
+    replace, left = os.replace, int(count)
 
-    def counted(self, target):
+    def counted(*arguments, **options):
         nonlocal left
         left -= 1
         if left == 0 and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        replaced = replace(self, target)
+        replace(*arguments, **options)
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return replaced
 
-    Path.replace = counted
+    os.replace = counted
 
 
 def die_before(count, root):
@@ -99,17 +98,45 @@ def count_operations(file, root):
 def watch_operations(root, watcher):
     """Tell ``watcher`` the number of every operation that is about to change files below ``root``."""
     done = 0
-    changes = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "os.link", "os.symlink"}
+    # Where in an event's arguments the directory is that the path is relative to.
+    changes = {"os.rename": 2, "os.mkdir": 2, "os.remove": 1, "os.rmdir": 1, "os.link": 2, "os.symlink": 2}
+    system_open, opening = os.open, threading.local()
+
+    def open_file(path, flags, mode=0o777, *, dir_fd=None):
+        # The event of opening a file does not say which directory its path is relative to.
+        opening.folder = dir_fd
+        try:
+            return system_open(path, flags, mode, dir_fd=dir_fd)
+        finally:
+            opening.folder = None
 
     def watch(event, arguments):
         nonlocal done
-        opened = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        path = arguments[0] if opened or event in changes else 0  # a number is a file that is open already
-        if not isinstance(path, int) and os.path.abspath(os.fsdecode(path)).startswith(root):
+        if event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            folder = getattr(opening, "folder", None)
+        elif event in changes:
+            folder = arguments[changes[event]]
+        elif event == "os.truncate":
+            folder = None
+        else:
+            return
+        path = arguments[0]
+        if not isinstance(path, int) and place(path, folder).startswith(root):  # a number is a file that is open
             done += 1
             watcher(done)
 
+    os.open = open_file
+    os.supports_dir_fd.add(open_file)
     sys.addaudithook(watch)
+
+
+def place(path, folder):
+    """Where a file is; its path may be relative to an open directory, or go through the handle of one."""
+    path = os.fsdecode(path)
+    if folder not in (None, -1):
+        path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+    above, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(above), name)
 
 
 def serve():

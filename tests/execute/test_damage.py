@@ -69,6 +69,37 @@ def test_damaged_parts_and_states(forks, begun, whole, damage, pattern):
     assert parts(into) == parts(whole)
 
 
+UNREADABLE = """
+import errno, os, sys
+from breadth.errors import InputError
+from breadth.execute import run
+
+system_open = os.open
+
+def refused_open(name, flags, mode=0o777, *, dir_fd=None):
+    if os.path.basename(os.fsdecode(name)) == {name!r}:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), name)
+    return system_open(name, flags, mode, dir_fd=dir_fd)
+
+os.open = refused_open
+try:
+    run({study!r}, into={into!r})
+except InputError as error:
+    print(error, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("pattern", ["runs/*-s0-*/step-000004*", "runs/*-s1-*/state-*"], ids=["part", "state"])
+def test_what_cannot_be_read_is_not_computed_again(forks, begun, pattern):
+    path, into = begun
+    victim = next(into.glob(pattern))
+    before = {each: each.read_bytes() for each in into.glob("runs/*/st*")}
+    result = forks.code(UNREADABLE.format(name=victim.name, study=str(path), into=str(into)))
+    assert f"{victim}: cannot be read (Input/output error)" in result["said"]
+    assert {each: each.read_bytes() for each in into.glob("runs/*/st*")} == before
+    assert not (into / "aside").exists()
+
+
 def test_everything_else_that_can_be_torn(forks, begun, whole):
     path, into = begun
     run = next(into.glob("runs/*-s0-*"))

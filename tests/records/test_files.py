@@ -9,7 +9,7 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
-from breadth.records.files import SEAL, LocalStore, sealed, unsealed
+from breadth.records.files import SEAL, Folder, LocalStore, sealed, unsealed
 from breadth.records.store import StudyStore
 from breadth.sources import open_study
 
@@ -37,7 +37,7 @@ def test_a_linked_study_file_is_not_shown(folder, secret):
     replace_by_link(folder / "study.yaml", secret)
     page = breadth.report(folder).read_text()
     assert "password" not in page
-    assert "study.yaml: is damaged or was changed" in page
+    assert "study.yaml: is a link" in page
 
 
 def test_a_linked_environment_is_not_shown(folder, tmp_path):
@@ -59,20 +59,23 @@ def test_linked_directories_are_refused(folder, tmp_path, name):
     assert not (tmp_path / "elsewhere" / "file").exists()
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "device"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "link to a device", "directory"])
 def test_only_regular_files_are_read(folder, tmp_path, kind):
     run = StudyStore(folder).runs()[0]
     path = run.part_path(0)
     if kind == "link":
         shutil.copy(path, tmp_path / "part")
         replace_by_link(path, tmp_path / "part")
-    elif kind == "device":
+    elif kind == "link to a device":
         replace_by_link(path, "/dev/zero")
+    elif kind == "directory":
+        path.unlink()
+        path.mkdir()
     else:
         path.unlink()
         os.mkfifo(path)
     study = open_study(folder)
-    assert f"{path.name}: is damaged" in study.warnings[0]
+    assert f"{path.name}: is a {kind.split()[0]}" in study.warnings[0]
     assert study.subjects.height == 5
 
 
@@ -151,7 +154,7 @@ def test_who_is_waited_for_is_said(tmp_path, monkeypatch):
 
 def test_names_of_new_directories_reach_the_disk(tmp_path, monkeypatch):
     flushed = []
-    monkeypatch.setattr("breadth.records.files.flush_folder", flushed.append)
+    monkeypatch.setattr(Folder, "flush", lambda folder: flushed.append(folder.path))
     LocalStore(tmp_path / "study").write("runs/a/one", b"1")
     assert {tmp_path, tmp_path / "study", tmp_path / "study/runs", tmp_path / "study/runs/a"} <= set(flushed)
 

@@ -117,7 +117,6 @@ def test_checkpoints_are_no_part_of_what_a_name_is_made_of():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, r"x/run\.json: cannot be read; `breadth run` writes it again"),
         (b"{", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "does not describe a run"),

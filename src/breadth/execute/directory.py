@@ -14,7 +14,7 @@ from typing import Any
 from breadth.errors import InputError, listed
 from breadth.execute.data import StudyData, all_training_items
 from breadth.lm import BFLOAT16, PURE_BFLOAT16
-from breadth.records import RunStore, StudyStore, is_imported, sealed
+from breadth.records import DamagedError, RunStore, StudyStore, is_imported, sealed
 from breadth.study import EVALUATE, RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
 
 #: Packages whose versions are recorded with every run.
@@ -92,7 +92,7 @@ def begin_run(run: RunSpec, own: RunStore, file: StudyFile, store: StudyStore) -
     """
     with store.store.lock("", wait=True):
         text = None
-        with suppress(InputError):
+        with suppress(DamagedError):
             text = store.read_study()
         if text not in (None, resolved_yaml(file.study)):
             there = parse_study(text or "", store.folder / "study.yaml", file.base)

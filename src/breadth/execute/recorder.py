@@ -20,7 +20,7 @@ from breadth.datasets import REGISTRY, Loaded, draw_items, load
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.execute.data import load_own_testset
 from breadth.execute.directory import check_recording, write_environment
-from breadth.records import RunRecord, RunStore, StudyStore
+from breadth.records import DamagedError, RunRecord, RunStore, StudyStore
 from breadth.study import differences, is_set_name
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Recorder:
             store.store.clean("")
             store.store.clean("items")
             before = None
-            with suppress(InputError):  # a damaged record is written again
+            with suppress(DamagedError):  # it is written again
                 before = run.record()
             if before is not None and before != record:
                 if run.sound_steps():
@@ -369,7 +369,9 @@ def _load_testset(testset: Any, trained_on: str | None, data: str | os.PathLike[
 
 def _with_stored_shift(store: StudyStore, name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The items as they are stored already, if only the kind of shift differs: another run may train on other data."""
-    with suppress(InputError):
+    if name not in store.item_files():
+        return frame
+    with suppress(DamagedError):  # they are written again
         stored = store.read_items(name)
         if stored.drop("shift", strict=False).equals(frame.drop("shift")):
             return stored

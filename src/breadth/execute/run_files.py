@@ -37,7 +37,7 @@ from breadth.lm import (
     tokenizer_sum,
     weight_paths,
 )
-from breadth.records import RunStore, Store, checksum, sealed, unsealed
+from breadth.records import MISSING_FILE, RunStore, Store, checksum, sealed, unsealed
 from breadth.study import RunSpec, start_key
 
 #: Digits of the key in the name of a start's directory.
@@ -97,10 +97,12 @@ class States:
                 return content
             except SafetensorError:
                 pass
-        moved = self.store.set_aside(key)
-        self.warnings.append(
-            f"{self.store.name}/{key}: is damaged; moved to {moved}. Training resumes from before step {step}"
-        )
+        fault = self.store.fault(key) or "is damaged"
+        moved = self.store.set_aside(key) if fault != MISSING_FILE else ""
+        if moved:
+            self.warnings.append(
+                f"{self.store.name}/{key}: {fault}; moved to {moved}. Training resumes from before step {step}"
+            )
         return None
 
     def _delete(self, names: Iterable[str]) -> None:

@@ -36,8 +36,10 @@ def read_weights_record(folder: Path) -> dict[str, Any] | None:
         content = (folder / RECORD).read_bytes()
     except FileNotFoundError:
         return None
-    except OSError:
+    except (NotADirectoryError, IsADirectoryError):
         return {}
+    except OSError as error:  # it may be sound
+        raise InputError(f"{folder / RECORD}: cannot be read ({error.strerror}); make it readable") from error
     record = unsealed(content)
     if record is None:
         return {}

@@ -7,6 +7,8 @@ one; it imports none of them.
 from breadth.errors import InputError
 from breadth.records.files import (
     LOCK,
+    MISSING_FILE,
+    DamagedError,
     LocalStore,
     Store,
     atomic_write,
@@ -75,6 +77,7 @@ __all__ = [
     "LOCK",
     "LOGS",
     "MISSING",
+    "MISSING_FILE",
     "NOT_KEYS",
     "NO_SCORES",
     "RESPONSES",
@@ -83,6 +86,7 @@ __all__ = [
     "SHIFTS",
     "SUBJECTS",
     "TRAINING",
+    "DamagedError",
     "Imported",
     "InputError",
     "LocalStore",

@@ -3,29 +3,44 @@
 Everything a study writes goes through a :class:`Store`: a key such as ``runs/a/run.json`` names a file, a write is
 whole or not there, a lock ends with its holder. :class:`LocalStore` is the only implementation; an object store would
 be a second class with the same methods.
+
+Files are opened relative to an open directory (:class:`Folder`), name by name from the directory of the study. A path
+would be looked up again at every operation: who may write in the study could put a link in place of a directory
+between a check and the operation after it, and have files written anywhere.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import stat
-import tempfile
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 import psutil
-from filelock import BaseFileLock, FileLock, Timeout
 
-from breadth.boundary import writing
+from breadth.boundary import first_line, writing
 from breadth.errors import InputError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 #: Hexadecimal digits of a file's SHA-256 that its name carries.
 SUM_DIGITS = 16
+
+#: Marks a file that is being written; its name is hidden until it is whole.
+PARTIAL = ".partial-"
 
 #: Directory that damaged files are moved to.
 ASIDE = "aside"
@@ -34,6 +49,9 @@ LOCK = ".lock"
 
 #: Seconds to wait for another process before saying so.
 PATIENCE = 5.0
+
+#: Seconds between two attempts to get a lock.
+POLL = 0.05
 
 #: Key of the checksum in files of JSON.
 SEAL = "checksum"
@@ -53,7 +71,14 @@ class Store(Protocol):
         """Names directly below a key, sorted; unfinished writes and locks are not listed."""
 
     def read(self, key: str) -> bytes | None:
-        """The content of a file; None if there is none that can be read."""
+        """The content of a file; None if there is no regular file of this name.
+
+        A file that is there and cannot be read is an ``InputError`` with the reason: nobody knows whether it is
+        damaged, so nobody may take it for that.
+        """
+
+    def fault(self, key: str) -> str | None:
+        """What stands where a file should be and is none, such as a link, or ``is missing``; None for a file."""
 
     def write(self, key: str, content: bytes) -> None:
         """Write a file whole or not at all."""
@@ -71,7 +96,7 @@ class Store(Protocol):
         """Delete a directory with all its files, if it is there."""
 
     def set_aside(self, key: str) -> str:
-        """Move a damaged file out of the way; returns where it is now, which is where it was if it cannot be moved."""
+        """Move a damaged file out of the way; returns where it is now, or nothing if it was gone already."""
 
     def lock(
         self, key: str, *, wait: bool, waiting: Callable[[str], None] | None = None
@@ -85,6 +110,263 @@ class Store(Protocol):
         """Delete what interrupted writes left in a directory. Only for the holder of its lock."""
 
 
+class DamagedError(InputError):
+    """A file is not what breadth wrote: it was cut or changed. This alone is why ``breadth run`` writes one again."""
+
+
+#: Whether this system opens files relative to an open directory; Linux and macOS do, Windows does not.
+HAS_HANDLES = {os.open, os.stat, os.mkdir, os.rename, os.unlink, os.rmdir} <= os.supports_dir_fd and {
+    os.listdir,
+    os.scandir,
+} <= os.supports_fd
+
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+
+#: A pipe is not waited for, and Windows changes no line breaks.
+_AS_IT_IS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+#: The errors that say: there is nothing of this name.
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+
+#: Errors of file systems that cannot put the names of a directory on the disk one by one, and need not.
+_NO_FLUSH = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+#: Errors of ``flock`` that say: another process has the lock.
+_HELD = {errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES}
+
+#: What is said of a file that is not what was written.
+DAMAGED = "is damaged (its checksum is wrong)"
+
+#: What is said of a file that is not there, and of what may be in its place.
+MISSING_FILE, LINK, DIRECTORY = "is missing", "is a link", "is a directory"
+
+_KINDS = {
+    stat.S_IFLNK: LINK,
+    stat.S_IFDIR: DIRECTORY,
+    stat.S_IFIFO: "is a pipe",
+    stat.S_IFSOCK: "is a socket",
+    stat.S_IFCHR: "is a device",
+    stat.S_IFBLK: "is a device",
+}
+
+Inode = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An open directory: what is done in it happens in this very directory, whatever its name leads to by then.
+
+    ``path`` is what it was opened as, for messages. Methods take the name of one file each, never a path, and refuse
+    links when they open something. ``handle`` is None where the system has none (``HAS_HANDLES``): there every name is
+    looked up again below ``path``, and a link that is swapped in between two operations is not noticed.
+    """
+
+    path: Path
+    handle: int | None
+
+    @classmethod
+    def open(cls, path: Path) -> Folder:
+        """Open a directory that the user named: links on the way to it are the user's own, and are followed."""
+        if not HAS_HANDLES:
+            if not path.is_dir():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            return cls(path, None)
+        return cls(path, os.open(path, _DIRECTORY))
+
+    def enter(self, name: str) -> Folder:
+        """Open a directory in this one; a link is refused."""
+        path = self.path / name
+        if self.handle is None:
+            self._refuse_link(name)
+            return Folder.open(path)
+        try:
+            return Folder(path, os.open(name, _DIRECTORY | _NOFOLLOW, dir_fd=self.handle))
+        except OSError:
+            # Systems differ in what they raise for a link.
+            self._refuse_link(name)
+            raise
+
+    def _refuse_link(self, name: str) -> None:
+        if self.fault(name) == LINK:
+            path = self.path / name
+            raise InputError(f"{path}: is a link; a study holds its own files, so replace it by what it points to")
+
+    def __enter__(self) -> Folder:
+        """The directory, which is closed at the end."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the directory."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the handle back."""
+        if self.handle is not None:
+            os.close(self.handle)
+
+    def _at(self, name: str) -> str:
+        """What the system calls a file in here: its name where there is a handle, else its path."""
+        return name if self.handle is not None else str(self.path / name)
+
+    def names(self) -> list[str]:
+        """The names of everything in here."""
+        return os.listdir(self.path if self.handle is None else self.handle)
+
+    def status(self, name: str) -> os.stat_result:
+        """What the system knows about a name, a link itself included."""
+        return os.stat(self._at(name), dir_fd=self.handle, follow_symlinks=False)
+
+    def inode(self, name: str) -> Inode | None:
+        """The identity of a file; None if there is none."""
+        try:
+            status = self.status(name)
+        except _ABSENT:
+            return None
+        return status.st_dev, status.st_ino
+
+    def fault(self, name: str) -> str | None:
+        """What stands where a file should be and is none, or that it is missing; None for a regular file."""
+        try:
+            kind = stat.S_IFMT(self.status(name).st_mode)
+        except _ABSENT:
+            return MISSING_FILE
+        return None if kind == stat.S_IFREG else _KINDS.get(kind, "is not a regular file")
+
+    def open_file(self, name: str, flags: int) -> int:
+        """Open a regular file; raises ``FileNotFoundError`` for whatever else has this name."""
+        handle = -1
+        try:
+            handle = os.open(self._at(name), flags | _NOFOLLOW | _AS_IT_IS, 0o666, dir_fd=self.handle)
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                return handle
+        except OSError:
+            # What is no file fails in many ways: a link as a loop, a socket as a missing device.
+            if handle >= 0 or self.fault(name) in (None, MISSING_FILE):
+                raise
+        if handle >= 0:
+            os.close(handle)
+        raise FileNotFoundError(errno.ENOENT, self.fault(name) or "was replaced", str(self.path / name))
+
+    def read(self, name: str) -> bytes:
+        """The content of a regular file."""
+        handle = self.open_file(name, os.O_RDONLY)
+        try:
+            blocks = []
+            # One byte more than it has: then a single call is enough to see the end of most files.
+            while block := os.read(handle, os.fstat(handle).st_size + 1):
+                blocks.append(block)
+        finally:
+            os.close(handle)
+        return b"".join(blocks)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whole or not at all, in place of one that is there."""
+        temporary = _hidden_name(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _AS_IT_IS
+        handle = os.open(self._at(temporary), flags, 0o666, dir_fd=self.handle)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(handle)
+            self.move(temporary, self, name)
+        except BaseException:
+            self.remove(temporary)
+            raise
+
+    def move(self, name: str, to: Folder, new: str) -> None:
+        """Give a file or directory another name, in this or another directory, and put that on the disk."""
+        os.replace(self._at(name), to._at(new), src_dir_fd=self.handle, dst_dir_fd=to.handle)
+        to.flush()
+
+    def make(self, name: str) -> None:
+        """Make a directory, if it is not there, and put its name on the disk."""
+        with suppress(FileExistsError):
+            os.mkdir(self._at(name), dir_fd=self.handle)
+            self.flush()
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a directory and what is in it, if it is there; a link is removed, not followed."""
+        fault = self.fault(name)
+        if fault == DIRECTORY:
+            shutil.rmtree(self._at(name), dir_fd=self.handle)
+        elif fault != MISSING_FILE:
+            with suppress(FileNotFoundError):
+                os.unlink(self._at(name), dir_fd=self.handle)
+
+    def flush(self) -> None:
+        """Have the system put the names in here on the disk."""
+        if self.handle is None:  # Windows cannot, and need not
+            return
+        try:
+            os.fsync(self.handle)
+        except OSError as error:
+            if error.errno not in _NO_FLUSH:
+                raise
+
+    def flush_file(self, name: str, mode: int | None = None) -> None:
+        """Have the system put the content of a file on the disk; ``mode`` are its permissions from now on."""
+        handle = self.open_file(name, os.O_RDWR)
+        try:
+            os.fsync(handle)
+            if mode is not None and self.handle is not None:
+                os.fchmod(handle, mode)
+        finally:
+            os.close(handle)
+
+    def flush_all(self) -> None:
+        """Have the system put all files in here and below on the disk, as readable as other new files are."""
+        for name in sorted(self.names()):
+            if self.fault(name) == DIRECTORY:
+                with self.enter(name) as inner:
+                    inner.flush_all()
+                continue
+            # Libraries make files that only their owner can read. The directory has the permissions of new files.
+            self.flush_file(name, 0o666 & self.status_here().st_mode)
+        self.flush()
+
+    def status_here(self) -> os.stat_result:
+        """What the system knows about this directory."""
+        return os.stat(self.path if self.handle is None else self.handle)
+
+    @contextmanager
+    def workplace(self, name: str) -> Iterator[Folder]:
+        """A hidden directory of this user alone, to make a file or directory in that is then moved here.
+
+        Whoever is killed leaves it behind, and nothing that looks like what was to be made.
+        """
+        hidden = _hidden_name(name)
+        with writing(self.path / name):
+            os.mkdir(self._at(hidden), 0o700, dir_fd=self.handle)
+        try:
+            with writing(self.path / name):
+                place = self.enter(hidden)
+            with place:
+                yield place
+        finally:
+            with writing(self.path / name):
+                self.remove(hidden)
+
+    @property
+    def reachable(self) -> Path:
+        """A path to this directory, for libraries that take only paths.
+
+        On Linux it goes through the handle, so it leads here whatever happens to names; elsewhere it is ``path``.
+        """
+        if self.handle is not None:
+            through = f"/proc/self/fd/{self.handle}"
+            with suppress(OSError):  # there is no /proc
+                if os.path.samestat(os.stat(through), os.fstat(self.handle)):
+                    return Path(through)
+        return self.path
+
+
+def _hidden_name(name: str) -> str:
+    """A new name that says that what has it is not whole."""
+    return f".{name}{PARTIAL}{secrets.token_hex(4)}"
+
+
 @dataclass(frozen=True)
 class LocalStore:
     """Files below a directory of this machine. Links are not followed: a study consists of its own regular files.
@@ -93,7 +375,7 @@ class LocalStore:
     """
 
     root: Path
-    _inodes: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
+    _inodes: dict[str, Inode] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -101,24 +383,109 @@ class LocalStore:
         return str(self.root)
 
     def exists(self, key: str) -> bool:  # noqa: D102
-        return (self.root / key).exists()
+        return self.fault(key) != MISSING_FILE
+
+    def fault(self, key: str) -> str | None:  # noqa: D102
+        above, name = _split(key)
+        with self._reading(key):
+            try:
+                with self._folder(above) as folder:
+                    return folder.fault(name)
+            except _ABSENT:
+                return MISSING_FILE
 
     def names(self, key: str = "") -> list[str]:  # noqa: D102
-        folder = self._folder(key)
-        return sorted(path.name for path in folder.iterdir() if path.name[0] != ".") if folder.is_dir() else []
+        with self._reading(key):
+            try:
+                with self._folder(key) as folder:
+                    names = folder.names()
+            except _ABSENT:
+                return []
+        return sorted(name for name in names if not name.startswith("."))
 
     def read(self, key: str) -> bytes | None:  # noqa: D102
+        above, name = _split(key)
+        with self._reading(key):
+            try:
+                with self._folder(above) as folder:
+                    return folder.read(name)
+            except _ABSENT:
+                return None
+
+    @contextmanager
+    def _reading(self, key: str) -> Iterator[None]:
+        """What the system refuses is an error that names the file and the reason."""
         try:
-            with _opened(self._folder(key, above=1), os.O_RDONLY) as file:
-                return file.read()
-        except OSError:
-            return None
+            yield
+        except OSError as error:
+            raise InputError(
+                f"{self.root / key}: cannot be read ({_reason(error)}); nothing was changed. "
+                "Make it readable, then run the same command again"
+            ) from error
+
+    @contextmanager
+    def _folder(self, key: str, *, changes: bool = False, make: bool = False) -> Iterator[Folder]:
+        """The directory of a key, opened name by name from the root; a link on the way is refused.
+
+        For who ``changes`` files there, it must be the one that was locked. With ``make``, what is missing is made.
+        """
+        folder, at = self._open_root(changes, make), ""
+        try:
+            for part in PurePosixPath(key).parts:
+                at = f"{at}/{part}" if at else part
+                try:
+                    inner = folder.enter(part)
+                except FileNotFoundError:
+                    self._refuse_lost(at, changes)
+                    if not make:
+                        raise
+                    folder.make(part)
+                    inner = folder.enter(part)
+                folder.close()
+                folder = inner
+                self._refuse_moved(at, folder, changes)
+            yield folder
+        finally:
+            folder.close()
+
+    def _open_root(self, changes: bool, make: bool) -> Folder:
+        try:
+            root = Folder.open(self.root)
+        except FileNotFoundError:
+            self._refuse_lost("", changes)
+            if not make:
+                raise
+            _make_folders(self.root)
+            root = Folder.open(self.root)
+        try:
+            self._refuse_moved("", root, changes)
+        except BaseException:
+            root.close()
+            raise
+        return root
+
+    def _refuse_lost(self, key: str, changes: bool) -> None:
+        """Refuse to change anything if a missing directory held, or was, one that is locked: it would be made again."""
+        for locked in list(self._inodes):
+            if changes and (not key or locked == key or locked.startswith(f"{key}/")):
+                raise self._moved(locked)
+
+    def _refuse_moved(self, key: str, folder: Folder, changes: bool) -> None:
+        """Refuse to change anything in another directory than the one that was locked under this key."""
+        locked = self._inodes.get(key)
+        if changes and locked is not None and folder.inode(LOCK) != locked:
+            raise self._moved(key)
+
+    def _moved(self, key: str) -> InputError:
+        return InputError(
+            f"{self.root / key}: was moved or removed while it was in use, so nothing more is written; run the "
+            "study again in the directory where it is now"
+        )
 
     def write(self, key: str, content: bytes) -> None:  # noqa: D102
-        self._refuse_moved()
-        target = self._folder(key, above=1)
-        make_folder(target.parent)
-        atomic_write(target, lambda temporary: temporary.write_bytes(content))
+        above, name = _split(key)
+        with writing(self.root / key), self._folder(above, changes=True, make=True) as folder:
+            folder.write(name, content)
 
     def append(self, key: str, line: bytes) -> None:  # noqa: D102
         with self.appending(key) as add:
@@ -127,11 +494,10 @@ class LocalStore:
     @contextmanager
     def appending(self, key: str) -> Iterator[Callable[[bytes], None]]:
         """A function that adds lines to a file, which stays open; a line outlives this process when it returns."""
-        self._refuse_moved()
-        path = self._folder(key, above=1)
-        with writing(path):
-            opened = _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            file = opened.__enter__()
+        above, name = _split(key)
+        path = self.root / key
+        with writing(path), self._folder(above, changes=True) as folder:
+            file = os.fdopen(folder.open_file(name, os.O_RDWR | os.O_APPEND | os.O_CREAT), "ab+")
         try:
             with writing(path):
                 if file.seek(0, 2):
@@ -148,103 +514,110 @@ class LocalStore:
             with writing(path):
                 file.close()
 
-    def _folder(self, key: str, above: int = 0) -> Path:
-        """Where a key is; refused if a directory on the way (all but the last ``above`` names) is a link."""
-        path, parts = self.root, PurePosixPath(key).parts
-        for number, part in enumerate(parts, 1):
-            path = path / part
-            if number <= len(parts) - above and path.is_symlink():
-                raise InputError(f"{path}: is a link; a study holds its own files, so replace it by what it points to")
-        return path
-
     def delete(self, key: str) -> None:  # noqa: D102
-        path = self.root / key
-        if path.is_file():
-            path.unlink(missing_ok=True)
+        above, name = _split(key)
+        with writing(self.root / key), suppress(*_ABSENT), self._folder(above, changes=True) as folder:
+            if folder.fault(name) is None:
+                folder.remove(name)
 
     def write_folder(self, key: str, fill: Callable[[Path], None]) -> None:  # noqa: D102
-        self._refuse_moved()
-        target = self._folder(key)
-        make_folder(target.parent)
-        temporary = _hidden_folder(target)
-        try:
-            fill(temporary)
+        above, name = _split(key)
+        with self._folder_to_write(above, self.root / key) as folder, _made_in(folder, name) as place:
+            with writing(self.root / key):
+                place.make(name)
+            fill(place.reachable / name)
+            with writing(self.root / key):
+                with place.enter(name) as made:
+                    made.flush_all()
+                _hide_and_remove(folder, name)
+                place.move(name, folder, name)
+
+    @contextmanager
+    def _folder_to_write(self, key: str, target: Path) -> Iterator[Folder]:
+        """The directory of a key, made if need be, in which ``target`` will be written."""
+        with ExitStack() as stack:
             with writing(target):
-                _flush_tree(temporary)
-                self.delete_folder(key)
-                temporary.rename(target)
-                flush_folder(target.parent)
-        finally:
-            _remove_tree(temporary)
+                folder = stack.enter_context(self._folder(key, changes=True, make=True))
+            yield folder
 
     def delete_folder(self, key: str) -> None:  # noqa: D102
-        self._refuse_moved()
-        folder = self._folder(key)
-        if not folder.is_dir():
-            return
-        hidden = _hidden_folder(folder)
-        with writing(folder):
-            # Gone in one step: whoever is killed while files are removed leaves nothing that looks like a directory.
-            folder.rename(hidden / folder.name)
-            _remove_tree(hidden)
-            flush_folder(folder.parent)
+        above, name = _split(key)
+        with writing(self.root / key), suppress(*_ABSENT), self._folder(above, changes=True) as folder:
+            _hide_and_remove(folder, name)
 
     def set_aside(self, key: str) -> str:  # noqa: D102
-        self._refuse_moved()
-        path, folder = self.root / key, self._folder(ASIDE)
-        stem = f"{path.parent.name}.{path.name}"
-        target = next(folder / f"{stem}.{k}" for k in range(10**6) if not (folder / f"{stem}.{k}").exists())
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            return str(path.rename(target))
-        except OSError:  # a read-only directory, or another process was faster
-            return str(path)
+        above, name = _split(key)
+        with writing(self.root / key), self._folder(ASIDE, changes=True, make=True) as aside:
+            stem = f"{PurePosixPath(above).name}.{name}"
+            number = 0
+            while aside.inode(f"{stem}.{number}") is not None:
+                number += 1
+            try:
+                with self._folder(above, changes=True) as folder:
+                    folder.move(name, aside, f"{stem}.{number}")
+            except FileNotFoundError:  # another process was faster
+                return ""
+        return str(self.root / ASIDE / f"{stem}.{number}")
 
     @contextmanager
     def lock(  # noqa: D102
         self, key: str, *, wait: bool, waiting: Callable[[str], None] | None = None
     ) -> Iterator[bool]:
-        self._refuse_moved()
-        folder = self._folder(key)
-        make_folder(folder)
-        lock = FileLock(folder / LOCK, timeout=PATIENCE if wait else 0, thread_local=False)
-        if not _acquired(lock, folder, wait, waiting):
+        with self._folder_to_write(key, self.root / key) as folder:
+            lock = _acquired(folder, wait, waiting)
+            if lock is not None:
+                status = os.fstat(lock)
+                self._inodes[key] = (status.st_dev, status.st_ino)
+        if lock is None:
             yield False
             return
-        status = (folder / LOCK).stat()
-        self._inodes[key] = (status.st_dev, status.st_ino)
         try:
             yield True
         finally:
             if key:  # that of the study itself tells for as long as the store is used whether it is still there
                 del self._inodes[key]
-            lock.release()
-
-    def _refuse_moved(self) -> None:
-        """Refuse to write once a directory that was locked here has been moved or removed: it would be made again."""
-        for key, inode in self._inodes.items():
-            try:
-                status = (self.root / key / LOCK).stat()
-                there = (status.st_dev, status.st_ino) == inode
-            except OSError:
-                there = False
-            if not there:
-                raise InputError(
-                    f"{self.root / key}: was moved or removed while it was in use, so nothing more is written; run the "
-                    "study again in the directory where it is now"
-                )
+            os.close(lock)
 
     def clean(self, key: str) -> None:  # noqa: D102
-        folder = self.root / key
-        for path in folder.glob(f".*{PARTIAL}*") if folder.is_dir() else []:
-            if path.is_file():
-                path.unlink(missing_ok=True)
-            else:
-                _remove_tree(path)
+        with writing(self.root / key), suppress(*_ABSENT), self._folder(key, changes=True) as folder:
+            for name in folder.names():
+                if name.startswith(".") and PARTIAL in name:
+                    folder.remove(name)
 
 
-#: Marks a file that is being written; its name is hidden until it is whole.
-PARTIAL = ".partial-"
+def _reason(error: OSError) -> str:
+    """Why the system refused something."""
+    return error.strerror or first_line(error)
+
+
+def _split(key: str) -> tuple[str, str]:
+    """The directory of a key, and the name in it."""
+    above, _, name = key.rpartition("/")
+    return above, name
+
+
+def _hide_and_remove(folder: Folder, name: str) -> None:
+    """Remove a directory, if it is there.
+
+    It is gone in one step: whoever is killed while files are removed leaves nothing that looks like a directory.
+    """
+    try:
+        folder.enter(name).close()
+    except FileNotFoundError:
+        return
+    hidden = _hidden_name(name)
+    folder.move(name, folder, hidden)
+    folder.remove(hidden)
+
+
+@contextmanager
+def _made_in(folder: Folder, name: str) -> Iterator[Folder]:
+    """A directory to make something of this name in; messages name the place where it will be."""
+    with folder.workplace(name) as place:
+        try:
+            yield place
+        except InputError as error:
+            raise InputError(str(error).replace(str(place.reachable), str(folder.path))) from error
 
 
 def unfinished_target(path: Path) -> Path | None:
@@ -279,108 +652,79 @@ def unsealed(content: bytes | None) -> dict[str, Any] | None:
         return None
 
 
-def make_folder(folder: Path) -> None:
-    """Make a directory and those above it, and have the system put their names on the disk."""
-    with writing(folder):
-        new = [path for path in (folder, *folder.parents) if not path.is_dir()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in new:
-            flush_folder(path.parent)
+def _make_folders(folder: Path) -> None:
+    """Make a directory that the user named and those above it, and have the system put their names on the disk."""
+    new = [path for path in (folder, *folder.parents) if not path.is_dir()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in new:
+        with Folder.open(path.parent) as above:
+            above.flush()
 
 
-def flush_folder(folder: Path) -> None:
-    """Have the system put the names in a directory on the disk; some file systems cannot, and need not."""
-    if os.name != "nt":
-        handle = os.open(folder, os.O_RDONLY)
-        with suppress(OSError):
-            os.fsync(handle)
-        os.close(handle)
-
-
-def _hidden_folder(target: Path) -> Path:
-    """A new, empty directory beside ``target`` whose name says that it is not whole."""
-    with writing(target):
-        return Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}{PARTIAL}"))
-
-
-def _flush_tree(folder: Path) -> None:
-    """Have the system put the files of a directory on the disk, as readable as other new files are."""
-    mask = os.umask(0)
-    os.umask(mask)
-    for path in sorted(folder.rglob("*")):
-        if path.is_dir():
-            flush_folder(path)
-            continue
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())
-        path.chmod(0o666 & ~mask)
-    folder.chmod(0o777 & ~mask)
-    flush_folder(folder)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a directory and what is in it, if it is there; a link is removed, not followed."""
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink(missing_ok=True)
-    folder.rmdir()
-
-
-def _acquired(lock: BaseFileLock, folder: Path, wait: bool, waiting: Callable[[str], None] | None) -> bool:
-    """Take a lock; False if another process holds it and is not waited for."""
-    try:
-        lock.acquire()
-    except Timeout:
-        if wait:
+def _acquired(folder: Folder, wait: bool, waiting: Callable[[str], None] | None) -> int | None:
+    """Take the lock of a directory; its handle, or None if another process holds it and is not waited for."""
+    began, told = time.monotonic(), False
+    while True:
+        try:
+            lock = _try_lock(folder)
+        except OSError as error:
+            raise InputError(
+                f"{folder.path}: cannot be locked ({_reason(error)}); choose a directory on another file system"
+            ) from error
+        if lock is not None or not wait:
+            return lock
+        if not told and time.monotonic() - began > PATIENCE:
+            told = True
             if waiting:
-                waiting(f"waiting for {_holder(folder / LOCK)}, which is writing to {folder}")
-            lock.acquire(timeout=-1)
-        return wait
-    except (NotImplementedError, OSError) as error:
-        raise InputError(f"{folder}: cannot be locked ({error}); choose a directory on another file system") from error
+                waiting(f"waiting for {_holder(folder.path / LOCK)}, which is writing to {folder.path}")
+        time.sleep(POLL)
+
+
+def _try_lock(folder: Folder) -> int | None:
+    """Take the lock of a directory if nobody holds it."""
+    handle = folder.open_file(LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        # The file may have been deleted after it was opened: then somebody else can lock a new one of this name.
+        if _flock(handle) and folder.inode(LOCK) == (os.fstat(handle).st_dev, os.fstat(handle).st_ino):
+            return handle
+    except BaseException:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None
+
+
+def _flock(handle: int) -> bool:
+    """Lock an open file until it is closed, or until the process ends; False if somebody else has locked it."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _HELD:
+            return False
+        raise
     return True
 
 
 def _holder(path: Path) -> str:
     """The process that has a lock open, as far as the system tells."""
     for process in psutil.process_iter(["pid"]):
-        with suppress(psutil.Error, OSError):
+        with suppress(psutil.Error, OSError):  # another user's process, or one that has ended
             if process.pid != os.getpid() and any(Path(file.path) == path.resolve() for file in process.open_files()):
                 return f"process {process.pid}"
     return "another process"
 
 
-@contextmanager
-def _opened(path: Path, flags: int) -> Iterator[BinaryIO]:
-    """Open a regular file; a link, a pipe or a device is an ``OSError``, and none of them is waited for."""
-    handle = os.open(
-        path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0), 0o666
-    )
-    with os.fdopen(handle, "rb" if flags == os.O_RDONLY else "ab+") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path}: is not a regular file")
-        yield file
-
-
 def atomic_write(target: Path, write: Callable[[Path], object]) -> None:
-    """Have ``write`` fill a temporary file beside ``target``, then put it in place in one step."""
-    with writing(target):
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}{PARTIAL}", suffix=target.suffix)
-    temporary = Path(name)
-    try:
-        with writing(target):
-            os.close(handle)
-            write(temporary)
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            temporary.chmod(0o666 & ~mask)
-            temporary.replace(target)
-            flush_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Have ``write`` fill a temporary file, then put it in place of ``target`` in one step.
+
+    The directory is the user's choice, so links on the way to it are followed. It is opened once.
+    """
+    with writing(target), Folder.open(target.parent) as folder, folder.workplace(target.name) as place:
+        # Some writers choose the format by the ending, and some refuse names that are not UTF-8.
+        name = f"{PARTIAL}file{target.suffix}"
+        write(place.reachable / name)
+        place.flush_file(name)
+        place.move(name, folder, target.name)

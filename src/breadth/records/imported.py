@@ -23,7 +23,7 @@ import polars as pl
 
 from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.records.files import SUM_DIGITS, LocalStore, checksum
+from breadth.records.files import DAMAGED, MISSING_FILE, SUM_DIGITS, LocalStore, checksum
 from breadth.records.reading import Reading
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def write_imported(folder: Path, imported: Imported) -> bool:
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd", statistics=False)
         tables[name] = f"{name}.{checksum(buffer.getvalue())}.parquet"
-        if not store.exists(tables[name]):
+        if store.fault(tables[name]) is not None:
             store.write(tables[name], buffer.getvalue())
     manifest = json.dumps({"layout": LAYOUT, "tables": tables}, indent=1).encode()
     if manifest != before:
@@ -113,8 +113,9 @@ def write_imported(folder: Path, imported: Imported) -> bool:
 def read_imported(folder: Path) -> Imported:
     """Read the tables of an import; a damaged one is refused by name."""
     store, path = LocalStore(folder), folder / MANIFEST
+    content = store.read(MANIFEST)
     try:
-        manifest = json.loads(store.read(MANIFEST) or b"")
+        manifest = json.loads(content or b"")
         layout = manifest["layout"]
         names = [str(manifest["tables"][name]) for name in Imported._fields]
     except (ValueError, KeyError, TypeError) as error:
@@ -123,9 +124,10 @@ def read_imported(folder: Path) -> Imported:
         raise InputError(f"{path}: was written by another version of breadth (layout {layout}); import the logs again")
     frames = []
     for name in names:
-        content = store.read(name) if _TABLE.match(name) else None
+        content, fault = None, MISSING_FILE
+        if _TABLE.match(name):  # any other name could lead out of the directory
+            content, fault = store.read(name), store.fault(name) or DAMAGED
         if content is None or checksum(content) not in name:
-            fault = "is missing" if content is None else "is damaged (its checksum is wrong)"
             raise InputError(f"{folder / name}: {fault}; delete the directory and run `breadth import` again")
         with reading(folder / name):
             frames.append(pl.read_parquet(io.BytesIO(content)))

@@ -7,8 +7,12 @@
     aside/                                  damaged files, moved out of the way
 
 What is done is derived from what is there. A part is never overwritten. Readers report a damaged file and leave it;
-only ``breadth run`` moves it to ``aside/`` and does its work again. Files that do not look like breadth's own (a user's
-notes) are left alone. Items, records and studies from before they had checksums are read as they are.
+only ``breadth run`` moves it to ``aside/`` and does its work again. Damaged is a file whose checksum is wrong, and what
+stands in place of a file and is none, such as a link. A file that the system does not let anybody read (no permission,
+a disk that fails, too many open files) may be sound: that stops whoever needs it, with the reason.
+
+Files that do not look like breadth's own (a user's notes) are left alone. Items, records and studies from before they
+had checksums are read as they are.
 """
 
 from __future__ import annotations
@@ -29,11 +33,19 @@ from typing import Any
 import polars as pl
 
 from breadth.boundary import reading
-from breadth.errors import InputError, listed
-from breadth.records.files import SEAL, SUM_DIGITS, LocalStore, checksum, sealed, unsealed
+from breadth.errors import InputError, escape_bytes, listed
+from breadth.records.files import (
+    DAMAGED,
+    MISSING_FILE,
+    SEAL,
+    SUM_DIGITS,
+    DamagedError,
+    LocalStore,
+    checksum,
+    sealed,
+    unsealed,
+)
 from breadth.records.imported import MANIFEST
-
-DAMAGED = "is damaged (its checksum is wrong)"
 
 _PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
 _ITEMS = re.compile(rf"^(.+?)(?:\.([0-9a-f]{{{SUM_DIGITS}}}))?\.parquet$")
@@ -125,17 +137,15 @@ class RunRecord:
         return sealed(values)
 
     @classmethod
-    def parse(cls, content: bytes | None, where: str) -> RunRecord:
+    def parse(cls, content: bytes, where: str) -> RunRecord:
         """Read the content of ``run.json``; ``where`` is what messages call the file."""
-        if content is None:
-            raise InputError(f"{where}: cannot be read; {_AGAIN}")
         try:
             values = json.loads(content)
             json.dumps(values, ensure_ascii=False).encode()  # half a character is no text
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: is not JSON ({error}); {_AGAIN}") from error
+            raise DamagedError(f"{where}: is not JSON ({error}); {_AGAIN}") from error
         if not isinstance(values, dict):
-            raise InputError(f"{where}: does not describe a run; {_AGAIN}")
+            raise DamagedError(f"{where}: does not describe a run; {_AGAIN}")
         if "shots" in values:
             raise InputError(
                 f"{where}: was written by breadth 0.1, which this version does not read; run the study again into a "
@@ -151,9 +161,9 @@ class RunRecord:
                 problems.append(f"{key} is {value!r}"[:80])
         problems += ["model is missing"] if "model" not in values else []
         if problems:
-            raise InputError(f"{where}: does not describe a run ({'; '.join(problems)}); {_AGAIN}")
+            raise DamagedError(f"{where}: does not describe a run ({'; '.join(problems)}); {_AGAIN}")
         if unsealed(content) is None:
-            raise InputError(f"{where}: is damaged or was changed (its checksum is wrong); {_AGAIN}")
+            raise DamagedError(f"{where}: is damaged or was changed (its checksum is wrong); {_AGAIN}")
         return cls(**{**values, "checkpoints": tuple(values.get("checkpoints") or ())})
 
 
@@ -168,7 +178,13 @@ class RunStore:
 
     def record(self) -> RunRecord:
         """What determines the run, as it was written when the run began."""
-        return RunRecord.parse(self.store.read(f"{self.key}/run.json"), str(self.folder / "run.json"))
+        if not _is_utf8(self.name):
+            raise InputError(f"{self.folder}: the name of the run is not UTF-8; give the directory another name")
+        key, path = f"{self.key}/run.json", self.folder / "run.json"
+        content = self.store.read(key)
+        if content is None:
+            raise DamagedError(f"{path}: {self.store.fault(key) or MISSING_FILE}; {_AGAIN}")
+        return RunRecord.parse(content, str(path))
 
     def write_record(self, record: RunRecord) -> None:
         """Write what determines the run, once; a file that says anything else is set aside. Checkpoints may change."""
@@ -177,10 +193,12 @@ class RunStore:
         if there == content:
             return
         same = False
-        with suppress(InputError):
-            same = self.record().specification() == record.specification()
-        if self.store.exists(key) and not same:
-            self.set_aside("run.json", "is damaged or was changed", "It is written again")
+        if there is not None:
+            with suppress(DamagedError):
+                same = RunRecord.parse(there, str(self.folder / "run.json")).specification() == record.specification()
+        if not same:
+            fault = self.store.fault(key) or "is damaged or was changed"
+            self.set_aside("run.json", fault, "It is written again")
         self.store.write(key, content)
 
     def parts(self) -> dict[int, str]:
@@ -206,11 +224,15 @@ class RunStore:
         return [step for step in self.parts() if self.sound_part(step) is not None]
 
     def read_sound(self, name: str) -> bytes | None:
-        """The content of a part; None if it is not there or its checksum is wrong."""
+        """The content of a part; None if it is not there, is no file (``part_fault``), or its checksum is wrong."""
         match = _PART.match(name)
         content = self.store.read(f"{self.key}/{name}") if match else None
         sound = content is not None and match and hashlib.sha256(content).hexdigest().startswith(match[2])
         return content if sound else None
+
+    def part_fault(self, name: str) -> str:
+        """Why a part cannot be used."""
+        return self.store.fault(f"{self.key}/{name}") or DAMAGED
 
     def log(self, **values: Any) -> None:
         """Add a line of JSON with the time to the run's log, which is not part of the results."""
@@ -221,7 +243,7 @@ class RunStore:
         self.store.clean(self.key)
         for name in self.store.names(self.key):
             if name.startswith("step-") and self.read_sound(name) is None:
-                self.set_aside(name, DAMAGED, "The checkpoint will be evaluated again")
+                self.set_aside(name, self.part_fault(name), "The checkpoint will be evaluated again")
 
     def write_part(self, step: int, answers: pl.DataFrame) -> Path:
         """Write the answers of a checkpoint: columns testset, item, correct, margin, answer."""
@@ -238,7 +260,7 @@ class RunStore:
 
     def set_aside(self, name: str, fault: str, remedy: str) -> None:
         """Move one of the run's files out of the way, and keep a warning about it."""
-        self.warnings.append(_set_aside(self.store, f"{self.key}/{name}", fault, remedy))
+        self.warnings += _set_aside(self.store, f"{self.key}/{name}", fault, remedy)
 
 
 class StudyStore:
@@ -260,17 +282,17 @@ class StudyStore:
 
     def read_study(self) -> str | None:
         """The resolved study; None if there is none. One that is damaged or was changed is an error."""
-        content = self.store.read("study.yaml")
-        if content is None and not self.store.exists("study.yaml"):
-            return None
-        text, seal, last = (content or b"").rpartition(_SEAL)
+        content, path = self.store.read("study.yaml"), self.folder / "study.yaml"
+        if content is None:
+            fault = self.store.fault("study.yaml")
+            if fault in (None, MISSING_FILE):
+                return None
+            raise DamagedError(f"{path}: {fault}; {_AGAIN}")
+        text, seal, last = content.rpartition(_SEAL)
         if content and not seal and not _SUM_AT_END.search(content):
             return content.decode(errors="replace")
         if last.strip() != checksum(text).encode():
-            raise InputError(
-                f"{self.folder / 'study.yaml'}: is damaged or was changed (its checksum is wrong); `breadth run` "
-                "writes it again"
-            )
+            raise DamagedError(f"{path}: is damaged or was changed (its checksum is wrong); {_AGAIN}")
         return text.decode(errors="replace")
 
     def write_study(self, text: str) -> None:
@@ -283,8 +305,15 @@ class StudyStore:
         """Keys of the files of items by test set, without looking into them."""
         files: dict[str, list[str]] = {}
         for name in self.store.names("items"):
-            if match := _ITEMS.match(name):
-                files.setdefault(match[1], []).append(f"items/{name}")
+            match = _ITEMS.match(name)
+            if match is None:
+                continue
+            if not _is_utf8(name):
+                raise InputError(
+                    f"{self.folder / 'items' / name}: the name of the test set is not UTF-8, so breadth did not write "
+                    "this file; move it out of the study"
+                )
+            files.setdefault(match[1], []).append(f"items/{name}")
         return files
 
     def read_items(self, testset: str) -> pl.DataFrame:
@@ -292,15 +321,10 @@ class StudyStore:
         for key in (keys := self.item_files().get(testset, [])):
             content, match = self.store.read(key), _ITEMS.match(PurePosixPath(key).name)
             if content is not None and match and match[2] in (None, checksum(content)):
-                with reading(self.folder / key):
-                    frame = pl.read_parquet(io.BytesIO(content))
-                    named = pl.col("testset") if "testset" in frame.columns else pl.lit(testset).alias("testset")
-                    frame = frame.with_columns(named.cast(pl.String), pl.col("item").cast(pl.String))
-                check_item_names(frame, self.folder / key)
-                return frame
+                return _items_of_file(content, testset, self.folder / key)
         if not keys:
             raise InputError(f"{self.folder}: the items of {testset!r} are missing; `breadth run` writes them again")
-        raise InputError(f"{self.folder / keys[0]}: {DAMAGED}; `breadth run` writes it again")
+        raise DamagedError(f"{self.folder / keys[0]}: {self.store.fault(keys[0]) or DAMAGED}; {_AGAIN}")
 
     def write_items(self, testset: str, items: pl.DataFrame, *, may_grow: bool = False) -> None:
         """Store the items of a test set, once; other items under the same name are refused.
@@ -310,9 +334,10 @@ class StudyStore:
         before, files = None, self.item_files().get(testset, [])
         try:
             before = self.read_items(testset) if files else None
-        except InputError:
+        except DamagedError:
             for key in files:
-                self.warnings.append(_set_aside(self.store, key, DAMAGED, "It is written again"))
+                fault = self.store.fault(key) or DAMAGED
+                self.warnings += _set_aside(self.store, key, fault, "It is written again")
         if before is None:
             self._write_item_file(testset, items)
             return
@@ -344,6 +369,19 @@ class StudyStore:
         self.store.write(f"items/{testset}.{checksum(content)}.parquet", content)
 
 
+def _items_of_file(content: bytes, testset: str, path: Path) -> pl.DataFrame:
+    """The items in a file, whose name need not carry a checksum: older versions wrote none."""
+    try:
+        with reading(path):
+            frame = pl.read_parquet(io.BytesIO(content))
+            named = pl.col("testset") if "testset" in frame.columns else pl.lit(testset).alias("testset")
+            frame = frame.with_columns(named.cast(pl.String), pl.col("item").cast(pl.String))
+        check_item_names(frame, path)
+    except InputError as error:
+        raise DamagedError(str(error)) from error
+    return frame
+
+
 def check_item_names(items: pl.DataFrame, path: Path) -> None:
     """Refuse a part or items in which an item has no name, or occurs twice: nobody could say which counts."""
     if items.select(pl.any_horizontal(pl.col("testset", "item").is_null()).any()).item():
@@ -365,8 +403,14 @@ def is_study(source: object) -> bool:
     return imported or all(begun) or (any(begun) and resolved)
 
 
-def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> str:
-    """Move a damaged file out of the way; returns the warning."""
-    path = str(store.root / key)
+def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> list[str]:
+    """Move a damaged file out of the way; returns the warning, or none if the file was not there any more."""
+    if fault == MISSING_FILE:
+        return []
     moved = store.set_aside(key)
-    return f"{path}: {fault}; {'left there' if moved == path else f'moved to {moved}'}. {remedy}"
+    return [f"{store.root / key}: {fault}; moved to {moved}. {remedy}"] if moved else []
+
+
+def _is_utf8(name: str) -> bool:
+    """Whether a file's name is text. Tables and JSON cannot hold any other."""
+    return escape_bytes(name) == name

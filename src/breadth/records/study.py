@@ -16,13 +16,12 @@ import polars as pl
 
 from breadth.boundary import reading
 from breadth.errors import InputError, did_you_mean, listed
-from breadth.records.files import LocalStore
+from breadth.records.files import DamagedError, LocalStore
 from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.reading import Reading
 from breadth.records.schemas import MISSING, SUBJECTS, TRAINING, shift_order
 from breadth.records.sparse import ALWAYS_DENSE, MOST_DENSE, SparseMatrix, is_sparse
 from breadth.records.store import (
-    DAMAGED,
     PART_SCHEMA,
     SUBJECT_KEYS,
     RunRecord,
@@ -424,7 +423,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
     warnings: list[str] = []
     try:
         store.read_study()
-    except InputError as error:
+    except DamagedError as error:
         warnings.append(str(error))
     parts: list[tuple[str, Path]] = []
     # Every (test set, item) gets a column. Parts mostly hold the same items as the one before, which is quick to see.
@@ -436,7 +435,9 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
             content = run.read_sound(name)
             if content is None:
                 path = run.folder.relative_to(store.folder) / name
-                warnings.append(f"{path}: {DAMAGED} and is left out; `breadth run` evaluates the checkpoint again")
+                warnings.append(
+                    f"{path}: {run.part_fault(name)} and is left out; `breadth run` evaluates the checkpoint again"
+                )
                 continue
             answers = _answers_of_part(content, run.folder / name)
             if not items.equals(answers.select("testset", "item")):

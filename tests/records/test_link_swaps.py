@@ -1,0 +1,250 @@
+"""Who may write in a study puts a link in place of a directory while breadth writes: nothing appears outside.
+
+A link is swapped in before each single operation of the system, for each directory on the way, and the same again with
+the directory put back one operation later, so that a check before and after finds nothing.
+"""
+
+import os
+import shutil
+import sys
+import threading
+from contextlib import suppress
+
+import pytest
+
+from breadth.errors import InputError
+from breadth.records.files import Folder, LocalStore, atomic_write
+
+#: What looks names up or changes them; an attacker may come between any two of them.
+OPERATIONS = (
+    "open", "mkdir", "replace", "rename", "unlink", "rmdir", "stat", "lstat", "listdir", "scandir", "fsync", "chmod",
+)  # fmt: skip
+
+FLUSH = os.fsync
+
+#: Directories of a study that are replaced; "hidden" is what is not whole yet.
+VICTIMS = ("", "runs", "runs/a", "runs/a/weights", "aside", "hidden")
+
+
+def fill(folder):
+    (folder / "x").write_text("new")
+    os.mkdir(folder / "inner")
+    (folder / "inner" / "y").write_text("new")
+
+
+WRITES = {
+    "write": lambda store: store.write("runs/a/file", b"new"),
+    "write into a new directory": lambda store: store.write("runs/b/file", b"new"),
+    "append": lambda store: store.append("runs/a/log.jsonl", b"new"),
+    "delete": lambda store: store.delete("runs/a/part"),
+    "write_folder": lambda store: store.write_folder("runs/a/weights", fill),
+    "delete_folder": lambda store: store.delete_folder("runs/a/weights"),
+    "set_aside": lambda store: store.set_aside("runs/a/part"),
+    "lock": lambda store: store.lock("runs/b", wait=False).__enter__(),
+    "clean": lambda store: store.clean("runs/a"),
+}
+
+
+class Attacker:
+    """Swaps a link to ``outside`` in before an operation; ``back`` is whether the directory returns after it."""
+
+    def __init__(self, root, outside, victim, moment, back):
+        self.root, self.outside, self.victim, self.moment, self.back = root, outside, victim, moment, back
+        self.count, self.busy, self.away = 0, False, None
+
+    def before_operation(self):
+        if self.busy:
+            return
+        self.busy = True
+        self.count += 1
+        if self.count >= self.moment and self.away is None:
+            self.swap()
+        elif self.away is not None and self.back:
+            self.restore()
+        self.busy = False
+
+    def swap(self):
+        folders = [self.root / self.victim]
+        if self.victim == "hidden":
+            folders = [path for path in self.root.rglob("*") if ".partial-" in path.name]
+        for folder in folders:
+            if folder.exists() and not folder.is_symlink():
+                away = self.root.parent / "away"
+                target = self.outside if folder.is_dir() else self.outside / "x"
+                os.rename(folder, away)
+                os.symlink(target, folder)
+                self.away = folder, away
+                return
+
+    def restore(self):
+        folder, away = self.away
+        if folder.is_symlink():
+            os.unlink(folder)
+            os.rename(away, folder)
+        self.moment = 10**9
+        self.away = None
+
+
+def make_study(root):
+    for folder in ("runs/a/weights", "aside", "runs/a/.old.partial-1"):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "x").write_text("old")
+    (root / "runs/a/part").write_text("old")
+    store = LocalStore(root)
+    with store.lock("", wait=False):
+        pass
+    return store
+
+
+def make_outside(folder):
+    """A directory that has all the names of a study, so that a link to it is noticed by nothing but being a link."""
+    for name in ("a/weights", "weights", "runs/a", ".old.partial-1", "inner"):
+        (folder / name).mkdir(parents=True)
+    for name in ("x", "part", "a/x", "a/part", "weights/x", "a/weights/x", ".old.partial-1/x", "runs/a/part"):
+        (folder / name).write_text("outside")
+
+
+def remove(path):
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def content(folder):
+    return {str(path.relative_to(folder)): path.is_dir() or path.read_bytes() for path in folder.rglob("*")}
+
+
+def watched(monkeypatch, attacker):
+    for name in OPERATIONS:
+        monkeypatch.setattr(os, name, _watched_one(getattr(os, name), attacker))
+
+
+def _watched_one(operation, attacker):
+    def call(*arguments, **options):
+        attacker.before_operation()
+        if operation is FLUSH:  # a thousand times a wait for the disk, which changes nothing here
+            return None
+        return operation(*arguments, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_links_that_are_swapped_in_lead_nowhere(tmp_path, write):
+    make_outside(tmp_path / "outside")
+    before = content(tmp_path / "outside")
+    swaps = refused = 0
+    for victim in VICTIMS:
+        if victim == "hidden" and sys.platform != "linux":  # libraries write by a path there
+            continue
+        for back in (False, True):
+            moment, swapped = 0, True
+            while swapped:
+                moment += 1
+                root = tmp_path / "study"
+                store = make_study(root)
+                attacker = Attacker(root, tmp_path / "outside", victim, moment, back)
+                with pytest.MonkeyPatch.context() as patch:
+                    watched(patch, attacker)
+                    try:
+                        WRITES[write](store)
+                    except InputError:
+                        refused += 1
+                swapped = attacker.away is not None or attacker.moment == 10**9
+                swaps += swapped
+                assert content(tmp_path / "outside") == before, (victim, back, moment)
+                shutil.rmtree(root) if not root.is_symlink() else root.unlink()
+                remove(tmp_path / "away")
+    assert swaps >= 30
+    assert refused >= 5
+
+
+def test_a_result_beside_a_study_is_not_written_through_a_link(tmp_path):
+    make_outside(tmp_path / "outside")
+    before = content(tmp_path / "outside")
+    for moment in range(1, 40):
+        root = tmp_path / "study"
+        root.mkdir()
+        attacker = Attacker(root, tmp_path / "outside", "hidden", moment, False)
+        with pytest.MonkeyPatch.context() as patch:
+            watched(patch, attacker)
+            try:
+                atomic_write(root / "report.html", lambda path: path.write_text("new"))
+            except InputError:
+                assert attacker.away is not None
+        assert content(tmp_path / "outside") == before, moment
+        shutil.rmtree(root)
+        remove(tmp_path / "away")
+
+
+def test_links_that_come_and_go_while_a_study_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    make_outside(tmp_path / "outside")
+    before = content(tmp_path / "outside")
+    root, done = tmp_path / "study", threading.Event()
+    store = make_study(root)
+    swaps = 0
+
+    def swap():
+        nonlocal swaps
+        while not done.is_set():
+            os.rename(root / "runs", root / "moved")
+            with suppress(FileExistsError):  # the writer has made it again
+                os.symlink(tmp_path / "outside", root / "runs")
+                swaps += 1
+            if (root / "runs").is_symlink():
+                os.unlink(root / "runs")
+            while (root / "moved").exists():
+                shutil.rmtree(root / "runs", ignore_errors=True)
+                with suppress(OSError):
+                    os.rename(root / "moved", root / "runs")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    written = refused = 0
+    try:
+        while (written < 100 or swaps < 200) and written + refused < 20_000:
+            try:
+                store.write("runs/a/file", b"new")
+                written += 1
+            except InputError:
+                refused += 1
+    finally:
+        done.set()
+        thread.join()
+    assert content(tmp_path / "outside") == before
+    assert swaps >= 200
+
+
+def test_without_handles_everything_works_by_path(tmp_path, monkeypatch):
+    monkeypatch.setattr("breadth.records.files.HAS_HANDLES", False)
+    make_outside(tmp_path / "outside")
+    before = content(tmp_path / "outside")
+    store = make_study(tmp_path / "study")
+    for write in WRITES.values():
+        write(store)
+    atomic_write(tmp_path / "r.html", lambda path: path.write_text("new"))
+    assert (tmp_path / "r.html").read_text() == "new"
+    assert store.read("runs/a/file") == b"new"
+    assert store.names("runs") == ["a", "b"]
+    assert not (tmp_path / "study/runs/a/weights").exists()
+    assert store.names("aside") == ["a.part.0", "x"] or store.names("aside") == ["x"]
+    os.symlink(tmp_path / "outside", tmp_path / "study/runs/c")
+    with pytest.raises(InputError, match="c: is a link"):
+        store.write("runs/c/file", b"new")
+    assert content(tmp_path / "outside") == before
+
+
+def test_no_handle_is_left_open(tmp_path):
+    store = make_study(tmp_path / "study")
+    before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    os.symlink(tmp_path, tmp_path / "study/runs/link")
+    for write in WRITES.values():
+        write(store)
+    for key in ("runs/link/x", "runs/nothing/x", "runs/a/part/x", "nothing/at/all"):
+        with pytest.raises(InputError):
+            store.append(key, b"")
+    Folder.open(tmp_path).close()
+    if sys.platform == "linux":
+        assert len(os.listdir("/proc/self/fd")) <= before + 1, "one lock is held"
