@@ -178,7 +178,7 @@ class RunStore:
 
     def record(self) -> RunRecord:
         """What determines the run, as it was written when the run began."""
-        if not _is_utf8(self.name):
+        if not is_utf8(self.name):
             raise InputError(f"{self.folder}: the name of the run is not UTF-8; give the directory another name")
         key, path = f"{self.key}/run.json", self.folder / "run.json"
         content = self.store.read(key)
@@ -308,7 +308,7 @@ class StudyStore:
             match = _ITEMS.match(name)
             if match is None:
                 continue
-            if not _is_utf8(name):
+            if not is_utf8(name):
                 raise InputError(
                     f"{self.folder / 'items' / name}: the name of the test set is not UTF-8, so breadth did not write "
                     "this file; move it out of the study"
@@ -392,6 +392,11 @@ def check_item_names(items: pl.DataFrame, path: Path) -> None:
         raise InputError(f"{path}: item {item!r} of {testset} occurs more than once; the file is not one of breadth's")
 
 
+def is_utf8(name: str) -> bool:
+    """Whether a file's name is text. Tables and JSON cannot hold any other."""
+    return escape_bytes(name) == name
+
+
 def is_study(source: object) -> bool:
     """Whether a path is the directory of a study, run or imported."""
     try:
@@ -409,8 +414,3 @@ def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> list[str
         return []
     moved = store.set_aside(key)
     return [f"{store.root / key}: {fault}; moved to {moved}. {remedy}"] if moved else []
-
-
-def _is_utf8(name: str) -> bool:
-    """Whether a file's name is text. Tables and JSON cannot hold any other."""
-    return escape_bytes(name) == name

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from breadth.boundary import reading
-from breadth.errors import InputError, did_you_mean, listed
+from breadth.errors import InputError, did_you_mean, escape_bytes, listed
 from breadth.records.files import DamagedError, LocalStore
 from breadth.records.imported import imported_study, is_imported, read_imported
 from breadth.records.reading import Reading
@@ -28,6 +28,7 @@ from breadth.records.store import (
     RunStore,
     StudyStore,
     check_item_names,
+    is_utf8,
     set_of_testset,
 )
 from breadth.records.variants import label_runs
@@ -146,9 +147,17 @@ class Study:
     def responses(self) -> pl.LazyFrame:
         """A row per answer: ``subject, testset, item, correct, margin`` and, from a study's directory, ``answer``."""
         if self._parts:
+            held = []
             for name, path in self._parts:
-                if RunStore(LocalStore(path.parents[2]), path.parent.name).read_sound(path.name) is None:
+                content = RunStore(LocalStore(path.parents[2]), path.parent.name).read_sound(path.name)
+                if content is None:
                     raise InputError(f"{path}: was damaged or removed after {name} was read; read the study again")
+                # Polars takes only paths that are text.
+                if not is_utf8(str(path)):
+                    answers = pl.read_parquet(io.BytesIO(content))
+                    held.append(answers.select(pl.lit(name).alias("subject"), pl.all()))
+            if held:
+                return pl.concat(held).filter(pl.col("testset").is_in(self.testsets)).lazy()
             # One scan of all files: a union of thousands of scans takes minutes to plan.
             subjects = {str(path): name for name, path in self._parts}
             scan = pl.scan_parquet(list(subjects), glob=False, hive_partitioning=False, include_file_paths="subject")
@@ -416,7 +425,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
     """
     store = StudyStore(source)
     if is_imported(store.folder):
-        return imported_study(read_imported(store.folder), str(source), store.folder)
+        return imported_study(read_imported(store.folder), escape_bytes(str(source)), store.folder)
     records: dict[str, RunRecord] = {}
     subjects: list[dict[str, Any]] = []
     cells: list[tuple[npt.NDArray[np.intp], pl.DataFrame]] = []
@@ -464,7 +473,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         texts = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
         items = items.join(texts, on=["testset", "item"], how="left", maintain_order="left")
     whole = Study(
-        name=str(source),
+        name=escape_bytes(str(source)),
         subjects=pl.DataFrame(
             [{**each, "model": labels[each["run"]]} for each in subjects], schema=SUBJECT_TYPES, orient="row"
         ),
