@@ -621,7 +621,7 @@ def _made_in(folder: Folder, name: str) -> Iterator[Folder]:
 
 
 def unfinished_target(path: Path) -> Path | None:
-    """The file that an unfinished one was to become, by its hidden name; None for any other file."""
+    """What an unfinished file, or the directory it is written in, was to become, by its hidden name; else None."""
     name, marked, _ = path.name.rpartition(PARTIAL)
     if not marked or not name.startswith("."):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,10 +167,10 @@ def prepare_folder(folder: Path, paths: Iterable[Path]) -> None:
     own = set(paths)
     unfinished: list[Path] = []
     for path in sorted(folder.rglob("*")):
-        if path.is_dir() or path in own:
-            continue
         if unfinished_target(path) in own:
             unfinished.append(path)
+            continue
+        if path.is_dir() or path in own or path.parent in unfinished:
             continue
         raise InputError(
             f"--out {folder}: already holds {path.relative_to(folder)}, which is not part of this export; choose "
@@ -178,7 +179,10 @@ def prepare_folder(folder: Path, paths: Iterable[Path]) -> None:
     # Nothing is removed before all is known to be ours.
     with writing(f"--out {folder}"):
         for path in unfinished:
-            path.unlink(missing_ok=True)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)  # a file is written in a directory of its own
+            else:
+                path.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
 
 
