@@ -57,6 +57,8 @@ def test_a_run_of_such_a_name_is_refused(folder, tmp_path, forks):
     run.rename(run.with_name(CAFE))
     with pytest.raises(InputError, match=r"caf\\xe9: the name of the run is not UTF-8"):
         open_study(folder)
+    with pytest.raises(InputError, match=r"caf\\xe9: the name of the run is not UTF-8"):
+        StudyStore(folder).runs()  # with which `breadth run` begins
     for verb in ("report", "correlate"):
         out = forks.command(verb, folder)
         assert out.returncode == 2

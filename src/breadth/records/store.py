@@ -178,13 +178,17 @@ class RunStore:
 
     def record(self) -> RunRecord:
         """What determines the run, as it was written when the run began."""
-        if not is_utf8(self.name):
-            raise InputError(f"{self.folder}: the name of the run is not UTF-8; give the directory another name")
+        self.check_name()
         key, path = f"{self.key}/run.json", self.folder / "run.json"
         content = self.store.read(key)
         if content is None:
             raise DamagedError(f"{path}: {self.store.fault(key) or MISSING_FILE}; {_AGAIN}")
         return RunRecord.parse(content, str(path))
+
+    def check_name(self) -> None:
+        """Refuse a run whose name tables and JSON cannot hold: breadth made none of such a name."""
+        if not is_utf8(self.name):
+            raise InputError(f"{self.folder}: the name of the run is not UTF-8; give the directory another name")
 
     def write_record(self, record: RunRecord) -> None:
         """Write what determines the run, once; a file that says anything else is set aside. Checkpoints may change."""
@@ -277,8 +281,13 @@ class StudyStore:
 
     def runs(self) -> list[RunStore]:
         """Every run that has begun."""
-        names = [name for name in self.store.names("runs") if "run.json" in self.store.names(f"runs/{name}")]
-        return [RunStore(self.store, name) for name in names]
+        runs = []
+        for name in self.store.names("runs"):
+            if "run.json" in self.store.names(f"runs/{name}"):
+                run = RunStore(self.store, name)
+                run.check_name()
+                runs.append(run)
+        return runs
 
     def read_study(self) -> str | None:
         """The resolved study; None if there is none. One that is damaged or was changed is an error."""
