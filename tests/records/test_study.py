@@ -216,3 +216,10 @@ def test_an_unreadable_run_and_one_of_0_1(sharing, tmp_path):
     path.write_text(content.replace('"examples"', '"shots"'))
     with pytest.raises(InputError, match=r"written by breadth 0\.1"):
         open_study(folder)
+
+
+def test_log_odds_without_bounds_do_not_become_infinite():
+    answers = {"model": ["a", "a"], "item": ["q", "r"], "correct": [1, 0], "margin": [1e300, -1e300]}
+    study = breadth.open(pl.DataFrame(answers))
+    assert np.isfinite(study.margin).all()
+    assert study.margin[0, 0] > 1e6

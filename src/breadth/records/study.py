@@ -37,6 +37,9 @@ Floats = npt.NDArray[np.float64]
 Reals = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.intp]
 
+#: Largest log-odds that are kept: means and squares of larger ones are no numbers that a page can show.
+MOST_MARGIN = 1e9
+
 #: What to do where a question takes only right and wrong answers (:meth:`Study.rounded`).
 ROUND_SHARES = "--round-shares counts 0.5 and more as right"
 
@@ -401,6 +404,8 @@ def matrices_of_cells(
 
     They are sparse where hardly any cell is filled.
     """
+    if margin is not None:
+        margin = np.clip(margin, -MOST_MARGIN, MOST_MARGIN)
     known = ~np.isnan(correct)
     if is_sparse(int(known.sum()), *shape):
         row, column = row[known], column[known]

@@ -12,6 +12,7 @@ import polars as pl
 from breadth.errors import InputError, listed, unknown_column
 from breadth.records import BIAS, Reading, Score, Scored, Study, bias_columns, scored
 from breadth.sources.column_roles import ColumnRoles, Names, infer_columns, names_in
+from breadth.sources.limits import check_columns
 from breadth.sources.tables import Table
 from breadth.sources.vocabulary import Role, role_of
 
@@ -124,6 +125,7 @@ def scores_of_study(
     ``square_bias`` adds its square, since accuracy is best at some bias and falls on both sides of it, which a straight
     line cannot follow.
     """
+    check_columns(study.testsets, study.name)
     table = Table(study.trajectories, study.name, warnings=study.warnings)
     scores = scored(study, score, splits, seed)
     halves = dict(zip(study.testsets, scores.halves.swapaxes(0, 1), strict=True))
