@@ -42,9 +42,12 @@ test: $(READY) browser $(AXE)
 coverage: $(READY) browser $(AXE)
 	$(BIN)/python -m pytest --cov=breadth --cov-report=term:skip-covered
 
-# Hours of what the tests try for seconds: mutated files over every reader. LOGS: a directory of real logs to change, too.
+# Hours of what the tests try for seconds: mutated files over every reader, known blow-ups, and changes of structure over
+# every verb for MINUTES from SEED on. LOGS: a directory of real logs to change, too.
 fuzz: $(READY)
 	$(BIN)/python tests/fuzz/fuzzing.py $(or $(COUNT),100000) $(LOGS)
+	$(BIN)/python tests/fuzz/known.py
+	$(BIN)/python tests/fuzz/structured.py --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60) $(LOGS:%=--logs %)
 
 # Known vulnerabilities of the pinned dependencies, then their licences. Two are copyleft: pyreadr (the extra r, which
 # is optional) and pingouin (a reference in tests); neither is part of breadth.

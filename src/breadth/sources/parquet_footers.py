@@ -20,16 +20,16 @@ _ROW_GROUPS, _COLUMNS, _META_DATA, _NUM_VALUES = 4, 1, 3, 5
 
 def declared_values(file: BinaryIO, name: object) -> int:
     """Number of values in all columns of a Parquet file, those of lists counted one by one."""
-    end = file.seek(-8, 2)
-    (length,) = struct.unpack("<I", file.read(4))
-    file.seek(max(end - length, 0))
     total = 0
     try:
+        end = file.seek(-8, 2)
+        (length,) = struct.unpack("<I", file.read(4))
+        file.seek(max(end - length, 0))
         footer = _Reader(file.read(length)).struct()
         for group in footer[_ROW_GROUPS]:
             for column in group[_COLUMNS]:
                 total += int(column[_META_DATA][_NUM_VALUES])
-    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (IndexError, KeyError, TypeError, ValueError, RecursionError, struct.error) as error:
         raise InputError(f"{name}: cannot be read as PARQUET; its footer is damaged") from error
     return total
 
