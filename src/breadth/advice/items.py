@@ -40,6 +40,7 @@ from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
 from breadth.sources import open_answers
+from breadth.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import altair as alt
@@ -150,6 +151,7 @@ def errors_table(errors: pl.DataFrame, width: int = WIDTH) -> Table:
     return table
 
 
+@one_blas_thread
 def advise_items(
     responses: Any,
     *,

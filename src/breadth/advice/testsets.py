@@ -25,6 +25,7 @@ from breadth.results import Answer, Result, Verdict, as_chart
 from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
 from breadth.results.words import count, joined
 from breadth.sources import ScoreTable, open_source, read_table
+from breadth.threads import one_blas_thread
 
 if TYPE_CHECKING:
     import altair as alt
@@ -173,6 +174,7 @@ def predictions_table(predictions: pl.DataFrame, width: int = WIDTH, holds_for: 
     return table
 
 
+@one_blas_thread
 def advise_testsets(
     source: Any,
     *,
