@@ -7,7 +7,7 @@ import traceback
 from breadth.execute.cluster.driver import Completion, Driver, Fault, ObjectLostError
 from breadth.execute.cluster.executor import chains_of
 from breadth.execute.cluster.schedule import Schedule
-from breadth.execute.cluster.shipping import DamagedError, ShippedData
+from breadth.execute.cluster.shipping import DamagedShipmentError, ShippedData
 from breadth.execute.cluster.worker import Worker
 from breadth.execute.directory import open_directory
 from breadth.execute.executors import Outcome
@@ -65,7 +65,7 @@ class InProcessPool:
             return [Completion(worker, fault=fault, text="it does not work")]
         try:
             values = getattr(self.workers[worker], method)(*[self.read(each) for each in arguments])
-        except (ObjectLostError, DamagedError) as error:
+        except (ObjectLostError, DamagedShipmentError) as error:
             return [Completion(worker, fault=Fault.OBJECT, text=str(error))]
         except Exception:
             return [Completion(worker, fault=Fault.ERROR, text=traceback.format_exc())]

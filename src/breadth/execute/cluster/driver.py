@@ -18,7 +18,7 @@ import polars as pl
 from breadth.errors import listed
 from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
-from breadth.execute.cluster.shipping import DamagedError, seal, unpack_answers, unseal
+from breadth.execute.cluster.shipping import DamagedShipmentError, seal, unpack_answers, unseal
 from breadth.execute.cluster.tasks import TaskKind, WorkerTask
 from breadth.execute.data import StudyData
 from breadth.execute.executors import Status, UnitResult, lacks_weights
@@ -197,7 +197,7 @@ class Driver:
                 return
             except ObjectLostError as error:
                 completion = completion._replace(fault=Fault.OBJECT, text=str(error))
-            except DamagedError as error:
+            except DamagedShipmentError as error:
                 completion = completion._replace(fault=Fault.DAMAGED, text=str(error))
         if task is not None:
             self._log_failure(task, completion)
@@ -272,7 +272,7 @@ class Driver:
             return
         try:
             run.saved.write(state[0], unseal(self.pool.read(state[1]), "the weights in training"))
-        except (ObjectLostError, DamagedError):
+        except (ObjectLostError, DamagedShipmentError):
             # Whoever trains the run goes on; only a resume would begin earlier.
             run.forget_state(state[1])
 

@@ -17,7 +17,7 @@ from breadth.execute.cluster.connection import ClusterConnection, NodeReport, al
 from breadth.execute.cluster.driver import Completion, Fault
 from breadth.execute.cluster.driver import ObjectLostError as LostError
 from breadth.execute.cluster.resources import Shape, room
-from breadth.execute.cluster.shipping import DamagedError, ModelFiles, ShippedData, read_chunks
+from breadth.execute.cluster.shipping import DamagedShipmentError, ModelFiles, ShippedData, read_chunks
 
 #: Seconds between two looks at the nodes of the cluster, and for a machine to say what it has.
 REFRESH, PROBE = 5.0, 120.0
@@ -224,7 +224,7 @@ class RayPool:
             return Completion(worker, fault=Fault.OBJECT, text=str(error))
         except RayTaskError as error:
             # What a worker was sent is damaged: weights or a state, which are made again like those that are lost.
-            if isinstance(error.cause, DamagedError):
+            if isinstance(error.cause, DamagedShipmentError):
                 return Completion(worker, fault=Fault.OBJECT, text=str(error.cause))
             return Completion(worker, fault=Fault.ERROR, text=str(error))
 

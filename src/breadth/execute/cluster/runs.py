@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from breadth.execute.cluster.shipping import DamagedError, Pieces, seal, unpack_pieces, unseal
+from breadth.execute.cluster.shipping import DamagedShipmentError, Pieces, seal, unpack_pieces, unseal
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.executors import copy_step0, report_warnings
@@ -105,9 +105,11 @@ class ClusterRun:
         pieces = unpack_pieces(content, cells)
         for cell, outputs in pieces.items():
             if len(outputs.index) != len(outputs.values):
-                raise DamagedError(f"the outputs of {cell.testset} are {len(outputs.values)}, not {len(outputs.index)}")
+                raise DamagedShipmentError(
+                    f"the outputs of {cell.testset} are {len(outputs.values)}, not {len(outputs.index)}"
+                )
         if len(pieces) < len(cells):
-            raise DamagedError(f"the outputs are those of {len(pieces)} of {len(cells)} cells")
+            raise DamagedShipmentError(f"the outputs are those of {len(pieces)} of {len(cells)} cells")
         self.own.store.write(f"{self.own.key}/piece-{step:06d}.{checksum(content)}.safetensors", content)
         self.pieces.setdefault(step, {}).update(pieces)
 

@@ -76,7 +76,7 @@ class ShippedData:
         return run.name in self._ordered
 
 
-class DamagedError(Exception):
+class DamagedShipmentError(Exception):
     """What arrived is not what was sent, or not what was asked for."""
 
 
@@ -95,9 +95,9 @@ def seal(content: bytes) -> Sealed:
 def unseal(sealed: Any, what: str) -> bytes:
     """The bytes as they were made; ``what`` they are is named if they are not."""
     if not isinstance(sealed, Sealed) or not isinstance(sealed.content, bytes):
-        raise DamagedError(f"{what} did not arrive")
+        raise DamagedShipmentError(f"{what} did not arrive")
     if checksum(sealed.content) != sealed.seal:
-        raise DamagedError(f"{what} arrived with another checksum than they were sent with")
+        raise DamagedShipmentError(f"{what} arrived with another checksum than they were sent with")
     return sealed.content
 
 
@@ -115,11 +115,13 @@ def unpack_answers(sealed: Any, expected: pl.DataFrame) -> pl.DataFrame:
         answers = pl.read_ipc(io.BytesIO(content))
         items = answers.select(pl.col("testset", "item").cast(pl.String))
     except pl.exceptions.PolarsError as error:
-        raise DamagedError("the answers are no table of answers") from error
+        raise DamagedShipmentError("the answers are no table of answers") from error
     if not set(SCORE_COLUMNS) <= set(answers.columns):
-        raise DamagedError(f"the answers lack columns; they have {', '.join(answers.columns)[:200]}")
+        raise DamagedShipmentError(f"the answers lack columns; they have {', '.join(answers.columns)[:200]}")
     if not items.equals(expected.select(pl.col("testset", "item").cast(pl.String))):
-        raise DamagedError(f"the answers are {answers.height:,}, and not those to the {expected.height:,} items")
+        raise DamagedShipmentError(
+            f"the answers are {answers.height:,}, and not those to the {expected.height:,} items"
+        )
     return answers
 
 
