@@ -25,7 +25,7 @@ TEXTS = (
 MOST_PER_CHARACTER, MOST_AROUND = 16, 1_000
 
 
-def try_tokenizer(path: str) -> str:
+def find_tokenizer_fault(path: str) -> str:
     """Use a tokenizer of the ``tokenizers`` library on a few texts; says what is wrong, or nothing."""
     from tokenizers import Tokenizer
 
@@ -46,7 +46,7 @@ def try_tokenizer(path: str) -> str:
     return ""
 
 
-def try_template(template: str) -> str:
+def find_template_fault(template: str) -> str:
     """Render a chat template for short conversations in jinja's sandbox; says what is wrong, or nothing."""
     import jinja2
     import jinja2.ext
@@ -102,9 +102,9 @@ def main() -> None:
     _limit(request["memory"], request["seconds"])
     try:
         if request["kind"] == "tokenizer":
-            fault = try_tokenizer(request["subject"])
+            fault = find_tokenizer_fault(request["subject"])
         else:
-            fault = try_template(request["subject"])
+            fault = find_template_fault(request["subject"])
     except MemoryError:
         fault = "memory"
     except BaseException as error:  # a panic of a Rust library is none of Python's usual exceptions
