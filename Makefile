@@ -43,9 +43,9 @@ coverage: $(READY) browser $(AXE)
 	$(BIN)/python -m pytest --cov=breadth --cov-report=term:skip-covered
 
 # Hours of what the tests try for seconds: mutated files over every reader, known blow-ups, and changes of structure over
-# every verb for MINUTES from SEED on. LOGS: a directory of real logs to change, too.
+# every verb for MINUTES from SEED on, from mutation FIRST on. LOGS: a directory of real logs to change, too.
 fuzz: $(READY)
-	$(BIN)/python tests/fuzz/fuzzing.py $(or $(COUNT),100000) $(LOGS)
+	$(BIN)/python tests/fuzz/fuzzing.py $(or $(COUNT),100000) $(LOGS) --first $(or $(FIRST),0)
 	$(BIN)/python tests/fuzz/known.py
 	$(BIN)/python tests/fuzz/structured.py --seed $(or $(SEED),0) --minutes $(or $(MINUTES),60) $(LOGS:%=--logs %)
 

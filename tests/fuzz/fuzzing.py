@@ -2,8 +2,10 @@
 
 ``python tests/fuzz/fuzzing.py 20000`` tries so many over every reader, in processes whose memory and time are limited,
 and lists what gave anything else; further arguments are directories of real files to change besides ``corpus/``.
+The number of a mutation is its seed: ``--first 5000000`` tries others than a run that began at 0.
 """
 
+import argparse
 import io
 import json
 import multiprocessing
@@ -324,9 +326,15 @@ def limit():
     signal.signal(signal.SIGPROF, signal.default_int_handler)
 
 
-def main(count, *folders):
-    known = [*files(), *(case for folder in folders for case in logs(Path(folder)))]
-    work = [(number, *known[number % len(known)]) for number in range(count)]
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, help="how many mutations to try")
+    parser.add_argument("folders", nargs="*", type=Path, help="directories of real files to change, too")
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutation")
+    given = parser.parse_args(arguments)
+    known = [*files(), *(case for folder in given.folders for case in logs(folder))]
+    numbers = range(given.first, given.first + given.count)
+    work = [(number, *known[number % len(known)]) for number in numbers]
     done = faults = peak = 0
     with multiprocessing.get_context("spawn").Pool(
         int(os.environ.get("FUZZERS", "2")), limit, maxtasksperchild=500
@@ -347,4 +355,4 @@ def _measured(case):
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), *sys.argv[2:]))
+    sys.exit(main())
