@@ -1,19 +1,24 @@
-"""Who may write in a study puts a link in place of a directory while breadth writes: nothing appears outside.
+"""Who may write in a study puts a link in place of what is in it: nothing appears outside, nothing from there is read.
 
 A link is swapped in before each single operation of the system, for each directory on the way, and the same again with
 the directory put back one operation later, so that a check before and after finds nothing.
 """
 
+import io
 import os
 import shutil
 import sys
 import threading
 from contextlib import suppress
 
+import polars as pl
 import pytest
 
 from breadth.errors import InputError
 from breadth.records.files import Folder, LocalStore, atomic_write
+from breadth.records.store import StudyStore
+from breadth.reporting.progress import Progress
+from breadth.sources import open_study
 
 #: What looks names up or changes them; an attacker may come between any two of them.
 OPERATIONS = (
@@ -234,6 +239,93 @@ def test_without_handles_everything_works_by_path(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="c: is a link"):
         store.write("runs/c/file", b"new")
     assert content(tmp_path / "outside") == before
+
+
+@pytest.fixture
+def studies(write_study, tmp_path):
+    """A study, and a directory outside of it whose files have the same names and are sound, but hold other answers."""
+    folder = write_study(tmp_path / "study", [{"model": "m"}, {"model": "n"}], items=10, steps=4)
+    for run in StudyStore(folder).runs():
+        run.log(loss=0.5)
+    outside = tmp_path / "outside"
+    shutil.copytree(folder / "runs", outside)
+    for part in outside.rglob("step-*"):
+        pl.read_parquet(part).with_columns(answer=pl.lit("from outside")).write_parquet(part)
+    for log in outside.rglob("log.jsonl"):
+        log.write_text('{"loss": 0.75}\n')
+    return folder, outside
+
+
+def every_moment_of(read, path, target):
+    """What ``read`` gives when ``path`` becomes a link to ``target`` before a file is opened, for each such moment."""
+    outcomes, moment, opened = [], 0, 0
+    while opened >= moment:
+        opened, away, moment = 0, path.with_name("away"), moment + 1
+
+        def swapped(operation, moment=moment, away=away):
+            def call(*arguments, **options):
+                nonlocal opened
+                opened += 1
+                if opened == moment:
+                    os.rename(path, away)
+                    os.symlink(target, path)
+                return operation(*arguments, **options)
+
+            return call
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "open", swapped(os.open))
+            patch.setattr(io, "open", swapped(io.open))
+            try:
+                outcomes.append(read())
+            except InputError as error:
+                outcomes.append(error)
+        if path.is_symlink():
+            os.unlink(path)
+            os.rename(away, path)
+    return outcomes
+
+
+@pytest.mark.parametrize("victim", ["runs", "runs/{run}", "runs/{run}/{part}"])
+def test_answers_are_those_that_were_checked(studies, victim):
+    folder, outside = studies
+    run = StudyStore(folder).runs()[1]
+    path = folder / victim.format(run=run.name, part=run.parts()[16])
+    expected = open_study(folder).responses.collect()
+    study = open_study(folder)
+
+    def read():
+        del vars(study)["responses"]
+        return study.responses.collect()
+
+    assert study.responses.collect().equals(expected)
+    outcomes = every_moment_of(read, path, outside / path.relative_to(folder / "runs"))
+    refused = [outcome for outcome in outcomes if isinstance(outcome, InputError)]
+    assert refused
+    tables = [outcome for outcome in outcomes if isinstance(outcome, pl.DataFrame)]
+    assert tables
+    assert all(table.equals(expected) for table in tables)
+
+
+def test_a_link_after_the_table_of_answers_was_made_is_not_read(studies):
+    folder, outside = studies
+    answers = open_study(folder).responses
+    part = next(folder.glob("runs/*/step-000016*"))
+    os.unlink(part)
+    os.symlink(outside / part.relative_to(folder / "runs"), part)
+    with pytest.raises(InputError, match=part.name):
+        answers.collect()
+
+
+def test_a_log_is_not_read_through_a_link(studies):
+    folder, outside = studies
+    path = StudyStore(folder).runs()[0].folder / "log.jsonl"
+
+    def read():
+        return Progress(folder).state(None)["runs"][0]["loss"]
+
+    losses = every_moment_of(read, path, outside / path.relative_to(folder / "runs"))
+    assert set(losses) == {0.5, None}
 
 
 def test_no_handle_is_left_open(tmp_path):

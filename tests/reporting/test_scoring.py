@@ -19,10 +19,10 @@ def test_shares_of_three_answers_come_from_what_was_said(write_study, tmp_path):
     folder = write_study(tmp_path / "study", [{"model": "m"}], steps=2)
     study = open_study(folder)
     parts = study.responses.collect().with_columns(answer=pl.Series(["a", "a", "b"] * 120))
-    for name, path in study._parts:
-        path.unlink()
-        run, step = name.split("/")
-        StudyStore(folder).run(run).write_part(int(step), parts.filter(subject=name).drop("subject"))
+    for subject, run, step in study.subjects.select("subject", "run", "step").iter_rows():
+        own = StudyStore(folder).run(run)
+        own.part_path(step).unlink()
+        own.write_part(step, parts.filter(subject=subject).drop("subject"))
     study = open_study(folder)
     changed = replace(study, items=study.items.with_columns(pl.Series("label", ["a", "b", "c"] * 60)))
     shares = answer_shares(ReportData(changed).described).filter(step=0, testset="home")

@@ -70,8 +70,8 @@ class Store(Protocol):
     def names(self, key: str = "") -> list[str]:
         """Names directly below a key, sorted; unfinished writes and locks are not listed."""
 
-    def read(self, key: str) -> bytes | None:
-        """The content of a file; None if there is no regular file of this name.
+    def read(self, key: str, last: int | None = None) -> bytes | None:
+        """The content of a file, or its ``last`` bytes; None if there is no regular file of this name.
 
         A file that is there and cannot be read is an ``InputError`` with the reason: nobody knows whether it is
         damaged, so nobody may take it for that.
@@ -248,10 +248,12 @@ class Folder:
             os.close(handle)
         raise FileNotFoundError(errno.ENOENT, self.fault(name) or "was replaced", str(self.path / name))
 
-    def read(self, name: str) -> bytes:
-        """The content of a regular file."""
+    def read(self, name: str, last: int | None = None) -> bytes:
+        """The content of a regular file, or its ``last`` bytes."""
         handle = self.open_file(name, os.O_RDONLY)
         try:
+            if last is not None:
+                os.lseek(handle, max(0, os.fstat(handle).st_size - last), os.SEEK_SET)
             blocks = []
             # One byte more than it has: then a single call is enough to see the end of most files.
             while block := os.read(handle, os.fstat(handle).st_size + 1):
@@ -403,12 +405,12 @@ class LocalStore:
                 return []
         return sorted(name for name in names if not name.startswith("."))
 
-    def read(self, key: str) -> bytes | None:  # noqa: D102
+    def read(self, key: str, last: int | None = None) -> bytes | None:  # noqa: D102
         above, name = _split(key)
         with self._reading(key):
             try:
                 with self._folder(above) as folder:
-                    return folder.read(name)
+                    return folder.read(name, last)
             except _ABSENT:
                 return None
 

@@ -16,8 +16,9 @@ import polars as pl
 
 from breadth.boundary import reading
 from breadth.errors import InputError, did_you_mean, escape_bytes, listed
-from breadth.records.files import DamagedError, LocalStore
+from breadth.records.files import DamagedError
 from breadth.records.imported import imported_study, is_imported, read_imported
+from breadth.records.part_answers import PartFile, scan_parts
 from breadth.records.reading import Reading
 from breadth.records.schemas import MISSING, SUBJECTS, TRAINING, shift_order
 from breadth.records.sparse import ALWAYS_DENSE, MOST_DENSE, SparseMatrix, is_sparse
@@ -25,10 +26,8 @@ from breadth.records.store import (
     PART_SCHEMA,
     SUBJECT_KEYS,
     RunRecord,
-    RunStore,
     StudyStore,
     check_item_names,
-    is_utf8,
     set_of_testset,
 )
 from breadth.records.variants import label_runs
@@ -77,7 +76,7 @@ class Study:
     warnings: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading)
     training: Study | None = None
-    _parts: tuple[tuple[str, Path], ...] = field(default=(), repr=False)
+    _parts: tuple[PartFile, ...] = field(default=(), repr=False)
     answered: npt.NDArray[np.bool_] = field(init=False, repr=False)
     subject_names: tuple[str, ...] = field(init=False, repr=False)
     item_names: tuple[str, ...] = field(init=False, repr=False)
@@ -150,22 +149,7 @@ class Study:
     def responses(self) -> pl.LazyFrame:
         """A row per answer: ``subject, testset, item, correct, margin`` and, from a study's directory, ``answer``."""
         if self._parts:
-            held = []
-            for name, path in self._parts:
-                content = RunStore(LocalStore(path.parents[2]), path.parent.name).read_sound(path.name)
-                if content is None:
-                    raise InputError(f"{path}: was damaged or removed after {name} was read; read the study again")
-                # Polars takes only paths that are text.
-                if not is_utf8(str(path)):
-                    answers = pl.read_parquet(io.BytesIO(content))
-                    held.append(answers.select(pl.lit(name).alias("subject"), pl.all()))
-            if held:
-                return pl.concat(held).filter(pl.col("testset").is_in(self.testsets)).lazy()
-            # One scan of all files: a union of thousands of scans takes minutes to plan.
-            subjects = {str(path): name for name, path in self._parts}
-            scan = pl.scan_parquet(list(subjects), glob=False, hive_partitioning=False, include_file_paths="subject")
-            named = pl.col("subject").replace_strict(subjects, return_dtype=pl.String)
-            return scan.filter(pl.col("testset").is_in(self.testsets)).select(named, pl.exclude("subject"))
+            return scan_parts(self._parts).filter(pl.col("testset").is_in(self.testsets))
         row, column = self.answered.nonzero()
         margins: npt.NDArray[Any] | pl.Series = pl.repeat(None, len(row), dtype=pl.Float64, eager=True)
         if self.margin is not None:
@@ -338,7 +322,7 @@ class Study:
             margin=None if self.margin is None else _part_of(self.margin, rows, columns, most),
             runs={run: record for run, record in self.runs.items() if run in runs},
             training=training,
-            _parts=tuple(part for part in self._parts if part[0] in names),
+            _parts=tuple(part for part in self._parts if part.subject in names),
         )
 
     def distinct(self) -> Study:
@@ -439,7 +423,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         store.read_study()
     except DamagedError as error:
         warnings.append(str(error))
-    parts: list[tuple[str, Path]] = []
+    parts: list[PartFile] = []
     # Every (test set, item) gets a column. Parts mostly hold the same items as the one before, which is quick to see.
     columns: dict[tuple[str, str], int] = {}
     items, place = pl.DataFrame(), np.empty(0, dtype=np.intp)
@@ -462,7 +446,7 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
             subject = f"{run.name}/{step}"
             described = {key: getattr(record, key) for key in SUBJECT_KEYS}
             subjects.append({"subject": subject, "run": run.name, "step": step, **described})
-            parts.append((subject, run.folder / name))
+            parts.append(PartFile(subject, run.folder / name, answers.height))
     if not cells:
         lost = f" ({len(warnings)} damaged files were left out)" if warnings else ""
         raise InputError(

@@ -132,7 +132,10 @@ class Progress:
         """Rows of the table ``trajectories`` for a checkpoint; none if its file is damaged."""
         key = f"{run.key}/{name}"
         if key not in self._scores:
-            content, rows = run.read_sound(name), []
+            try:
+                content, rows = run.read_sound(name), []
+            except InputError:  # it may be sound, and readable later; the analysis names it
+                return []
             if content is not None:
                 try:
                     means = _accuracy_by_testset(run.folder / name, content)
@@ -183,7 +186,7 @@ def _progress(run: RunStore, record: RunRecord, parts: dict[int, str]) -> dict[s
     latest = max(times[-1], _modified(run.folder / "log.jsonl", times[-1])) if times else time.time()
     quiet = time.time() - latest > max(60.0, QUIET * (pace or 0))
     finished = planned is not None and len(parts) >= planned
-    log = _last_entry(run.folder / "log.jsonl")
+    log = _last_entry(run)
     return {
         "run": run.name,
         "model": record.model,
@@ -215,16 +218,11 @@ def _modified(path: Path, otherwise: float | None = None) -> float:
         return time.time() if otherwise is None else otherwise
 
 
-def _last_entry(path: Path) -> dict[str, Any]:
-    """The numbers of the last whole line of a log, read from its end; empty if it cannot be read."""
+def _last_entry(run: RunStore) -> dict[str, Any]:
+    """The numbers of the last whole line of a run's log, read from its end; empty if it cannot be read."""
     try:
-        if path.is_symlink() or not path.is_file():
-            return {}
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 4096))
-            lines = file.read().splitlines()
-    except OSError:
+        lines = (run.store.read(f"{run.key}/log.jsonl", last=4096) or b"").splitlines()
+    except InputError:
         return {}
     for line in reversed(lines):
         try:
