@@ -11,8 +11,10 @@ import sys
 import polars as pl
 import pytest
 
+from breadth.execute import plan_study
 from breadth.records.store import StudyStore
 from breadth.sources import open_study
+from breadth.study import read_study_file
 
 STUDY = """\
 name: s
@@ -260,6 +262,18 @@ def test_bars_on_a_screen(tiny, tmp_path):
     assert re.search(r"steps +━+ *4/4 +loss \d", text)
     assert "run 2 of 2" in text
     assert "Traceback" not in text
+
+
+def test_a_study_is_announced_before_its_models_are_timed_and_can_still_be_changed(breadth, tiny, tmp_path):
+    broken = shutil.copytree(tiny, tmp_path / "broken")
+    (broken / "model.safetensors").write_bytes(b"no weights")
+    into = tmp_path / "s"
+    (tmp_path / "study.yaml").write_text(STUDY.format(model=broken))
+    out = breadth("run", tmp_path / "study.yaml", "--into", into)
+    assert out.returncode == 2
+    assert {path.name for path in into.iterdir()} == {".lock", "study.yaml"}
+    (tmp_path / "study.yaml").write_text(STUDY.format(model=tiny).replace("items: 12", "items: 6"))
+    assert plan_study(read_study_file(tmp_path / "study.yaml"), into, dry=False).checkpoints_left == 6
 
 
 def test_a_dry_run_on_a_cluster_forecasts_and_needs_none(breadth, tiny, tmp_path):

@@ -321,11 +321,15 @@ def test_a_page_that_cannot_be_made_is_a_message(serve, simulated_study, monkeyp
 
 def until_analysed(ask):
     """Ask as a page does until there is an analysis."""
+    until(lambda: json.loads(ask("/study/study/state.json")[1])["analysis"])
+
+
+def until(holds):
     for _ in range(200):
-        if json.loads(ask("/study/study/state.json")[1])["analysis"]:
+        if holds():
             return
         time.sleep(0.1)
-    pytest.fail("was not analysed again")
+    pytest.fail("waited in vain")
 
 
 def test_a_directory_that_is_not_there_yet_is_waited_for(serve, simulated_study, tmp_path):
@@ -347,12 +351,116 @@ def test_a_directory_that_is_not_there_yet_is_waited_for(serve, simulated_study,
     assert 'id="live-text"' in ask("/")[1]  # the page of the study itself
 
 
+def test_a_study_that_is_prepared_says_so_and_becomes_the_report(serve, simulated_study, tmp_path):
+    folder = tmp_path / "study"
+    warned = []
+    _, ask = serve(folder, warn=warned.append)
+    assert "does not exist yet" in ask("/")[1]
+    StudyStore(folder).write_study("name: s\n")
+    text = ask("/")[1]
+    assert "is preparing the study" in text
+    assert "does not exist" not in text
+    state = json.loads(ask("/study/study/state.json")[1])
+    assert (state["done"], state["run_count"], state["failure"]) == (0, 0, "")
+    shutil.copytree(simulated_study.folder / "items", folder / "items")
+    assert "is preparing the study" in ask("/")[1]
+    run, *_ = StudyStore(simulated_study.folder).runs()
+    StudyStore(folder).run(run.name).write_record(run.record())
+    until(lambda: "is at its first run" in ask("/")[1])
+    shutil.copytree(run.folder, folder / "runs" / run.name, dirs_exist_ok=True)
+    until(lambda: 'id="live-text"' in ask("/")[1])
+    assert warned == []
+
+
+def test_a_study_that_is_prepared_is_in_the_list(serve, simulated_study, tmp_path):
+    shutil.copytree(simulated_study.folder, tmp_path / "here" / "done")
+    StudyStore(tmp_path / "here" / "prepared").write_study("name: s\n")
+    (tmp_path / "here" / "study.yaml").write_text("name: a file of the user's own\n")
+    _, ask = serve(tmp_path / "here")
+    assert re.search(r">prepared</a>.*nothing yet", ask("/")[1])
+    assert "is preparing the study" in ask("/study/prepared")[1]
+
+
+def test_a_study_that_is_removed_while_it_is_viewed(serve, copied):
+    _, ask = serve(copied)
+    before = ask("/")[1]
+    shutil.move(copied, copied.with_name("away"))
+    for page in ("/", "/study/study"):
+        status, text, _ = ask(page)
+        assert status == 200
+        assert "was removed or moved" in text
+    for page in ("state.json", "data.json", "main.html"):
+        status, text, _ = ask(f"/study/study/{page}")
+        assert status == 409
+        assert "was removed or moved" in json.loads(text)["error"]
+    shutil.move(copied.with_name("away"), copied)
+    assert ask("/")[1] == before
+
+
+def test_a_part_that_cannot_be_read_is_named_until_it_can_be(serve, copied, monkeypatch):
+    part = StudyStore(copied).runs()[0].part_path(16)
+    system_open = os.open
+
+    def refused(name, *arguments, **options):
+        if os.path.basename(os.fsdecode(name)) == part.name:
+            raise PermissionError(13, os.strerror(13), name)
+        return system_open(name, *arguments, **options)
+
+    monkeypatch.setattr(live, "LEAST_PAUSE", 0.0)
+    warned = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        _, ask = serve(copied, warn=warned.append)
+        status, text, _ = ask("/study/study")
+        assert status == 200
+        assert f"{part.name}: cannot be read" in text
+        state = json.loads(ask("/study/study/state.json")[1])
+        assert part.name in state["failure"]
+        assert state["done"] == 96
+        assert len(state["trajectories"]) == 95 * 8
+    part.chmod(0o600)  # what makes it readable again changes neither its time nor its size
+    until_analysed(ask)
+    assert len(json.loads(ask("/study/study/state.json")[1])["trajectories"]) == 96 * 8
+    assert len(warned) == 1
+
+
+def test_a_directory_that_cannot_be_read_is_named(serve, simulated_study, tmp_path, monkeypatch):
+    folder = shutil.copytree(simulated_study.folder, tmp_path / "here" / "study").parent
+    system_list = os.listdir
+
+    def refused(path="."):
+        if os.fspath(path) == os.fspath(folder):
+            raise PermissionError(13, os.strerror(13), path)
+        return system_list(path)
+
+    _, ask = serve(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", refused)
+        patch.setattr(os, "scandir", refused)
+        for page in ("/", "/study/study"):
+            status, text, _ = ask(page)
+            assert status == 200
+            assert f"{folder}: cannot be read" in text
+        with pytest.raises(InputError, match="here: cannot be read"):
+            view(folder, port=0).site.waiting()
+    assert "96 of 96" in ask("/")[1]
+
+
+@pytest.mark.parametrize("content", [b"name: [\n", b"name: s\n# checksum: 0123456789abcdef\n", b"\xff\xfe", b""])
+def test_a_study_file_that_is_invalid_does_not_keep_the_report_away(serve, copied, content):
+    (copied / "study.yaml").write_bytes(content)
+    warned = []
+    _, ask = serve(copied, warn=warned.append)
+    assert 'id="live-text"' in ask("/study/study")[1]
+    assert warned == []
+
+
 def test_mistakes_are_one_line(tmp_path, serve, simulated_study):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="is not a directory"):
         view(tmp_path / "file")
     port, _ = serve(simulated_study.folder)
-    with pytest.raises(InputError, match=f"--port {port}: cannot be used"):
+    with pytest.raises(InputError, match=rf"--port {port}: cannot be used \([^()]*\);"):
         view(simulated_study.folder, port=port)
 
 
@@ -486,6 +594,20 @@ def test_the_page_says_when_the_server_is_gone(simulated_study, open_page):
         assert "No answer" in page.evaluate("document.getElementById('live-text').textContent")
         time.sleep(0.1)
         page.trouble[:] = [text for text in page.trouble if "ERR_CONNECTION_REFUSED" not in text]
+
+
+@pytest.mark.slow
+def test_the_page_says_when_the_study_is_gone_and_goes_on_when_it_is_back(serve, copied, open_page):
+    port, _ = serve(copied)
+    words = "document.getElementById('live-text').textContent"
+    with open_page(f"http://127.0.0.1:{port}/study/study") as page:
+        page.until(f"{words}.includes('96 of 96')")
+        shutil.move(copied, copied.with_name("away"))
+        page.until(f"{words}.includes('was removed or moved')", 20)
+        assert "No answer" not in page.evaluate(words)
+        shutil.move(copied.with_name("away"), copied)
+        page.until(f"{words}.includes('96 of 96')", 20)
+        page.trouble[:] = [text for text in page.trouble if "409" not in text]
 
 
 def test_the_workers_of_a_cluster(copied):

@@ -139,8 +139,8 @@ def view_command(
     waiting = server.site.waiting()
     if waiting:
         print_line(f"Waiting: {waiting}")
-    for name in server.site.without_checkpoints():
-        print_line(f"Waiting: {name} has no checkpoint yet; its report appears with the first one")
+    for reason in server.site.without_checkpoints():
+        print_line(f"Waiting: {reason}")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -69,8 +69,16 @@ def _run(
     study: str, into: Path | None, data: Path | None, shard: str | None, threads: int | None, dry: bool, on: str,
     workers: int | None, price: float | None, max_requests: int | None,
 ) -> None:  # fmt: skip
-    from breadth.cli.terminal import print_line, print_warnings
-    from breadth.execute import EXECUTORS, ClusterOptions, check_executor, execute_plan, executor_of, plan_study
+    from breadth.cli.terminal import print_line, print_notes, print_warnings
+    from breadth.execute import (
+        EXECUTORS,
+        ClusterOptions,
+        announce_study,
+        check_executor,
+        execute_plan,
+        executor_of,
+        plan_study,
+    )
     from breadth.study import read_study_file
 
     file = read_study_file(study)
@@ -94,6 +102,8 @@ def _run(
     print_plan(plan)
     if computes and plan.checkpoints_left:
         print_kept(plan)
+    if plan.checkpoints_left and not dry:
+        announce_study(plan, print_notes)
     paces = measured_paces(plan, fetch=not dry) if plan.checkpoints_left and (dry or not cluster) else {}
     if dry or not cluster:
         print_estimate(plan, paces)
@@ -370,7 +380,15 @@ def _evaluate(
 ) -> None:  # fmt: skip
     from breadth.cli.progress import TerminalEvents
     from breadth.cli.terminal import print_line, print_notes, print_warnings
-    from breadth.execute import Following, LocalExecutor, Outcome, checkpoint_study, execute_plan, plans
+    from breadth.execute import (
+        Following,
+        LocalExecutor,
+        Outcome,
+        announce_study,
+        checkpoint_study,
+        execute_plan,
+        plans,
+    )
     from breadth.lm import require_lm
 
     require_lm("torch", "transformers", "peft", "accelerate")
@@ -399,6 +417,8 @@ def _evaluate(
     ):
         if number == 0:
             print_plan(plan)
+        if number == 0 and plan.checkpoints_left and not dry:
+            announce_study(plan, print_notes)
         paces = measured_paces(plan, fetch=not dry) if number == 0 and plan.checkpoints_left else {}
         print_estimate(plan, paces) if number == 0 else None
         if dry:

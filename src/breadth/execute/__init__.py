@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from breadth.execute.cluster.executor import RayExecutor
 from breadth.execute.data import StudyData
+from breadth.execute.directory import announce_study
 from breadth.execute.endpoint_session import RequestEstimate, estimate_requests
 from breadth.execute.evaluating import Following, checkpoint_study, evaluate, plans
 from breadth.execute.executors import (
@@ -55,6 +56,7 @@ __all__ = [
     "Unit",
     "UnitResult",
     "Work",
+    "announce_study",
     "check_executor",
     "checkpoint_study",
     "disk_size",

@@ -9,13 +9,16 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from breadth.errors import InputError, listed
 from breadth.execute.data import StudyData, all_training_items
 from breadth.lm import BFLOAT16, PURE_BFLOAT16
 from breadth.records import DamagedError, RunStore, StudyStore, is_imported, sealed
 from breadth.study import EVALUATE, RunSpec, StudyFile, differences, expand, parse_study, resolved_study, resolved_yaml
+
+if TYPE_CHECKING:
+    from breadth.execute.plan import StudyPlan
 
 #: Packages whose versions are recorded with every run.
 PACKAGES = ("torch", "transformers", "peft", "accelerate", "numpy", "polars", "tokenizers", "safetensors")
@@ -67,6 +70,17 @@ def check_writable(folder: Path) -> None:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InputError(f"{folder}: cannot be written; choose another directory")
+
+
+def announce_study(plan: StudyPlan, waiting: Callable[[str], None]) -> None:
+    """Write the resolved study alone, before models are loaded and timed: ``breadth view`` then says what is going on.
+
+    Items come with ``open_directory``, because a study whose model cannot be loaded may still be changed.
+    """
+    store = StudyStore(plan.folder)
+    with store.store.lock("", wait=True, waiting=waiting):
+        check_directory(plan.file, expand(plan.file), store)
+        store.write_study(resolved_yaml(plan.file.study))
 
 
 def open_directory(

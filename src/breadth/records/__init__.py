@@ -63,7 +63,7 @@ from breadth.records.sensitivity import (
     scored,
 )
 from breadth.records.sparse import SparseMatrix
-from breadth.records.store import RunRecord, RunStore, StudyStore, is_study, set_of_testset
+from breadth.records.store import RunRecord, RunStore, StudyStore, is_announced, is_study, set_of_testset
 from breadth.records.study import ROUND_SHARES, Study, compact, matrices_of_cells, read_study_directory, side_by_side
 from breadth.records.variants import label_runs, label_variants
 
@@ -114,6 +114,7 @@ __all__ = [
     "foreign_files",
     "imported_responses",
     "imported_study",
+    "is_announced",
     "is_imported",
     "is_study",
     "item_values",

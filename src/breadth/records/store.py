@@ -417,6 +417,15 @@ def is_study(source: object) -> bool:
     return imported or all(begun) or (any(begun) and resolved)
 
 
+def is_announced(folder: Path) -> bool:
+    """Whether a directory holds a study that ``breadth run`` has written, whether or not anything else is there yet."""
+    try:
+        content = LocalStore(folder).read("study.yaml")
+    except InputError:
+        return False
+    return content is not None and _SEAL in content and _SUM_AT_END.search(content) is not None
+
+
 def _set_aside(store: LocalStore, key: str, fault: str, remedy: str) -> list[str]:
     """Move a damaged file out of the way; returns the warning, or none if the file was not there any more."""
     if fault == MISSING_FILE:

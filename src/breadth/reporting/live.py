@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from breadth.boundary import first_line
 from breadth.errors import InputError
-from breadth.records import is_study
+from breadth.records import is_announced, is_imported, is_study
 from breadth.reporting.data import ReportData
 from breadth.reporting.pages import payload, render_html, render_template, script_source
 from breadth.reporting.progress import Progress
@@ -38,6 +38,9 @@ FIRST_WAIT = 1.5
 #: Names of this machine to itself, and how a request may write them.
 LOCAL = ("127.0.0.1", "localhost", "::1")
 _LOCAL_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+
+#: What is said of a directory that was a study when it was last looked at.
+_GONE = "was removed or moved, or is no study any more"
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -133,7 +136,9 @@ def view(
         kind = socket.AF_INET6 if ":" in host else socket.AF_INET
         bound = socket.create_server((host, port), family=kind, backlog=2048)
     except OSError as error:
-        raise InputError(f"--port {port}: cannot be used ({error.strerror}); choose another") from error
+        # Python adds the address to the reason.
+        reason = str(error.strerror).split(" (while ")[0]
+        raise InputError(f"--port {port}: cannot be used ({reason}); choose another") from error
     return LiveServer(LiveSite(folder, warn), bound, host in LOCAL)
 
 
@@ -173,7 +178,7 @@ class LiveSite:
     @property
     def single(self) -> bool:
         """Whether the directory itself is a study."""
-        return is_study(self.folder)
+        return _is_known(self.folder)
 
     def names(self) -> list[str]:
         """Names of the studies that exist now. Links that lead out of the directory are not followed."""
@@ -181,28 +186,34 @@ class LiveSite:
             return [self.folder.name]
         if not self.folder.is_dir():
             return []
-        studies = (path for path in sorted(self.folder.iterdir()) if is_study(path))
+        try:
+            there = sorted(self.folder.iterdir())
+        except OSError as error:
+            raise InputError(f"{self.given}: cannot be read ({error.strerror}); make it readable") from error
+        studies = (path for path in there if _is_known(path))
         return [path.name for path in studies if path.resolve().parent == self.folder]
 
     def waiting(self) -> str:
         """What the pages wait for; empty if there is a study."""
         if self.names():
             return ""
-        begun = "A study that was started appears once its models are loaded and timed."
+        start = f"Start one with: breadth run STUDY --into {shlex.quote(str(self.given))}"
+        if self._studies:
+            return f"{self.given} {_GONE}. {start}"
+        begun = "A study that was started appears once its data are read."
         if (self.folder / "study.yaml").is_file():
             return f"{self.given} holds a study file, but no run has begun. {begun}"
         what = "holds no study yet" if self.folder.is_dir() else "does not exist yet"
-        start = f"Start one with: breadth run STUDY --into {shlex.quote(str(self.given))}"
         return f"{self.given} {what}. {begun} {start}"
 
     def without_checkpoints(self) -> list[str]:
-        """The studies whose page waits for a first checkpoint."""
-        names = []
+        """Why the page of a study has no report yet, for each that waits for its first checkpoint."""
+        waiting = []
         for name in self.names():
             study = self.study(name)
-            if study is not None and study.begun and not study.progress.state(None)["done"]:
-                names.append(name)
-        return names
+            if study is not None:
+                waiting.append(study.summary().get("waiting", ""))
+        return [reason for reason in waiting if reason]
 
     def study(self, name: str) -> LiveStudy | None:
         """A study by its name; None for anything that is not one of ``names``."""
@@ -219,27 +230,33 @@ class LiveSite:
         parts = [urllib.parse.unquote(part) for part in path.strip("/").split("/")]
         if parts == [""]:
             return self._front()
-        study = self.study(parts[1]) if parts[0] == "study" and len(parts) in (2, 3) else None
-        if study is None:
+        if parts[0] != "study" or len(parts) not in (2, 3):
             return MISSING
         page = parts[2] if len(parts) == 3 else ""
         seen = urllib.parse.parse_qs(query).get("seen", [""])[0]
+        study = None
         try:
-            return self._page(study, parts[1], page, seen)
+            study = self.study(parts[1])
+            if study is not None:
+                return self._page(study, parts[1], page, seen)
+            if parts[1] not in self._studies:
+                return MISSING
+            reason = f"{self._studies[parts[1]].folder} {_GONE}"
         except InputError as error:
             reason = str(error)
         except Exception as error:  # of a page that cannot be made; the others are served on
+            if study is None:
+                raise
             reason = study.report_failure(error)
-        if page:
-            return HttpAnswer.of(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": reason}))
-        waiting = render_template("waiting.html", name=parts[1], reason=reason)
-        return HttpAnswer.of(HTTPStatus.OK, "text/html", waiting)
+        return _not_now(page, parts[1], reason)
 
     def _front(self) -> HttpAnswer:
-        waiting = self.waiting()
+        try:
+            waiting = self.waiting()
+        except InputError as error:
+            waiting = str(error)
         if waiting:
-            page = render_template("waiting.html", name=f"Waiting for {self.given}", reason=waiting)
-            return HttpAnswer.of(HTTPStatus.OK, "text/html", page)
+            return _not_now("", f"Waiting for {self.given}", waiting)
         if self.single:
             return self.answer(_link(self.folder.name))
         rows = []
@@ -265,6 +282,18 @@ class LiveSite:
         return study.made(page, version, lambda: render_html(data, live), "text/html", script_source(live=True))
 
 
+def _is_known(folder: Path) -> bool:
+    """Whether a directory is a study, or one that is being prepared."""
+    return is_study(folder) or is_announced(folder)
+
+
+def _not_now(page: str, name: str, reason: str) -> HttpAnswer:
+    """The answer where there is no page for a reason that may pass: a page that asks again, or an error for scripts."""
+    if page:
+        return HttpAnswer.of(HTTPStatus.CONFLICT, "application/json", json.dumps({"error": reason}))
+    return HttpAnswer.of(HTTPStatus.OK, "text/html", render_template("waiting.html", name=name, reason=reason))
+
+
 def _link(name: str) -> str:
     return f"/study/{urllib.parse.quote(name, safe='')}"
 
@@ -285,16 +314,30 @@ class LiveStudy:
         self._made: dict[str, tuple[object, HttpAnswer]] = {}
 
     @property
-    def begun(self) -> bool:
-        """Whether this is a study with runs, and no import, which has none."""
-        return (self.progress.store.folder / "runs").is_dir()
+    def folder(self) -> Path:
+        """The directory of the study."""
+        return self.progress.store.folder
 
     def summary(self) -> dict[str, Any]:
         """Progress for the list of studies; where even that cannot be read, the list shows why."""
         try:
-            return {"failure": self._failure, **self.progress.state(None, now=False)}
+            state = self.progress.state(None, now=False)
+            return {"failure": self._failure, "waiting": self._waiting(state), **state}
         except Exception as error:
             return {"failure": self.report_failure(error), "run_count": "", "done": 0, "planned": 0}
+
+    def _waiting(self, state: dict[str, Any]) -> str:
+        """Why there is nothing to analyse yet; empty if there is a checkpoint, or for an import, which has none."""
+        if state["done"] or is_imported(self.folder):
+            return ""
+        if state["run_count"]:
+            doing = "is at its first run; the report appears with the first checkpoint"
+        else:
+            doing = "is preparing the study: it loads its models and times a few batches of each"
+        return (
+            f"{self.folder}: no checkpoint has been evaluated yet. `breadth run` {doing}. If none is at work there, "
+            "start it again"
+        )
 
     def state(self, seen: str = "") -> dict[str, Any]:
         """Progress now, and the version of the analysis that the other pages show.
@@ -302,18 +345,21 @@ class LiveStudy:
         Accuracies are omitted if the page has ``seen`` them: in a large study they are megabytes.
         """
         state = self.progress.state(seen, now=False)
-        if self._analysed is None or self._analysed[0] != state["fingerprint"]:
+        if not self._waiting(state) and (self._analysed is None or self._analysed[0] != state["fingerprint"]):
             self._start()
         return state | {"analysis": self._analysed[0] if self._analysed else "", "failure": self._failure}
 
     def data(self) -> tuple[str, ReportData]:
         """The newest finished analysis and its version; the first one is waited for, but not for long."""
+        waiting = self._waiting(self.progress.state(None, now=False))
+        if waiting:
+            raise InputError(waiting)
         if self._analysed is None:
             self._start()
             self._first.wait(FIRST_WAIT)
         if self._analysed is None:
-            folder, known = self.progress.store.folder, self.progress.known
-            analysed = f"{folder}: is being analysed; the report appears when that is done"
+            known = self.progress.known
+            analysed = f"{self.folder}: is being analysed; the report appears when that is done"
             raise InputError(self._failure or f"{analysed}{f'. {known}' if known else ''}")
         return self._analysed
 
@@ -335,7 +381,7 @@ class LiveStudy:
 
     def report_failure(self, error: BaseException) -> str:
         """Why a page or the analysis failed, in words for the page; told once."""
-        folder = self.progress.store.folder
+        folder = self.folder
         if isinstance(error, InputError):
             reason = str(error)
         else:
@@ -358,7 +404,7 @@ class LiveStudy:
     def _analyse(self) -> None:
         """Analyse the study, unless that failed for the files as they are; whatever goes wrong is kept to be shown."""
         start = time.monotonic()
-        folder = self.progress.store.folder
+        folder = self.folder
         try:
             files = _files_stamp(folder)
             if self._failure and files == self._tried_files:
@@ -386,5 +432,7 @@ def _files_stamp(folder: Path) -> str:
                 status = path.stat()
             except OSError:  # it was removed meanwhile
                 continue
-            seen.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\n".encode(errors="surrogateescape"))
+            # The time of the last change of anything, permissions included: a file may be readable again.
+            stamp = f"{path}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_size}\n"
+            seen.update(stamp.encode(errors="surrogateescape"))
     return seen.hexdigest()

@@ -43,7 +43,12 @@
     try {
       const answer = await fetch(`${config.base}/state.json?seen=${seen || analysis}`);
       const state = await answer.json();
-      if (!answer.ok) throw new Error(state.error);
+      if (!answer.ok) {
+        text("live-text", `${state.error}. The page shows the last known state.`);
+        document.getElementById("live-dot").classList.remove("on");
+        setTimeout(ask, 2000);
+        return;
+      }
       const cluster = state.cluster;
       const seconds = (cluster && cluster.seconds_left) || state.seconds_left;
       const left = seconds ? `, about ${time(seconds)} left` : "";
