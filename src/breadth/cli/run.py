@@ -380,15 +380,7 @@ def _evaluate(
 ) -> None:  # fmt: skip
     from breadth.cli.progress import TerminalEvents
     from breadth.cli.terminal import print_line, print_notes, print_warnings
-    from breadth.execute import (
-        Following,
-        LocalExecutor,
-        Outcome,
-        announce_study,
-        checkpoint_study,
-        execute_plan,
-        plans,
-    )
+    from breadth.execute import Following, LocalExecutor, Outcome, checkpoint_study, execute_plan, plans
     from breadth.lm import require_lm
 
     require_lm("torch", "transformers", "peft", "accelerate")
@@ -417,8 +409,6 @@ def _evaluate(
     ):
         if number == 0:
             print_plan(plan)
-        if number == 0 and plan.checkpoints_left and not dry:
-            announce_study(plan, print_notes)
         paces = measured_paces(plan, fetch=not dry) if number == 0 and plan.checkpoints_left else {}
         print_estimate(plan, paces) if number == 0 else None
         if dry:

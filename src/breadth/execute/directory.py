@@ -75,7 +75,8 @@ def check_writable(folder: Path) -> None:
 def announce_study(plan: StudyPlan, waiting: Callable[[str], None]) -> None:
     """Write the resolved study alone, before models are loaded and timed: ``breadth view`` then says what is going on.
 
-    Items come with ``open_directory``, because a study whose model cannot be loaded may still be changed.
+    Items come with ``open_directory``, because a study whose model cannot be loaded may still be changed. ``breadth
+    evaluate`` does not announce: it would go on with the checkpoints of an earlier call that could not be loaded.
     """
     store = StudyStore(plan.folder)
     with store.store.lock("", wait=True, waiting=waiting):

@@ -200,7 +200,7 @@ class LiveSite:
         start = f"Start one with: breadth run STUDY --into {shlex.quote(str(self.given))}"
         if self._studies:
             return f"{self.given} {_GONE}. {start}"
-        begun = "A study that was started appears once its data are read."
+        begun = "A study that was started appears once its data are read; one of checkpoints, once they are timed."
         if (self.folder / "study.yaml").is_file():
             return f"{self.given} holds a study file, but no run has begun. {begun}"
         what = "holds no study yet" if self.folder.is_dir() else "does not exist yet"
