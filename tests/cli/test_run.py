@@ -269,7 +269,7 @@ def test_a_study_is_announced_before_its_models_are_timed_and_can_still_be_chang
     (broken / "model.safetensors").write_bytes(b"no weights")
     into = tmp_path / "s"
     (tmp_path / "study.yaml").write_text(STUDY.format(model=broken))
-    out = breadth("run", tmp_path / "study.yaml", "--into", into)
+    out = breadth("run", tmp_path / "study.yaml", "--into", into, ok=False)
     assert out.returncode == 2
     assert {path.name for path in into.iterdir()} == {".lock", "study.yaml"}
     (tmp_path / "study.yaml").write_text(STUDY.format(model=tiny).replace("items: 12", "items: 6"))
