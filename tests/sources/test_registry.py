@@ -1,5 +1,7 @@
 import re
+import signal
 import sys
+import warnings
 from importlib import invalidate_caches
 
 import pytest
@@ -83,6 +85,11 @@ class Notes(Source):
 """
 
 
+#: An exception that cannot say what it is, and a source that cannot say its name.
+WORDLESS = "class Wordless(Exception):\n    def __str__(self):\n        raise self\nraise Wordless"
+NO_NAME = "@property\n    def name(self):\n        raise LookupError('no name')"
+
+
 def names():
     return [source.name for source in all_sources()]
 
@@ -146,6 +153,21 @@ def test_registered_formats_come_before_those_of_packages(registry, package):
         (SOURCE.replace('"notes"', "7"), "notes_package:Notes", "has no name that --format could take"),
         (SOURCE.replace('    name = "notes"', ""), "notes_package:Notes", "has no name that --format could take"),
         (SOURCE + "    looks_like = 7", "notes_package:Notes", "says what its files look like by int"),
+        ("raise KeyboardInterrupt", "notes_package:Notes", "cannot be loaded: KeyboardInterrupt"),
+        ("class Own(BaseException): pass\nraise Own('mine')", "notes_package:Notes", "cannot be loaded: Own: mine"),
+        ("raise GeneratorExit", "notes_package:Notes", "cannot be loaded: GeneratorExit"),
+        ("def f(): f()\nf()", "notes_package:Notes", "cannot be loaded: RecursionError"),
+        (WORDLESS, "notes_package:Notes", "cannot be loaded: Wordless"),
+        ("import breadth\nraise breadth.InputError('x' * 10**6)", "notes_package:Notes", "InputError: x{300}[)]?"),
+        ("", "notes_package", "cannot be loaded: TypeError"),
+        ("", "notes package:7:x", "cannot be loaded"),
+        (SOURCE.replace('"notes"', '"a\\x1b[31m"'), "notes_package:Notes", "has no name that --format could take"),
+        (
+            SOURCE.replace('"notes"', '"n" * 10**6'),
+            "notes_package:Notes",
+            "has no name that --format could take: 'n{99};",
+        ),
+        (SOURCE.replace('name = "notes"', NO_NAME), "notes_package:Notes", "cannot be loaded: LookupError: no name"),
     ],
 )
 def test_a_broken_plug_in_is_named_once_and_the_others_go_on(registry, package, log_file, source, value, words):
@@ -156,10 +178,10 @@ def test_a_broken_plug_in_is_named_once_and_the_others_go_on(registry, package, 
     assert found == [whole, whole]
     assert len(warned) == 1
     text = str(warned[0].message)
-    assert f"source 'notes' ({value})" in text
+    assert f"source 'notes' ({value} of the package notes-package)" in text
     assert re.search(words, text)
     assert read_log_files([log_file], Options()).files[0].logs
-    with pytest.raises(InputError, match=re.escape(f"source 'notes' ({value})")):
+    with pytest.raises(InputError, match=re.escape(f"source 'notes' ({value} of the package notes-package)")):
         read_log_files([log_file], Options(), format="notes")
 
 
@@ -173,17 +195,26 @@ def log_file(tmp_path):
     return path
 
 
+NAMED = r"source 'notes' \(notes_package:Notes of the package notes-package\)"
 RAISES = "        raise RuntimeError('out of notes')"
 EXITS = "        raise SystemExit(3)"
+INTERRUPTS = "        raise KeyboardInterrupt"
+RECURSES = "        return self.detect(file)"
 FOUND = "        from breadth.sources import Detection, Part\n        return Detection(Part.ANSWERS, 'mine')"
 
 
-@pytest.mark.parametrize("body", [RAISES, EXITS, "        return True", "        return ('answers', 'mine')"])
+NO_REASON = "        from breadth.sources import Detection, Part\n        return Detection(Part.ANSWERS, 7)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [RAISES, EXITS, INTERRUPTS, RECURSES, NO_REASON, "        return True", "        return ('answers', 'mine')"],
+)
 def test_a_plug_in_that_fails_to_recognise_files_is_passed_over(registry, package, log_file, body):
     package(SOURCE.replace("        return None", body))
     other = log_file.with_name("other.csv")
     other.write_bytes(log_file.read_bytes().replace(b"\nm", b"\nn"))
-    with pytest.warns(PluginWarning, match=r"source 'notes' \(notes_package:Notes\)") as warned:
+    with pytest.warns(PluginWarning, match=NAMED) as warned:
         read = read_log_files([log_file, other], Options())
     assert [file.path for file in read.files if file.logs] == [str(log_file), str(other)]
     assert len(warned) == 1
@@ -196,6 +227,8 @@ def test_a_plug_in_that_fails_to_recognise_files_is_passed_over(registry, packag
     [
         RAISES,
         EXITS,
+        INTERRUPTS,
+        "        yield from self.read_answers(file, options)",
         "        yield 7",
         "        yield 'text'",
         "        return 7",
@@ -210,7 +243,7 @@ def test_a_plug_in_that_fails_to_read_a_file_is_named_and_other_files_are_read(r
     package(SOURCE.replace("        return None", takes_own).replace("        yield from ()", body))
     notes = log_file.with_name("notes.txt")
     notes.write_text("notes")
-    with pytest.warns(PluginWarning, match=r"source 'notes' \(notes_package:Notes\)") as warned:
+    with pytest.warns(PluginWarning, match=NAMED) as warned:
         read = read_log_files([log_file, notes], Options())
     assert len(warned) == 1
     assert [file.path for file in read.files if file.logs] == [str(log_file)]
@@ -231,3 +264,57 @@ def test_sources_say_what_their_files_look_like():
     assert what_sources_read(described).count(", ") >= len(described) - 1
     for source in described:
         assert source.looks_like in what_sources_read(described)
+
+
+def test_ctrl_c_in_a_plug_in_ends_the_command(registry, package):
+    """An interrupt of the user's is none of the plug-in's."""
+    package("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(10)\n")
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        names()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_what_a_plug_in_prints_is_no_result_and_not_long(registry, package, capsys):
+    package(f"for _ in range(1000):\n    print('x' * 10_000)\n{SOURCE}")
+    assert names()[0] == "notes"
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("x") == sources.PRINTED
+
+
+def test_of_two_plug_ins_with_one_name_the_second_is_named(registry, package, log_file):
+    package(f"{SOURCE}\nclass Others(Notes):\n    pass\n", "notes_package:Notes\nothers = notes_package:Others")
+    with pytest.warns(PluginWarning) as warned:
+        found = names()
+    assert found.count("notes") == 1
+    assert len(warned) == 1
+    text = str(warned[0].message)
+    assert "source 'others' (notes_package:Others of the package notes-package) has the name of another" in text
+    assert "(notes_package:Notes of" in text
+    assert read_log_files([log_file], Options()).files[0].logs
+
+
+@pytest.mark.parametrize("content", [b"[breadth.sources]\nnotes\n", b"[breadth.sources]\n= =\nx\n", b"\xff\xfe"])
+def test_entry_points_that_cannot_be_read_are_those_of_one_package(registry, package, tmp_path, content):
+    package(SOURCE)
+    other = tmp_path / "other-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_bytes(content)
+    sources._from_entry_points.cache_clear()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert names()[0] == "notes"
+    said = [str(each.message) for each in warned]
+    assert len(said) == content.startswith(b"[breadth")
+    assert all("the entry points of the package other cannot be read" in text for text in said)
+
+
+def test_a_plug_in_that_fails_later_is_held_to_what_it_said_first(registry, package, log_file):
+    """It may be asked twice when it is loaded, and raises from then on."""
+    left = "    left = [1, 2]\n\n    def holds_answers(self):\n        return self.left.pop() > 0\n"
+    package(SOURCE + left)
+    assert read_log_files([log_file], Options()).files[0].logs
+    with pytest.raises(InputError):
+        read_log_files([log_file], Options(), format="notes")

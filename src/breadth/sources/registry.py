@@ -7,18 +7,26 @@ is registered may replace a built-in one; that of a package may not, and if it f
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 import warnings
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
+from io import TextIOBase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from breadth.boundary import first_line
 from breadth.errors import InputError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+    from types import FrameType
+
     from breadth.sources.checkpoint_scores.scores import CheckpointScore, ScoreOptions
     from breadth.sources.logs.log import Log, Options
     from breadth.sources.source_files import SourceFile
@@ -174,7 +182,7 @@ def detect(file: SourceFile, name: str = "auto") -> tuple[Source, Detection] | N
             continue
         chosen = source
         if name == source.name and isinstance(source, PluginSource):
-            chosen = PluginSource(source.source, source.place, asked=True)
+            chosen = source.named()
         detection = chosen.detect(file)
         if detection is not None:
             return chosen, detection
@@ -201,41 +209,115 @@ class PluginWarning(UserWarning):
     """A source of another package does not work; the others go on."""
 
 
+#: Characters that code of another package may print; what it prints beyond that is dropped.
+PRINTED = 10_000
+
+#: Characters of a name that ``--format`` takes.
+LONGEST_NAME = 100
+
+
+class _BesideResults(TextIOBase):
+    """Where code of another package prints: on standard error, so that it never stands among results, and not long."""
+
+    def __init__(self) -> None:
+        self.left = PRINTED
+
+    def write(self, text: str) -> int:
+        """Print what there is room for."""
+        shown = text[: self.left]
+        self.left -= len(shown)
+        if shown and sys.stderr is not None:
+            sys.stderr.write(shown)
+        return len(text)
+
+
+class _PluginError(Exception):
+    """What code of another package raised, in words."""
+
+
+@contextmanager
+def _foreign_code(*passed: type[BaseException]) -> Iterator[None]:
+    """Run code of another package: whatever it raises is a :class:`_PluginError`, but for what is ``passed`` on.
+
+    SystemExit must not end the command, nor a KeyboardInterrupt that nobody's Ctrl-C caused.
+    """
+    interrupted = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.append(number)
+        signal.default_int_handler(number, frame)
+
+    # Only this thread is ever interrupted by Ctrl-C, and only it may say what happens then.
+    is_main = threading.current_thread() is threading.main_thread()
+    watched = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if watched:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        with redirect_stdout(_BesideResults()):
+            yield
+    except passed:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and is_main and (interrupted or not watched):
+            raise
+        raise _PluginError(_error_words(error)) from error
+    finally:
+        if watched:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _error_words(error: BaseException) -> str:
+    """Type and message of an exception, also of one that cannot say what it is."""
+    try:
+        return f"{type(error).__name__}: {first_line(error)}"
+    except BaseException:
+        return type(error).__name__
+
+
 class PluginSource(Source):
     """A source of another package: what goes wrong in it is named as its fault, and the other sources go on.
 
     ``asked`` says that the user named it. Then no other source is to read the file, and a fault is an error.
+    ``place`` is its entry point and the package that has it.
     """
 
     def __init__(self, source: Source, place: str, asked: bool = False) -> None:
         self.source, self.place, self.asked = source, place, asked
-        # What other sources declare in their class.
+        # What other sources declare in their class, asked for once: code of another package may answer otherwise later.
         vars(self).update(
-            name=source.name,
-            looks_like=source.looks_like,
-            experimental=source.experimental,
-            exported=source.exported,
+            name=str.__str__(source.name),
+            looks_like=str.__str__(source.looks_like),
+            experimental=bool(source.experimental),
+            exported=bool(source.exported),
         )
+        self._has_answers, self._has_scores = bool(source.holds_answers()), bool(source.holds_scores())
+
+    def named(self) -> PluginSource:
+        """The same source, for a file that the user named it for."""
+        other = object.__new__(PluginSource)
+        vars(other).update({**vars(self), "asked": True})
+        return other
 
     def holds_answers(self) -> bool:
         """Whether the other package reads answers."""
-        return self.source.holds_answers()
+        return self._has_answers
 
     def holds_scores(self) -> bool:
         """Whether the other package reads scores."""
-        return self.source.holds_scores()
+        return self._has_scores
 
     def detect(self, file: SourceFile) -> Detection | None:
         """What the other package says; None if it fails, unless it was asked for."""
         try:
-            detection = self.source.detect(file)
-            if detection is None:
-                return None
-            if not isinstance(detection, Detection) or not isinstance(detection.part, Part):
-                raise TypeError(f"detect returned {type(detection).__name__}, which is no Detection")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # SystemExit, too, must not end the command
+            with _foreign_code():
+                detection = self.source.detect(file)
+                if detection is None:
+                    return None
+                if not isinstance(detection, Detection) or not isinstance(detection.part, Part):
+                    raise TypeError(f"detect returned {type(detection).__name__}, which is no Detection")
+                if not isinstance(detection.reason, str):
+                    raise TypeError(f"detect gave {type(detection.reason).__name__} as its reason, not text")
+        except _PluginError as error:
             fault = self._fault(file, error)
             if self.asked:
                 raise InputError(fault) from error
@@ -273,10 +355,9 @@ class PluginSource(Source):
         from breadth.sources.logs.log import SkipFile
 
         try:
-            pieces = list(read())
-        except (KeyboardInterrupt, InputError, SkipFile):
-            raise
-        except BaseException as error:
+            with _foreign_code(InputError, SkipFile):
+                pieces = list(read())
+        except _PluginError as error:
             fault = self._fault(file, error)
             if self.asked:
                 raise InputError(fault) from error
@@ -284,9 +365,8 @@ class PluginSource(Source):
             raise SkipFile(fault) from error
         yield from pieces
 
-    def _fault(self, file: SourceFile, error: BaseException) -> str:
-        what = f"{type(error).__name__}: {first_line(error)}"
-        return f"{file.path}: source {self.name!r} ({self.place}), which another package installed, fails ({what})"
+    def _fault(self, file: SourceFile, error: _PluginError) -> str:
+        return f"{file.path}: source {self.name!r} ({self.place}) fails ({error})"
 
 
 def plugin_fault(name: str) -> str:
@@ -313,24 +393,55 @@ def _warn_once(place: str, text: str) -> None:
 
 @cache
 def _from_entry_points() -> _Plugins:
-    from importlib.metadata import entry_points  # slow to load, and not needed by a process that reads one format
-
     sources: list[PluginSource] = []
     faults: dict[str, str] = {}
-    for point in entry_points(group="breadth.sources"):
+    for point, package in _entry_points(faults):
+        place, fault = f"{point.value} of the package {package}", ""
         try:
-            source = point.load()()
-            fault = _why_unusable(source)
-            if not fault:
-                sources.append(PluginSource(source, point.value))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # SystemExit, too, must not end the command
-            fault = f"cannot be loaded: {type(error).__name__}: {first_line(error)}"
-        if fault:
-            faults[point.name] = f"source {point.name!r} ({point.value}), which another package installed, {fault}"
-            _warn_once(point.value, f"{faults[point.name]}; it is left out")
+            with _foreign_code():
+                source = point.load()()
+                fault = _why_unusable(source)
+                made = None if fault else PluginSource(source, place)
+        except _PluginError as error:
+            made, fault = None, f"cannot be loaded: {error}"
+        if made is not None:
+            others = [each.place for each in sources if each.name == made.name]
+            if not others:
+                sources.append(made)
+                continue
+            fault = f"has the name of another, {made.name!r} ({others[0]}); uninstall one of the two"
+        faults[point.name] = f"source {point.name!r} ({place}) {fault}"
+        _warn_once(place, f"{faults[point.name]}; it is left out")
     return _Plugins(tuple(sources), faults)
+
+
+def _entry_points(faults: dict[str, str]) -> Iterator[tuple[EntryPoint, str]]:
+    """Entry points of all packages with the names of their packages; those of a package that is broken are a fault.
+
+    ``importlib.metadata.entry_points`` reads all packages at once, and fails for all if one of them is broken.
+    """
+    from importlib.metadata import distributions  # slow to load, and not needed by a process that reads one format
+
+    known: set[str] = set()
+    for distribution in distributions():
+        try:
+            if "breadth.sources" not in (distribution.read_text("entry_points.txt") or ""):
+                continue
+        except Exception:
+            continue  # what is wrong with packages that have nothing to do with breadth is not for breadth to say
+        package = "that has no name"
+        try:
+            package = str(distribution.metadata["Name"])
+            if package in known:  # hidden by one that comes earlier on the path
+                continue
+            known.add(package)
+            points = distribution.entry_points.select(group="breadth.sources")
+        except Exception as error:
+            faults[package] = f"the entry points of the package {package} cannot be read ({_error_words(error)})"
+            _warn_once(package, f"{faults[package]}; its sources are left out")
+            continue
+        for point in points:
+            yield point, package
 
 
 def _why_unusable(source: object) -> str:
@@ -342,8 +453,8 @@ def _why_unusable(source: object) -> str:
     if not (source.holds_answers() or source.holds_scores()):
         return "reads neither answers nor scores"
     name = getattr(source, "name", None)
-    if not isinstance(name, str) or not name or name == "auto":
-        return f"has no name that --format could take: {name!r}"
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable() or name == "auto":
+        return f"has no name that --format could take: {repr(name)[:LONGEST_NAME]}"
     if not isinstance(source.looks_like, str):
         return f"says what its files look like by {type(source.looks_like).__name__}, not text"
     # A package that came along with another must not change how files are read that breadth knows.
