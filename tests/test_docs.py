@@ -241,6 +241,41 @@ def test_links_lead_somewhere():
     assert broken == []
 
 
+def section_of(page: str, heading: str) -> str:
+    """What a page says below a heading, up to the next one."""
+    text = (ROOT / page).read_text()
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def assert_tests_exist(text: str) -> None:
+    """Tests that are named (``tests/file.py`` or ``tests/file.py::test``) must be there."""
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    assert named, f"names no test: {text[:60]}"
+    for file, test in named:
+        path = ROOT / file
+        assert path.is_file(), f"no such file: {file}"
+        functions = {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+        assert not test or test in functions, f"{file} has no {test}"
+
+
+def test_every_invariant_names_tests_that_exist():
+    invariants = [line for line in section_of("ARCHITECTURE.md", "Invariants").splitlines() if line.startswith("- ")]
+    assert len(invariants) >= 10
+    for line in invariants:
+        assert_tests_exist(line)
+
+
+def test_every_promise_names_tests_that_exist():
+    promises = re.findall(r"^- \*\*(.+?)\.?\*\*", section_of("SECURITY.md", "What breadth promises"), re.MULTILINE)
+    rows = dict(
+        re.findall(r"^\| (.+?) \| (`tests/.+) \|$", section_of("SECURITY.md", "How it is tested"), re.MULTILINE)
+    )
+    assert promises
+    assert list(rows) == promises
+    for tests in rows.values():
+        assert_tests_exist(tests)
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_warnings_and_fetches_nothing(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]

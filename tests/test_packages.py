@@ -67,6 +67,12 @@ def test_help_loads_nothing_heavy():
     assert out.stdout.strip() == ""
 
 
+def test_importing_breadth_loads_nothing_heavy():
+    code = "import sys, breadth; print(*sorted({'torch', 'numpy', 'polars', 'altair', 'scipy'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == ""
+
+
 @pytest.mark.parametrize("package", [path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()])
 def test_no_public_name_is_hidden_by_a_module(package):
     """A name that is loaded when first used must not be that of a module: importing the module would replace it."""
@@ -85,3 +91,16 @@ def test_python_surface_is_lazy_and_complete():
     with pytest.raises(AttributeError, match="nothing_like_it"):
         _ = breadth.nothing_like_it
     assert set(breadth.__all__) <= set(dir(breadth))
+
+
+def test_nothing_was_committed_by_accident():
+    """A command that is tried at the root of the repository may leave a file there."""
+    root = SOURCE.parents[1]
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False)
+    if listed.returncode or not (root / ".git").exists():
+        pytest.skip("needs the repository")
+    top = {name.partition("/")[0] for name in listed.stdout.splitlines() if not name.startswith(".")}
+    assert top == {
+        *("ARCHITECTURE.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+        *("SECURITY.md", "benchmarks", "constraints.txt", "docs", "mkdocs.yml", "pyproject.toml", "src", "tests"),
+    }

@@ -77,6 +77,14 @@ def test_items_then_score(breadth, answers, tmp_path):
     assert "of the 20 items of the short form" in refused.stderr
 
 
+def test_items_without_into_leave_no_file_behind(breadth, answers, tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    breadth("advise", "items", answers, "-k", 20)
+    assert list(here.iterdir()) == []
+
+
 def test_testsets(breadth, tmp_path):
     generator = np.random.default_rng(0)
     ability = generator.normal(50, 10, 60)

@@ -298,7 +298,7 @@ def advise_items(terminal):
 def advise_score(terminal):
     write_answers(terminal.folder / "answers.npz", subjects=60, items=60)
     write_answers(terminal.folder / "new.npz", subjects=4, items=60)
-    terminal.run("advise items answers.npz -k 15")
+    terminal.run("advise items answers.npz -k 15 --into short.npz")
     del terminal.said[:]  # That is another text.
     terminal.run("advise score short.npz new.npz --out scores.csv")
 

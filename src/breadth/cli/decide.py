@@ -162,7 +162,9 @@ def power_command(
 def items_command(
     answers: AnswersArgument,
     k: Annotated[int | None, typer.Option("-k", metavar="N", help="Number of items.")] = None,
-    into: Annotated[Path, typer.Option(metavar="FILE", help="File to score with (NPZ).")] = Path("short.npz"),
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to score with (NPZ).", show_default=False)
+    ] = None,
     cluster: Families = None,
     round_shares: RoundShares = False,
     seed: Seed = None,
@@ -171,7 +173,7 @@ def items_command(
 ) -> None:
     """Choose items that stand for all, and measure how wrong scores from them are.
 
-    Writes the file that `breadth advise score` takes; `--out` writes the list of items. Where a column names families
+    `--into` writes the file that `breadth advise score` takes, `--out` the list of items. Where a column names families
     of models, intervals are about a model of another family.
 
     Example: `breadth advise items answers.npz -k 100 --into short.npz --out items.csv`
@@ -182,13 +184,15 @@ def items_command(
     from breadth.results.table_writing import check_target
 
     check_outputs(out, figure)
-    check_target(into, (".npz",))
+    if into is not None:
+        check_target(into, (".npz",))
     with count_progress("trying short forms", "trials") as progress:
         result = advise_items(
             answers, progress=progress, round_shares=round_shares, **given(k=k, cluster=cluster, seed=seed)
         )
     _show(result, [errors_table(result.errors, console.width)], out, figure, f"breadth advise items: {answers.name}")
-    print_written(result.save(into))
+    if into is not None:
+        print_written(result.save(into))
 
 
 @advise_app.command("score", cls=verb_class("advise_score"))

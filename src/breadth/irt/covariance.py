@@ -103,7 +103,11 @@ def _narrow(model: Model, items: Parameters, expectation: Expectation, pieces: _
     slope = items.slope[free]
     if free.all():
         reliable = float(total @ (from_all * width)) / total.sum()
-        shift, stretch = 1 / (total.sum() * reliable), 1 / (2 * total.sum() * reliable**2)
+        # Answers that tell no two abilities apart say nothing about the scale: its zero has no bound, and the error of
+        # its unit cannot be computed.
+        with np.errstate(divide="ignore"):
+            shift, stretch = np.divide(1, total.sum() * reliable), np.divide(1, 2 * total.sum() * reliable**2)
+        stretch = stretch if np.isfinite(stretch) else np.nan
     else:
         # The scale is tied to the fixed items, as far as they tell abilities apart.
         tied = total * from_free * (from_all - from_free) * width
