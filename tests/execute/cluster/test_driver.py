@@ -9,6 +9,7 @@ import sys
 import polars as pl
 import pytest
 
+from breadth.errors import InputError
 from breadth.execute import Events, run
 from breadth.execute.cluster.driver import Fault
 from breadth.execute.cluster.executor import worker_group
@@ -457,3 +458,33 @@ def test_weights_that_arrive_damaged_are_not_kept(local, tmp_path, change):
     assert not outcome.failed
     assert parts(tmp_path / "s") == answers
     assert kept(tmp_path / "s") == kept(path.parent / "full-best")
+
+
+@pytest.mark.parametrize("status", [b"", b'{"workers": 2, "fin', b"\x00\xff", b"[" * 100_000, b'{"time": "x"}'])
+def test_a_status_file_that_is_none_stops_nobody(local, tmp_path, status):
+    """It is torn or foreign: it says how a study is doing and holds no result."""
+    path, whole = local("full", FULL)
+
+    def stop(number, worker, method):
+        if number > 3:
+            raise StopError
+
+    with pytest.raises(StopError):
+        run_in_process(path, tmp_path / "s", 2, stop)
+    file = tmp_path / "s" / "cluster.json"
+    file.unlink(missing_ok=True)
+    file.write_bytes(status)
+    outcome, _, _ = run_in_process(path, tmp_path / "s", 2)
+    assert not outcome.failed
+    assert parts(tmp_path / "s") == whole
+
+
+def test_a_directory_in_place_of_the_status_file_is_one_message(local, tmp_path):
+    path, whole = local("full", FULL)
+    (tmp_path / "s" / "cluster.json").mkdir(parents=True)
+    (tmp_path / "s" / ".lock").touch()
+    with pytest.raises(InputError, match=r"cluster\.json: cannot be written"):
+        run_in_process(path, tmp_path / "s", 2)
+    (tmp_path / "s" / "cluster.json").rmdir()
+    run_in_process(path, tmp_path / "s", 2)
+    assert parts(tmp_path / "s") == whole
