@@ -17,8 +17,9 @@ import torch
 from safetensors.torch import save_file
 
 from breadth.errors import InputError
-from breadth.lm.chat import ChatSettings
+from breadth.lm.chat import ChatSettings, has_chat_template
 from breadth.lm.loading import load_model, with_chat
+from breadth.lm.split_model import SplitModel
 from breadth.lm.swapping import LoraAdapters
 
 #: Seconds and bytes that none of them may take, children included; torch itself is loaded before.
@@ -92,6 +93,7 @@ CODE = [
     {"kernel_config": {"kernel_mapping": {"RMSNorm": "owner/name:RMSNorm"}}},
     {"fusion_config": {"patch_embeddings": True}},
     {"distributed_config": {"tp_size": 2}},
+    {"configuration_files": ["config.4.0.0.json"]},
     {"transformers_weights": "other.bin"},
     {"transformers_weights": "../other/model.safetensors"},
     {"custom_pipelines": {"x": {"impl": "code.Pipeline"}}},
@@ -105,6 +107,10 @@ CODE = [
     {"text_config": {"quantization_config": {"quant_method": "finegrained_fp8"}}},
     {"compression_config": {"quant_method": "compressed-tensors"}},
     {"quantization_config": "owner/name"},
+    {"attn_implementation": {"": {"deep": "owner/name"}}},
+    {"_attn_implementation": ["owner/name"]},
+    {"attn_implementation": "a" * 100_000},
+    {"blocks": [{"kernel_config": {"a": "owner/name"}}]},
 ]
 
 
@@ -112,7 +118,36 @@ CODE = [
 def test_settings_that_name_code_or_other_files(folder, changes):
     key = next(iter(changes))
     change(folder / "config.json", **changes)
-    refusal(lambda: load(folder), str(folder / "config.json"), key)
+    message = refusal(lambda: load(folder), str(folder / "config.json"), key)
+    assert len(message) < len(str(folder)) + 400
+
+
+def test_settings_that_stand_in_another_file(folder):
+    """transformers takes the settings for its own version, and not those that were checked."""
+    settings = json.loads((folder / "config.json").read_text())
+    settings["num_hidden_layers"] = 10_000_000
+    (folder / "config.4.0.0.json").write_text(json.dumps(settings))
+    change(folder / "config.json", configuration_files=["config.4.0.0.json"])
+    refusal(lambda: load(folder), "configuration_files")
+
+
+def test_settings_that_turn_off_what_is_read_of_a_model(folder):
+    change(folder / "config.json", return_dict=False, output_hidden_states=True, output_attentions=True)
+    loaded = load(folder)
+    assert SplitModel(loaded.model).agrees(loaded.encode("The cat sat"))
+
+
+def test_a_model_without_layers(folder):
+    change(folder / "config.json", num_hidden_layers=0)
+    refusal(lambda: SplitModel(load(folder).model))
+
+
+def test_settings_that_make_no_numbers_of_good_weights(folder):
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1e308] * 4, "factor": 1e308}
+    change(folder / "config.json", rope_parameters={**rope, "rope_theta": 0.0})
+    loaded = load(folder)
+    ids = loaded.encode("The cat sat on the mat. " * 3)
+    refusal(lambda: SplitModel(loaded.model).require_agreement(ids, loaded.name), "model")
 
 
 @pytest.mark.parametrize("value", [None, "eager", "sdpa"])
@@ -176,6 +211,15 @@ SPOILT = {
     "list for tokenizer config": ("tokenizer_config.json", "[1]"),
     "deep tokenizer": ("tokenizer.json", deep(100_000)),
     "empty tokenizer": ("tokenizer.json", "{}"),
+    "texts in the map of tokens": (
+        "special_tokens_map.json",
+        json.dumps({"extra_special_tokens": [f"<{i}>" for i in range(30_000)]}),
+    ),
+    "names in the map of tokens": (
+        "special_tokens_map.json",
+        json.dumps({"extra_special_tokens": {f"k{i}_token": f"<{i}>" for i in range(30_000)}}),
+    ),
+    "null for generation config": ("generation_config.json", "null"),
     "deep index": ("model.safetensors.index.json", '{"weight_map": ' + deep(100_000) + "}"),
 }
 
@@ -195,6 +239,32 @@ def test_a_pipe_in_place_of_a_file(folder):
         os.mkfifo(folder / name)
         refusal(lambda: load(folder), name)
         (folder / name).unlink()
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_a_pipe_is_not_read_before_a_model_is_loaded(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert not has_chat_template(folder)
+    refusal(lambda: load(folder), name)
+
+
+def test_further_chat_templates(folder):
+    """transformers reads all of them, whichever is used."""
+    (folder / "additional_chat_templates").mkdir()
+    template = folder / "additional_chat_templates" / "tool.jinja"
+    with template.open("wb") as file:
+        file.truncate(3_000_000_000)
+    refusal(lambda: load(folder), str(template))
+    template.unlink()
+    os.mkfifo(template)
+    refusal(lambda: load(folder), str(template))
+
+
+def test_an_index_with_a_name_that_no_system_takes(folder):
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    change(folder / "model.safetensors.index.json", weight_map={"a": "x" * 5000 + ".safetensors"})
+    assert len(refusal(lambda: load(folder), "index.json")) < len(str(folder)) + 400
 
 
 def test_an_adapter_that_would_be_attached_unasked(folder):
@@ -247,14 +317,29 @@ TOKENIZER_SETTINGS = [
     {"tokenizer_padding": {"length": 1_000_000_000}},
     {"added_tokens_decoder": {str(10_000 + i): {"content": f"<{i}>"} for i in range(60_000)}},
     {"extra_special_tokens": [f"<{i}>" for i in range(60_000)]},
+    {"model_specific_special_tokens": {f"k{i}_token": f"<{i}>" for i in range(30_000)}},
+    {"auto_map": "code.Class"},
+    {"padding_side": "up"},
+    {"tokenizer_class": "os.path.Tokenizer"},
+    {"backend": "tokenizers", "entity_vocab_file": "../" * 10_000},
 ]
+#: These are refused by transformers, which does not say what file it read.
+BY_TRANSFORMERS = ("auto_map", "padding_side")
 
 
 @pytest.mark.parametrize("changes", TOKENIZER_SETTINGS, ids=lambda changes: str(changes)[:60])
 def test_settings_of_a_tokenizer(folder, changes):
     change(folder / "tokenizer_config.json", **changes)
-    message = refusal(lambda: load(folder), "tokenizer_config.json")
-    assert any(key in message for key in (*changes, "model_path", "tokenizer_class"))
+    message = refusal(lambda: load(folder), str(folder))
+    assert len(message) < len(str(folder)) + 500
+    if not any(key in BY_TRANSFORMERS for key in changes):
+        assert "tokenizer_config.json" in message
+        assert any(key in message for key in (*changes, "model_path", "tokenizer_class"))
+
+
+def test_tokens_by_names_of_their_own(folder):
+    change(folder / "tokenizer_config.json", **{f"x{i}_token": f"<{i}>" for i in range(30_000)})
+    refusal(lambda: load(folder), "tokenizer_config.json")
 
 
 def split(pattern):
@@ -294,6 +379,15 @@ TOKENIZERS = {
     "a decoder that writes gigabytes": {
         "decoder": {"type": "Sequence", "decoders": [replace({"String": "a"}, "a" * 1000) for _ in range(4)]}
     },
+    "thirty thousand tokens besides the vocabulary": {
+        "added_tokens": [
+            {
+                "id": 320 + i, "content": f"<{i}>", "single_word": False, "lstrip": False, "rstrip": False,
+                "normalized": False, "special": True,
+            }
+            for i in range(30_000)
+        ]
+    },
     "an unknown kind": {"pre_tokenizer": {"type": "Program", "command": "true"}},
     "sequences in sequences": {"normalizer": None},
     "a charsmap that is none": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA/////w=="}},
@@ -323,12 +417,36 @@ def test_the_tokenizer_of_another_model_is_tried_too(folder, tmp_path):
         "{{ messages }}{% for i in range(99999) %}{% for i in range(99999) %}{% endfor %}{% endfor %}",
         "{{ messages }}{{ 'a' * 10**10 }}",
         "{{ messages }}{% for i in range(99999) %}{{ 'a' * 1000 }}{% endfor %}",
+        "{% if messages[0].content == 'prompt' %}{{ 'x' * 10**10 }}{% endif %}{{ messages[0].content }}",
+        "{{ messages[0].content }}{{ strftime_now('%' * 10**6) }}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}{{ messages }}",
+        "{{ lipsum.__globals__['os'].system('true') }}{{ messages }}",
+        "{{ lipsum(n=10**8) }}{{ messages }}",
+        "{{ 9**9**9 }}{{ messages }}",
+        "{{ 'x'.center(10**10) }}{{ messages }}",
+        "{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}{{ messages }}",
+        "{% include '/etc/passwd' %}{{ messages }}",
     ],
 )
 def test_chat_templates(folder, template):
     (folder / "chat_template.jinja").write_text(template)
     loaded = load(folder)
     refusal(lambda: with_chat(loaded, ChatSettings()), str(folder), "chat template")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [5, {"default": {"a": 1}}, [{"name": "tool_use", "template": "{{ messages }}"}]],
+    ids=str,
+)
+def test_chat_templates_that_are_none(folder, template):
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    change(folder / "tokenizer_config.json", chat_template=template)
+
+    def start():
+        with_chat(load(folder), ChatSettings())
+
+    refusal(start, str(folder))
 
 
 def rewrite_header(path, edit):

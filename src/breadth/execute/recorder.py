@@ -161,11 +161,7 @@ class Recorder:
                         f"{language_model.name}, step {step}: its weights are not finite numbers: training diverged. "
                         "Lower the learning rate, or clip gradients"
                     )
-                if not split.agrees(testsets[0].prompts[0]):
-                    raise InputError(
-                        f"{language_model.name}: cannot be evaluated, because its logits are not the product of its "
-                        "last hidden states and its head"
-                    )
+                split.require_agreement(testsets[0].prompts[0], language_model.name)
                 shares = [(testset, testset.part(processes.rank, processes.size)) for testset in testsets]
                 outputs = compute_outputs(language_model, split, shares)
             gathered = processes.gather(outputs)

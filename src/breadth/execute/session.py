@@ -159,8 +159,8 @@ def open_session(
         notes += [note for testset in cache.testsets for note in testset.notes]
     every = study_data.testsets_of(run)
     cache.own = [encode_testset(loaded, every[name], context=recipe.context) for name in run.training_sizes()]
-    if cache.testsets and cache.testsets[0].prompts and not model.agrees(cache.testsets[0].prompts[0]):
-        raise AssertionError(f"{run.model}: hidden states times head do not give the model's own logits")
+    if cache.testsets and cache.testsets[0].prompts:
+        model.require_agreement(cache.testsets[0].prompts[0], run.model)
     trainer = None
     if run.is_trained:
         train_set = encode_train_set(loaded, study_data.training(run), recipe.loss, context=recipe.context)

@@ -73,8 +73,8 @@ class Swapped:
             self.unsplit, split = top or 0, SplitModel(model)
         self.weights.unpack(split.top)
         prompts = self.testsets[0].prompts if self.testsets else []
-        if prompts and not split.agrees(prompts[0]):
-            raise AssertionError(f"{self.run.model}: hidden states times head do not give the model's own logits")
+        if prompts:
+            split.require_agreement(prompts[0], self.run.model)
         if split.is_split:
             keep_frozen_states(split, self.testsets, events.prepared)
             events.note(

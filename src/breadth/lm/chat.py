@@ -6,7 +6,6 @@ A prompt becomes the user's turn, after a system prompt if there is one, and the
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from breadth.boundary import first_line
 from breadth.errors import InputError
+from breadth.lm.model_files import read_tokenizer_settings
 from breadth.lm.trials import try_template
 
 #: Words of a study file: the tokenizer's own template where it has one, or plain text.
@@ -97,10 +97,7 @@ class Chat:
             )
         except Exception as error:  # a template is a program, and may raise anything
             remedy = "remove system, or " if self.system is not None else ""
-            raise InputError(
-                f"{self.name}: its chat template cannot be used ({first_line(error)}); {remedy}set chat_template to "
-                "none or to a file with another template"
-            ) from error
+            raise _unusable(self.name, first_line(error), remedy) from error
         return text
 
 
@@ -115,13 +112,31 @@ def start_chat(tokenizer: Any, settings: ChatSettings, name: str) -> tuple[Chat 
         return None, "plain text: chat_template is auto, and the tokenizer has no chat template"
     own = settings.template == AUTO
     # A template is a program that may not end, or write gigabytes; jinja's sandbox stops neither.
-    try_template(tokenizer.get_chat_template() if own else settings.template, name)
+    try_template(_own_template(tokenizer, name) if own else settings.template, name)
     chat = Chat(tokenizer, None if own else settings.template, settings.system, name)
     if not chat.prompt(_PROMPT).strip():
         raise InputError(f"{name}: its chat template gives an empty prompt")
     which = "the tokenizer's chat template" if settings.template == AUTO else "the study's own chat template"
     system = "" if settings.system is None else f", system prompt {settings.system[:60]!r}"
     return chat, f"chat form: {which}{system}"
+
+
+def _own_template(tokenizer: Any, name: str) -> str:
+    """The tokenizer's own template: its only one, or the one called default."""
+    try:
+        template = tokenizer.get_chat_template()
+    except Exception as error:  # several templates, of which none is called default
+        raise _unusable(name, first_line(error)) from error
+    if not isinstance(template, str):  # the settings of a tokenizer may hold anything in its place
+        raise _unusable(name, f"it is a {type(template).__name__} and not a text")
+    return template
+
+
+def _unusable(name: str, why: str, remedy: str = "") -> InputError:
+    return InputError(
+        f"{name}: its chat template cannot be used ({why}); {remedy}set chat_template to none or to a file with "
+        "another template"
+    )
 
 
 def encode_in_chat(tokenizer: Any, texts: Sequence[str], chat: Chat) -> list[list[int]]:
@@ -143,10 +158,10 @@ def has_chat_template(folder: Path) -> bool:
     if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
         return True
     try:
-        content = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        # Read as loading reads it: it may be a pipe, or have gigabytes. What is wrong is said when the model is loaded.
+        return bool(read_tokenizer_settings(folder).get("chat_template"))
+    except InputError:
         return False
-    return isinstance(content, dict) and bool(content.get("chat_template"))
 
 
 def read_chat_template(path: Path) -> str:

@@ -79,7 +79,9 @@ def decoder_layers(model: Any) -> DecoderLayers:
     """
     inner = causal_model_of(model)
     count = inner.config.get_text_config(decoder=True).num_hidden_layers
-    for root in (inner.get_decoder(), inner):
+    # Settings may say that there are none, and any empty list of modules would do.
+    roots = (inner.get_decoder(), inner) if count else ()
+    for root in roots:
         for parent in root.modules() if isinstance(root, nn.Module) else ():
             for name, child in parent.named_children():
                 if isinstance(child, nn.ModuleList) and len(child) == count and all(map(_is_block, child)):

@@ -16,7 +16,7 @@ from breadth.errors import InputError, listed
 from breadth.lm.chat import Chat, ChatSettings, start_chat
 from breadth.lm.extra import quiet, require_lm
 from breadth.lm.fetch import Progress, fetch_model
-from breadth.lm.model_files import check_model_files, check_tokenizer_files, read_json_object
+from breadth.lm.model_files import check_model_files, check_tokenizer_files, read_json_object, shorten
 from breadth.lm.models import BUILT_IN, fault_of, model_folder, name_hint
 from breadth.lm.pickled import BESIDE, PICKLED_INDEX, SINGLE, Weights, convert_pickled, has_pickled, has_safetensors
 from breadth.lm.placement import BFLOAT16, Placement, place
@@ -33,6 +33,9 @@ WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 #: Most bytes of such an index; those of the largest models have twenty million.
 MOST_INDEX = 200_000_000
+
+#: Most characters in the name of a file; systems refuse longer ones.
+LONGEST_NAME = 255
 
 #: Seconds to wait for the Hub.
 HUB_TIMEOUT = 10.0
@@ -398,8 +401,11 @@ def check_index(path: Path) -> None:
     if not isinstance(shards, dict):
         raise InputError(f"{path}: has no weight_map; copy the model again")
     for name in shards.values():
-        if not isinstance(name, str) or not name.endswith(".safetensors") or Path(name).name != name:
-            raise InputError(f"{path}: names {name!r} for weights; breadth loads safetensors files beside it only")
+        is_beside = isinstance(name, str) and Path(name).name == name and len(name) <= LONGEST_NAME
+        if not is_beside or not name.endswith(".safetensors"):
+            raise InputError(
+                f"{path}: names {shorten(name)} for weights; breadth loads safetensors files beside it only"
+            )
 
 
 def refuse_degenerate(model: Any, source: str) -> None:
@@ -465,9 +471,18 @@ def _load_weights(source: str, placement: Placement, shown: str) -> Any:
     if missing:
         raise InputError(f"{shown}: weights are missing or have the wrong shape: {listed(missing, most=3)}")
     refuse_degenerate(model, shown)
+    _return_hidden_states(model)
     if placement.move_to is not None:
         model = model.to(placement.move_to)
     return model
+
+
+def _return_hidden_states(model: Any) -> None:
+    """Have a model return its last hidden states by name and nothing more, whatever its settings say."""
+    for config in (model.config, model.config.get_text_config(decoder=True)):
+        config.return_dict = True
+        config.output_hidden_states = False
+        config.output_attentions = False
 
 
 def _load_errors() -> tuple[type[Exception], ...]:

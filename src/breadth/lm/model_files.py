@@ -27,7 +27,10 @@ _VOCABULARIES = {"tokenizer.json": MOST_VOCABULARY, "vocab.json": 50_000_000, "t
 _SETTINGS = dict.fromkeys(("tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"), 20_000_000)
 
 #: Most tokens that are added to a vocabulary one by one; the models with most of them have seven thousand.
-MOST_ADDED = 50_000
+MOST_ADDED = 20_000
+
+#: The directory of further chat templates, all of which transformers reads.
+_TEMPLATES = "additional_chat_templates"
 
 #: How attention may be computed. Every other name is a library, or code on the Hub.
 ATTENTION = ("eager", "sdpa")
@@ -45,6 +48,7 @@ _REFUSED_KEYS = {
     "fusion_config": "replaces modules of the model",
     "distributed_config": "starts other processes",
     "transformers_weights": "names another file for the weights",
+    "configuration_files": "names another file for the settings",
     "use_pretrained_backbone": "fetches another model",
     "custom_pipelines": "runs code of the model's directory",
     "custom_generate": "runs code of the model's directory",
@@ -96,6 +100,9 @@ FEW = 256
 #: Most positions, tokens or columns of anything.
 MOST_SIZE = 1 << 24
 
+#: Most characters of a value or a place in a message.
+MOST_SHOWN = 100
+
 #: Quantised weights that are loaded as they are, by a library that fetches nothing.
 _QUANTISED = ("bitsandbytes",)
 
@@ -113,6 +120,14 @@ def read_json_object(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise InputError(f"{path}: does not hold keys and values; copy it again")
     return values
+
+
+def read_tokenizer_settings(folder: Path) -> dict[str, Any]:
+    """The settings of a tokenizer; empty if it has none."""
+    path = folder / "tokenizer_config.json"
+    if not path.exists():
+        return {}
+    return read_json_object(path, _SETTINGS[path.name])
 
 
 def check_model_files(folder: Path, tensors: Mapping[str, Tensor] | None) -> None:
@@ -139,20 +154,21 @@ def check_model_files(folder: Path, tensors: Mapping[str, Tensor] | None) -> Non
 def check_tokenizer_files(folder: Path) -> None:
     """Refuse settings of a tokenizer that choose other classes or files, or add tokens without end."""
     _check_kinds(folder)
-    path = folder / "tokenizer_config.json"
-    if path.is_file():
-        values = read_json_object(path, _SETTINGS[path.name])
-        _check_tokenizer_class(path, values)
-        _check_tokenizer_settings(path, values)
+    path, values = folder / "tokenizer_config.json", read_tokenizer_settings(folder)
+    _check_tokenizer_class(path, values)
+    _check_tokenizer_settings(path, values)
+    _check_added(path, values)
     for name in ("added_tokens.json", "special_tokens_map.json"):
         path = folder / name
         if path.is_file():
-            _check_added(path, name, read_json_object(path, _SETTINGS[name]))
+            _check_added(path, read_json_object(path, _SETTINGS[name]))
 
 
 def _check_kinds(folder: Path) -> None:
     """Refuse what is no file where a file belongs, files too large to be settings, and names that load otherwise."""
-    for path in sorted(folder.iterdir()):
+    templates = folder / _TEMPLATES
+    further = templates.iterdir() if templates.is_dir() else ()
+    for path in sorted([*folder.iterdir(), *further]):
         if path.is_dir():
             continue
         if path.suffix in (".json", ".jinja", ".txt", ".model", ".safetensors"):
@@ -190,6 +206,14 @@ def _most_bytes(path: Path) -> int | None:
     return None
 
 
+def shorten(value: Any) -> str:
+    """A value of a file as a message may hold it; it may have a megabyte."""
+    text = repr(value)
+    if len(text) > MOST_SHOWN:
+        return f"{text[:MOST_SHOWN]} ..."
+    return text
+
+
 def _refused(path: Path, key: str, why: str) -> InputError:
     return InputError(f"{path}: {key} {why}, which breadth does not allow; remove it, or use another model")
 
@@ -198,7 +222,9 @@ def _walk(values: Any, place: str = "") -> Iterator[tuple[str, str, Any]]:
     """Every value inside, with its place (``text_config.num_heads``) and its key; those in a list have the list's."""
     if isinstance(values, dict):
         for key, value in values.items():
-            inside = f"{place}.{key}" if place else str(key)
+            # A key may have a megabyte, and would be copied for every value inside.
+            shown = str(key)[:MOST_SHOWN]
+            inside = f"{place}.{shown}" if place else shown
             yield inside, str(key), value
             yield from _walk(value, inside)
     elif isinstance(values, list):
@@ -228,8 +254,8 @@ def _check_choice(path: Path, place: str, value: Any, allowed: tuple[str, ...]) 
             _check_choice(path, place, each, allowed)
         elif each is not None and each not in allowed:
             raise InputError(
-                f"{path}: {place} is {each!r}, and may be {listed(allowed)} only, because other implementations are "
-                "code that would be fetched; remove the key"
+                f"{path}: {place} is {shorten(each)}, and may be {listed(allowed)} only, because other implementations "
+                "are code that would be fetched; remove the key"
             )
 
 
@@ -238,7 +264,7 @@ def _check_quantisation(path: Path, place: str, value: Any) -> None:
     if method in _QUANTISED or (isinstance(value, dict) and method is None and _is_bitsandbytes(value)):
         return
     raise InputError(
-        f"{path}: {place} asks for {method!r}, whose library fetches and runs code of its own; breadth loads "
+        f"{path}: {place} asks for {shorten(method)}, whose library fetches and runs code of its own; breadth loads "
         f"{listed(_QUANTISED)} and weights that are not quantised"
     )
 
@@ -278,7 +304,7 @@ def _check_tokenizer_class(path: Path, values: Mapping[str, Any]) -> None:
         return
     plain = isinstance(name, str) and (_TOKENIZER_CLASS.match(name) or name in _BACKENDS)
     if not plain or name.removesuffix("Fast") in _REFUSED_CLASSES:
-        raise InputError(f"{path}: tokenizer_class is {str(name)[:80]!r}, which is no tokenizer that breadth loads")
+        raise InputError(f"{path}: tokenizer_class is {shorten(name)}, which is no tokenizer that breadth loads")
 
 
 def _check_tokenizer_settings(path: Path, values: Mapping[str, Any]) -> None:
@@ -291,14 +317,19 @@ def _check_tokenizer_settings(path: Path, values: Mapping[str, Any]) -> None:
         if not _FILE_KEY.search(key) or key in _IDLE_FILES or value is None or isinstance(value, dict | list):
             continue
         if not isinstance(value, str) or Path(value).name != value or "\\" in value:
-            raise InputError(f"{path}: {place} is {value!r}, and only files beside it are read; remove the key")
+            raise InputError(f"{path}: {place} is {shorten(value)}, and only files beside it are read; remove the key")
     options = values.get("sp_model_kwargs")
     if isinstance(options, dict) and {"model_file", "model_proto"} & {*options}:
         raise _refused(path, "sp_model_kwargs", "names other files")
-    for key in ("added_tokens_decoder", "extra_special_tokens", "additional_special_tokens"):
-        _check_added(path, key, values.get(key))
 
 
-def _check_added(path: Path, key: str, tokens: Any) -> None:
-    if isinstance(tokens, dict | list) and len(tokens) > MOST_ADDED:
-        raise InputError(f"{path}: {key} adds {len(tokens):,} tokens; at most {MOST_ADDED:,} are added one by one")
+def _check_added(path: Path, values: Mapping[str, Any]) -> None:
+    """Refuse settings with more texts than a vocabulary adds, whatever key they stand under.
+
+    transformers takes added tokens from half a dozen keys, and from any that ends in ``_token``.
+    """
+    containers = [(path.name, values)]
+    containers += [(place, value) for place, _, value in _walk(values) if isinstance(value, dict | list)]
+    for place, value in containers:
+        if len(value) > MOST_ADDED:
+            raise InputError(f"{path}: {place} adds {len(value):,} tokens; at most {MOST_ADDED:,} are added one by one")

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from breadth.errors import InputError
 from breadth.lm.acceleration import PACKED_ROWS, PackedWeights, Positions, SparseBlock
 from breadth.lm.batches import Batch, make_batch, make_batches
 from breadth.lm.layers import base_model_of, causal_model_of, decoder_layers, has_attachments, head_of
@@ -274,6 +275,17 @@ class SplitModel:
             out = torch.tanh(out / self._softcap) * self._softcap
         return out
 
+    def require_agreement(self, ids: list[int], name: str) -> None:
+        """Refuse a model of this name whose logits are not those that the model itself computes.
+
+        Not a mistake of ours alone: settings of a model can make it compute in another way every time it is asked.
+        """
+        if not self.agrees(ids):
+            raise InputError(
+                f"{name}: cannot be evaluated, because its logits are not the product of its last hidden states and "
+                "its head"
+            )
+
     def agrees(self, ids: list[int], tolerance: float = 1e-2) -> bool:
         """Whether the logits for one sequence are those that the model itself computes.
 
@@ -286,6 +298,12 @@ class SplitModel:
         with torch.inference_mode():
             with self._computing():
                 own = self.model(input_ids=batch.ids[:1], use_cache=False).logits[0, -1].float()
+            # Finite weights are no promise: settings such as a scale of positions of 1e308 make numbers that are not.
+            if not bool(own.isfinite().all()):
+                raise InputError(
+                    f"{self.model.name_or_path}: its logits are infinite or not numbers; compute in float32, and if "
+                    "they still are, copy the model again, because its settings are damaged"
+                )
 
             some = torch.arange(0, len(own), 7, device=own.device)
 

@@ -24,12 +24,21 @@ TEXTS = (
 #: A real tokenizer gives at most four tokens for a character (its bytes), and some around the text.
 MOST_PER_CHARACTER, MOST_AROUND = 16, 1_000
 
+#: Most characters of a rendered conversation; the longest system prompts in templates have a few thousand.
+MOST_RENDERED = 100_000
+
+#: Most tokens that are added to a vocabulary; transformers takes each of them up one by one.
+MOST_ADDED = 20_000
+
 
 def find_tokenizer_fault(path: str) -> str:
     """Use a tokenizer of the ``tokenizers`` library on a few texts; says what is wrong, or nothing."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(path)
+    added = len(tokenizer.get_added_tokens_decoder())
+    if added > MOST_ADDED:
+        return f"it adds {added:,} tokens to its vocabulary; at most {MOST_ADDED:,} are added one by one"
     for text in TEXTS:
         most = MOST_PER_CHARACTER * len(text) + MOST_AROUND
         normalizer = tokenizer.normalizer
@@ -66,6 +75,9 @@ def find_template_fault(template: str) -> str:
         [user],
         [user, {"role": "assistant", "content": "answer"}],
         [{"role": "system", "content": "You are a helpful assistant."}, user],
+        # What breadth itself renders first, to find where an answer ends.
+        [{"role": "user", "content": "prompt"}],
+        [{"role": "user", "content": "prompt"}, {"role": "assistant", "content": "answer"}],
     )
     for messages in conversations:
         size = 0
@@ -75,8 +87,8 @@ def find_template_fault(template: str) -> str:
                 bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>", tools=None, documents=None,
             ):  # fmt: skip
                 size += len(part)
-                if size > 10_000_000:
-                    return "it writes more than 10,000,000 characters"
+                if size > MOST_RENDERED:
+                    return f"it writes more than {MOST_RENDERED:,} characters around a short text"
         except MemoryError:
             raise
         except Exception:  # a template may refuse a conversation; whoever uses it is told

@@ -258,8 +258,8 @@ class Worker:
         first = replace(self.data.testsets[name], frame=self.data.testsets[name].frame.head(1))
         prefix = fewshot_prefix(spec, self.data)
         prompts = encode_testset(language_model, first, context=spec.recipe.context, before=prefix).prompts
-        if prompts and not model.agrees(prompts[0]):
-            raise AssertionError(f"{spec.model}: hidden states times head do not give the model's own logits")
+        if prompts:
+            model.require_agreement(prompts[0], spec.model)
         loaded = _Loaded(self.groups[spec.name], spec.name, language_model, model, language_model.notes)
         if spec.is_trained and spec.method != "full":
             loaded.initial = {name: weight.detach().clone() for name, weight in loaded.weights.items()}
