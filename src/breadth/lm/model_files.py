@@ -328,7 +328,7 @@ def _check_added(path: Path, values: Mapping[str, Any]) -> None:
 
     transformers takes added tokens from half a dozen keys, and from any that ends in ``_token``.
     """
-    containers = [(path.name, values)]
+    containers: list[tuple[str, Any]] = [(path.name, values)]
     containers += [(place, value) for place, _, value in _walk(values) if isinstance(value, dict | list)]
     for place, value in containers:
         if len(value) > MOST_ADDED:
