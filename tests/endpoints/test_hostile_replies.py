@@ -162,6 +162,15 @@ BODIES = {
     "a text of null": lambda: raw(b'{"choices": [{"text": null}]}'),
     "a text that is a number": lambda: raw(b'{"choices": [{"text": 4}]}'),
     "a text in parts": lambda: raw(b'{"choices": [{"text": ["4"]}]}'),
+    "two choices": lambda: raw(b'{"choices": [{"text": "4", "index": 0}, {"text": "5", "index": 1}]}'),
+    "one choice twice": lambda: raw(b'{"choices": [{"text": "4", "index": 0}, {"text": "5", "index": 0}]}'),
+    "a thousand choices": lambda: reply_bytes({"choices": [{"text": "4"}] * 1000}),
+    "the choice of another prompt": lambda: raw(b'{"choices": [{"text": "4", "index": 7}]}'),
+    "an index that is a text": lambda: raw(b'{"choices": [{"text": "4", "index": "0"}]}'),
+    "a list in place of a choice": lambda: raw(b'{"choices": [[{"text": "4"}]]}'),
+    "a text that sixteen tokens cannot have": lambda: reply_bytes(text_reply("4 " * 40_000)),
+    "a stream of events": lambda: raw(b'data: {"choices": [{"text": "4"}]}\n\ndata: [DONE]\n\n'),
+    "a million names": lambda: raw(b"{" + b",".join(b'"%06d":1' % i for i in range(1_000_000)) + b"}"),
     "an error of an odd shape": lambda: raw(b'{"error": [{"message": {"message": 7}}]}'),
 }
 
@@ -178,6 +187,14 @@ ECHOES = {
     "the key where words are cut": lambda: raw(b"a" * (http.MOST_WORDS - 10) + KEY.encode() * 3),
     "the key with codes": lambda: raw("".join(f"\\u{ord(letter):04x}" for letter in KEY).encode()),
     "the key with control characters": lambda: error("\x1b]0;" + KEY + "\x07\x1b[2J\u202e" * 2000),
+    "the key over lines": lambda: error("\n".join(KEY[i : i + 5] for i in range(0, len(KEY), 5))),
+    "the key letter by letter": lambda: error(" ".join(KEY), "401 Unauthorized"),
+    "the key with zero bytes between": lambda: raw("\0".join(KEY).encode()),
+    "the key in base64 over lines": lambda: error("\r\n".join(in_base64(KEY)[i : i + 9] for i in range(0, 36, 9))),
+    "the bytes of the key": lambda: error(KEY.encode().hex(":")),
+    "the key in a header that is none": lambda: then_closed(f"HTTP/1.1 {KEY}\r\n\r\n".encode()),
+    "the key as a length": lambda: then_closed(f"HTTP/1.1 200 OK\r\nContent-Length: {KEY}\r\n\r\n{{}}".encode()),
+    "the key in a redirect twice encoded": lambda: redirect(f"http://e/{quote(quote(f'<{KEY}>'))}"),
     "the key as the name of a status": lambda: headed("", b"", f"418 {KEY}"),
 }
 
@@ -194,6 +211,12 @@ ANSWERS = {
         lambda: raw(b'{"choices": [{"text": "4"}], "usage": {"prompt_tokens": 1e999, "completion_tokens": [7]}}'), "4",
     ),
     "the key as an answer": (lambda: reply_bytes(text_reply(f"4 {KEY} {in_base64(KEY)} {KEY[::-1]}")), "4"),
+    "the key over lines as an answer": (lambda: reply_bytes(text_reply("4 " + "\n".join(KEY))), "4"),
+    "a reply that nobody asked for after it": (lambda: reply_bytes() + reply_bytes(text_reply("5")), "4"),
+    "the name of another model": (lambda: reply_bytes({**text_reply("4"), "model": "another"}), "4"),
+    "an end of no meaning": (
+        lambda: raw(b'{"choices": [{"text": "4", "index": 0, "finish_reason": {"a": [1]}}]}'), "4",
+    ),
     "two early replies before it": (lambda: b"HTTP/1.1 100 Continue\r\n\r\n" * 2 + reply_bytes(), "4"),
 }  # fmt: skip
 
@@ -310,7 +333,10 @@ def run_once(path, folder):
 
 
 def check_no_key(text):
-    """No spelling of the key is in what is shown or kept."""
+    """No spelling of the key is in what is shown or kept, whatever stands between its letters."""
+    letters = "".join(letter for letter in text.lower() if letter.isalnum() or letter == "-")
+    assert KEY.lower() not in letters
+    assert KEY.encode().hex() not in letters
     spellings = [KEY, KEY[::-1], KEY.encode().hex(), quote(KEY, safe=""), in_base64(KEY).rstrip("="),
                  in_base64(f"Bearer {KEY}")[10:30], base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("="),
                  "".join(f"\\u{ord(letter):04x}" for letter in KEY)]  # fmt: skip

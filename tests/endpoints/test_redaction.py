@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -20,6 +21,10 @@ def urlsafe(content):
     return base64.urlsafe_b64encode(content.encode()).decode()
 
 
+def over_lines(text, width, end="\n"):
+    return end.join(text[i : i + width] for i in range(0, len(text), width))
+
+
 SPELLINGS = {
     "as it is": lambda key: key,
     "small letters": str.lower,
@@ -35,6 +40,26 @@ SPELLINGS = {
     "as bytes": lambda key: "".join(f"\\x{ord(letter):02x}" for letter in key),
     "HTML": lambda key: "".join(f"&#{ord(letter)};" for letter in key),
     "HTML hexadecimal": lambda key: "".join(f"&#x{ord(letter):05X};" for letter in key),
+    "base64 of the reversed": lambda key: standard(key[::-1]),
+    "hexadecimal reversed": lambda key: key[::-1].encode().hex(),
+    "hexadecimal with colons": lambda key: key.encode().hex(":"),
+    "hexadecimal as numbers": lambda key: " ".join(f"0x{ord(letter):02x}" for letter in key),
+    "hexadecimal over lines": lambda key: over_lines(key.encode().hex(), 16),
+    "numbers": lambda key: str(list(key.encode())),
+    "octal": lambda key: "".join(f"\\{ord(letter):03o}" for letter in key),
+    "as bytes of a mail": lambda key: "".join(f"={ord(letter):02X}" for letter in key),
+    "as points of Unicode": lambda key: "".join(f"\\u{{{ord(letter):x}}}" for letter in key),
+    "for an address, twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "over lines": lambda key: over_lines(key, 7),
+    "over lines of Windows": lambda key: over_lines(key, 7, "\r\n  "),
+    "letter by letter": " ".join,
+    "with tabs": "\t".join,
+    "with zero bytes": "\0".join,
+    "with spaces of no width": "\u200b".join,
+    "with soft hyphens": "\u00ad".join,
+    "with colours": "\x1b[0m".join,
+    "wide letters": lambda key: "".join(chr(ord(letter) + 0xFEE0) if letter != " " else letter for letter in key),
+    "base64 over lines": lambda key: over_lines(standard(key), 8),
     "base64": standard,
     "base64 without padding": lambda key: standard(key).rstrip("="),
     "base64 for addresses": urlsafe,
@@ -58,6 +83,21 @@ def test_spellings(spelling, key):
     assert len(redacted) <= len("the server got <[key]> and more") + 14
     if "base64" in spelling:
         assert key not in base64.b64decode(redacted.split("<")[1].split("[")[0] + "==").decode("latin-1")
+
+
+@pytest.mark.parametrize("piece", ["s", "s ", "n\\n", "\\n", "\x1b[n", "0x", "73 ", "sk-a\n", "s" + " " * 999])
+@pytest.mark.parametrize("key", [KEYS[0], "ssssssssssssssss", "nnnnnnnnnnnn"])
+def test_texts_that_begin_like_a_key_everywhere_take_no_longer(piece, key):
+    redactor = Redactor(key)
+
+    def seconds(length):
+        text = piece * (length // len(piece))
+        began = time.process_time()
+        redactor.redact(text)
+        return time.process_time() - began
+
+    # Ten times as long for ten times the text, with room for what else the machine does.
+    assert seconds(200_000) < 40 * seconds(20_000) + 0.5
 
 
 def test_other_words_stay():

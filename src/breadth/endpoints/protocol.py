@@ -26,8 +26,9 @@ ANCHOR = 12
 #: How far rounding may lift a log-probability above 0; some servers compute in half precision.
 ROUNDING = 0.01
 
-#: Most characters of a text that a model wrote: no model writes so much in reply to one question.
-MOST_WRITTEN = 2**20
+#: Most characters of a text that a model wrote: no model writes so much in reply to one question. What was asked for is
+#: a number of tokens, of which few have as many characters as this, and some servers write more of them than that.
+MOST_WRITTEN, MOST_PER_TOKEN, ANY_WRITTEN = 2**20, 2**8, 2**16
 
 #: How some servers spell a space and a line break in tokens.
 _SPELLING = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
@@ -122,8 +123,9 @@ class Written(Question):
             text = choice.get("text")
         if not isinstance(text, str):
             raise MalformedError("the reply has no text")
-        if len(text) > MOST_WRITTEN:
-            raise MalformedError(f"the text of the reply has more than {MOST_WRITTEN:,} characters")
+        most = min(MOST_WRITTEN, max(ANY_WRITTEN, MOST_PER_TOKEN * self.max_tokens))
+        if len(text) > most:
+            raise MalformedError(f"the text of the reply has more than {most:,} characters")
         # A lone surrogate, half of a character, is no text that could be kept.
         return cut_at_stop(text.encode("utf-8", "replace").decode(), self.stop)
 
@@ -341,6 +343,11 @@ def _choice(reply: Reply) -> dict[str, Any]:
     choices = _get(reply, "choices", list)
     if not choices or not isinstance(choices[0], dict):
         raise MalformedError("the reply has no choices")
+    # One answer was asked for. Which of several is the answer to this prompt, nobody knows.
+    if len(choices) > 1:
+        raise MalformedError(f"the reply has {len(choices):,} choices and not one")
+    if choices[0].get("index") not in (0, None):
+        raise MalformedError("the choice of the reply is the answer to another prompt, by its index")
     return choices[0]
 
 
