@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,36 @@ def reading(name: object, form: str = "") -> Iterator[None]:
         if message := _explained(error, what, "; it is truncated, damaged or in another format"):
             raise InputError(message) from error
         raise
+
+
+#: Errors of looking at a path that say: nothing of this name can be there.
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a regular file is there. A path that the system does not let us look at is an ``InputError``.
+
+    ``os.path.isfile`` says False there: what a disk keeps back for a moment would count as absent, and be replaced.
+    """
+    return stat.S_ISREG(_mode(path))
+
+
+def is_directory(path: str | os.PathLike[str]) -> bool:
+    """Whether a directory is there; the same as :func:`is_file` otherwise."""
+    return stat.S_ISDIR(_mode(path))
+
+
+def _mode(path: str | os.PathLike[str]) -> int:
+    """The mode of what is there; 0 if nothing is."""
+    with reading(path):
+        try:
+            return os.stat(path).st_mode
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return 0
+            raise
+        except ValueError:  # no file has a name with a null character
+            return 0
 
 
 @contextmanager
@@ -59,9 +90,17 @@ _ENDED_HINT = "a thread of a library ended; allow more open files and memory if 
 _FILES_HINT = "too many open files; allow more, such as with `ulimit -n 1024`"
 _MEMORY_HINT = "not enough memory; use a larger machine, or allow more if it is limited (`ulimit -v`)"
 
+#: What the system says of a disk or file system that fails, or that it keeps from us, where a call names no file: a
+#: read of a file that is open. Other numbers (a bad handle, a bad argument) are mistakes of our own.
+_REFUSALS = {
+    getattr(errno, name)
+    for name in ("EIO", "ESTALE", "EACCES", "EPERM", "EROFS", "ENODEV", "ENXIO", "ETIMEDOUT", "EREMOTEIO", "ENOTCONN")
+    if hasattr(errno, name)
+}
+
 
 def lacking_resource(error: BaseException) -> str:
-    """What the system refused: room on a disk, memory, open files; empty for any other exception."""
+    """What the system refused: room on a disk, memory, open files, a disk; empty for any other exception."""
     if isinstance(error, MemoryError):
         return _MEMORY_HINT
     if isinstance(error, OSError):
@@ -69,8 +108,12 @@ def lacking_resource(error: BaseException) -> str:
             return _FILES_HINT
         if error.errno in (errno.ENOMEM, errno.EAGAIN):
             return _MEMORY_HINT
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return f"{error.strerror}; what is printed or written needs another place"
+        if error.errno in _REFUSALS:
+            return f"{error.strerror}; a disk or file system refused what was read or written. Try again, or elsewhere"
+        if error.errno == errno.ENOENT:  # of a call that names no file: where we are, or where temporary files go
+            return f"{error.strerror}; the working directory, or every directory for temporary files, is gone or full"
         return ""
     # A library that could not be loaded, a thread that could not be started or ended, a panic of a Rust library.
     if isinstance(error, ImportError | RuntimeError | ValueError) or _is_panic(error):

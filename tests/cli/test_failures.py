@@ -1,5 +1,6 @@
 """What a command says when the machine refuses: full devices, closed streams, few open files, little memory."""
 
+import errno
 import os
 import resource
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+from breadth.cli.failures import failure_message
 from breadth.datasets import simulate_scores
 
 
@@ -81,6 +83,13 @@ def test_too_few_open_files(scores, tmp_path):
     assert "ulimit -n" in message(out)
     assert list(tmp_path.iterdir()) == []
     assert start("report", scores, "--out", tmp_path / "report.md", preexec_fn=limit).returncode == 0
+
+
+def test_a_call_that_fails_names_the_reason():
+    """The error of a read names no file, nor does that of a working directory that is gone."""
+    for number in (errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOENT):
+        assert os.strerror(number) in failure_message(OSError(number, os.strerror(number)))
+    assert failure_message(OSError(errno.EBADF, os.strerror(errno.EBADF))) == "", "a mistake of our own"
 
 
 @pytest.mark.parametrize("most", [12, 16, 40])

@@ -1,4 +1,6 @@
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -30,6 +32,13 @@ def test_every_file_that_is_cut_off_is_not_whole(tmp_path):
     for length in (0, 5, 8, 40, len(content) - 1):
         cut.write_bytes(content[:length])
         assert read_header(cut) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file whose read fails")
+def test_a_header_that_the_system_does_not_let_us_read_is_one_message():
+    """Unlike one that it does not let us open, the error names no file."""
+    with pytest.raises(InputError, match="/proc/self/mem: cannot be read as safetensors"):
+        read_header(Path("/proc/self/mem"))
 
 
 @pytest.mark.parametrize(

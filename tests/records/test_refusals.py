@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import save
 
 import breadth
+from breadth.boundary import is_directory, is_file
 from breadth.errors import InputError
 from breadth.execute.run_files import States
 from breadth.records.files import LocalStore
@@ -147,6 +148,51 @@ def test_a_table_of_an_import_stops_whoever_needs_it(tmp_path, refuse):
         reason = refuse(path)
         check_refusal(path, reason, lambda: read_imported(tmp_path / "answers"))
         check_refusal(path, reason, lambda: breadth.import_logs(tmp_path / "answers.csv", into=tmp_path / "answers"))
+
+
+def refuse_to_look(monkeypatch, path, number):
+    """Have the system refuse what is asked of a path before it is opened."""
+    system_stat = os.stat
+
+    def refused_stat(name, **options):
+        if not isinstance(name, int) and os.fspath(name) == str(path):
+            raise OSError(number, os.strerror(number), name)
+        return system_stat(name, **options)
+
+    monkeypatch.setattr(os, "stat", refused_stat)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
+def test_an_import_that_cannot_be_looked_at_is_not_replaced(tmp_path, monkeypatch, number):
+    """``os.path.isfile`` says False there, and one more log would have taken the place of all that were there."""
+    rows = [{"model": f"m{i}", "item": f"q{j}", "correct": (i * j) % 2} for i in range(3) for j in range(5)]
+    for name in ("a", "b"):
+        pl.DataFrame(rows).with_columns(model=f"{name}-" + pl.col("model")).write_csv(tmp_path / f"{name}.csv")
+    breadth.import_logs(tmp_path / "a.csv", into=tmp_path / "answers")
+    before = content(tmp_path / "answers")
+    refuse_to_look(monkeypatch, tmp_path / "answers" / "import.json", number)
+    for action in (
+        lambda: breadth.import_logs(tmp_path / "b.csv", into=tmp_path / "answers"),
+        lambda: open_study(tmp_path / "answers"),
+    ):
+        with pytest.raises(InputError, match=r"import\.json: cannot be read \(" + os.strerror(number)):
+            action()
+    monkeypatch.undo()
+    assert content(tmp_path / "answers") == before
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+def test_a_path_that_cannot_be_looked_at_is_not_absent(tmp_path, monkeypatch, number):
+    path = tmp_path / "data.csv"
+    path.write_text("a\n")
+    assert is_file(path)
+    assert not is_directory(path)
+    for absent in (tmp_path / "gone", path / "below", tmp_path / ("x" * 300), "a\0b"):
+        assert not is_file(absent)
+    refuse_to_look(monkeypatch, path, number)
+    for look in (is_file, is_directory):
+        with pytest.raises(InputError, match=r"data\.csv: cannot be read"):
+            look(path)
 
 
 def test_a_directory_stops_whoever_needs_it(folder, monkeypatch):

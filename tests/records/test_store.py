@@ -1,9 +1,11 @@
+import io
 import json
 
 import polars as pl
 import pytest
 
 from breadth.errors import InputError
+from breadth.records.files import checksum
 from breadth.records.store import RunRecord, StudyStore
 from breadth.sources import open_study
 
@@ -69,6 +71,42 @@ def test_damaged_items_are_written_again(store):
     store.write_items("a", ITEMS)
     assert "moved to" in store.warnings[0]
     assert store.read_items("a").equals(ITEMS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shift": pl.lit(b"\xff")},
+        {"shift": pl.concat_list(pl.lit("domain"))},
+        {"label": pl.struct(pl.lit(1).alias("a"))},
+        {"level": pl.lit("two")},
+        {"difficulty": pl.lit("2020-01-01").str.to_date()},
+        {"item": pl.concat_list("item")},
+        {"item": pl.lit("a-1")},
+    ],
+)
+def test_items_that_breadth_would_not_write_are_refused_and_stay(store, change):
+    path = store.folder / store.item_files()["a"][0]
+    changed = io.BytesIO()
+    pl.read_parquet(path).with_columns(**change).write_parquet(changed)
+    path.unlink()
+    path = path.with_name(f"a.{checksum(changed.getvalue())}.parquet")
+    path.write_bytes(changed.getvalue())
+    with pytest.raises(InputError, match=rf"{path.name}: .* not one of breadth's"):
+        open_study(store.folder)
+    # Its checksum is right: nothing is damaged, so nothing is moved.
+    with pytest.raises(InputError, match="not one of breadth's"):
+        store.write_items("a", ITEMS)
+    assert path.exists()
+    assert store.warnings == []
+
+
+def test_items_of_two_sets_that_do_not_go_together(store):
+    store.write_items("a", ITEMS)
+    store.write_items("b", ITEMS.with_columns(testset=pl.lit("b"), question=pl.concat_list(pl.lit(1))))
+    store.write_items("c", ITEMS.with_columns(testset=pl.lit("c"), question=pl.struct(pl.lit(1).alias("a"))))
+    with pytest.raises(InputError, match="items: cannot be read"):
+        open_study(store.folder)
 
 
 def test_a_changed_record_is_set_aside(store):

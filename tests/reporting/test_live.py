@@ -259,6 +259,8 @@ def replace_part(folder, change):
         lambda part: part.with_columns(correct=pl.lit("<b>yes")),
         lambda part: part.with_columns(item=pl.int_range(pl.len())),
         lambda part: part.drop("correct"),
+        lambda part: part.with_columns(testset=pl.lit(b"\xff")),  # which JSON cannot hold
+        lambda part: part.with_columns(testset=pl.duration(days=1)),
     ],
 )
 def test_answers_of_a_wrong_type_are_named_until_they_are_mended(serve, copied, monkeypatch, change):

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import re
@@ -172,6 +173,23 @@ def test_own_files_count_by_content(study, tmp_path):
     assert a.name == b.name
     assert a.name != c.name
     assert start_key(a) != start_key(c)
+
+
+def test_own_files_that_the_system_refuses_do_not_make_other_runs(study, tmp_path, monkeypatch):
+    """Taken for missing, a file gave its runs other names, and they would have been computed again."""
+    text = BASE.replace("seeds: [0, 1, 2]", "levels: 2, difficulty: {calibration: c.csv}")
+    (tmp_path / "c.csv").write_text("item,difficulty\na,1\n")
+    file = study(text)
+    system_stat = os.stat
+
+    def refused_stat(name, **options):
+        if os.path.basename(name) == "c.csv":
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), name)
+        return system_stat(name, **options)
+
+    monkeypatch.setattr(os, "stat", refused_stat)
+    with pytest.raises(InputError, match=r"c\.csv: cannot be read \(Stale file handle\)"):
+        expand(file)
 
 
 def test_a_calibration_counts_by_content(study, tmp_path):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import platformdirs
 import xxhash
 
+from breadth.boundary import reading
 from breadth.errors import InputError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _has_weights(names: Iterable[str]) -> bool:
 def file_sum(path: Path) -> str:
     """A checksum of a file, against damage: it is ten times as fast as one against forgery."""
     digest = xxhash.xxh3_128()
-    with path.open("rb", buffering=0) as file:
+    with reading(path), path.open("rb", buffering=0) as file:
         while block := file.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()

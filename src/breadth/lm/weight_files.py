@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,16 +54,16 @@ class Tensor(NamedTuple):
 
 def read_header(path: Path) -> dict[str, Tensor] | None:
     """The tensors of a file by name; None if the file is shorter than it declares: it is being written, or was cut."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    # A disk may refuse the read of a file that it let us open, and that error does not say which file it is.
+    with reading(path, "safetensors"), path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if len(start) == 8 and length > MOST_HEADER:
             raise InputError(f"{path}: is not a safetensors file")
         if len(start) < 8 or size < 8 + length:
             return None
-        with reading(path, "safetensors"):
-            values = json.loads(file.read(length))
+        values = json.loads(file.read(length))
     if not isinstance(values, dict):
         raise InputError(f"{path}: is not a safetensors file")
     tensors = {name: _tensor(path, value, 8 + length) for name, value in values.items() if name != "__metadata__"}
@@ -154,7 +155,7 @@ def _tensor_sums(paths: Sequence[Path]) -> Iterator[tuple[str, tuple[str, bool]]
         tensors = read_header(path)
         if tensors is None:
             raise InputError(f"{path}: is incomplete; copy the checkpoint again")
-        with path.open("rb", buffering=0) as file:
+        with reading(path), path.open("rb", buffering=0) as file:
             for name, tensor in sorted(tensors.items(), key=lambda entry: entry[1].begin):
                 digest, zero = xxhash.xxh3_128(f"{tensor.dtype} {tensor.shape} ".encode()), True
                 file.seek(tensor.begin)

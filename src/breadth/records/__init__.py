@@ -63,7 +63,15 @@ from breadth.records.sensitivity import (
     scored,
 )
 from breadth.records.sparse import SparseMatrix
-from breadth.records.store import RunRecord, RunStore, StudyStore, is_announced, is_study, set_of_testset
+from breadth.records.store import (
+    RunRecord,
+    RunStore,
+    StudyStore,
+    is_announced,
+    is_study,
+    read_answers,
+    set_of_testset,
+)
 from breadth.records.study import ROUND_SHARES, Study, compact, matrices_of_cells, read_study_directory, side_by_side
 from breadth.records.variants import label_runs, label_variants
 
@@ -123,6 +131,7 @@ __all__ = [
     "matrices_of_cells",
     "may_be_neither",
     "name_rows",
+    "read_answers",
     "read_imported",
     "read_study_directory",
     "score_intervals",

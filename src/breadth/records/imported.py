@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import polars as pl
 
-from breadth.boundary import reading
+from breadth.boundary import is_file, reading
 from breadth.errors import InputError
 from breadth.records.files import DAMAGED, MISSING_FILE, SUM_DIGITS, LocalStore, checksum
 from breadth.records.reading import Reading
@@ -81,7 +80,7 @@ class Imported(NamedTuple):
 
 def is_imported(folder: Path) -> bool:
     """Whether a directory was made by ``breadth import``."""
-    return os.path.isfile(folder / MANIFEST)
+    return is_file(folder / MANIFEST)
 
 
 def foreign_files(folder: Path) -> list[str]:

@@ -24,7 +24,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -32,7 +32,7 @@ from typing import Any
 
 import polars as pl
 
-from breadth.boundary import reading
+from breadth.boundary import is_directory, is_file, reading
 from breadth.errors import InputError, escape_bytes, listed
 from breadth.records.files import (
     DAMAGED,
@@ -46,6 +46,7 @@ from breadth.records.files import (
     unsealed,
 )
 from breadth.records.imported import MANIFEST
+from breadth.records.schemas import ITEMS
 
 _PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
 _ITEMS = re.compile(rf"^(.+?)(?:\.([0-9a-f]{{{SUM_DIGITS}}}))?\.parquet$")
@@ -329,8 +330,15 @@ class StudyStore:
         """The items of a test set."""
         for key in (keys := self.item_files().get(testset, [])):
             content, match = self.store.read(key), _ITEMS.match(PurePosixPath(key).name)
-            if content is not None and match and match[2] in (None, checksum(content)):
+            if content is None or not match or match[2] not in (None, checksum(content)):
+                continue
+            try:
                 return _items_of_file(content, testset, self.folder / key)
+            except InputError as error:
+                # With a checksum that is right nothing is damaged: memory may be short, or somebody wrote the file.
+                if match[2] is None:
+                    raise DamagedError(str(error)) from error
+                raise
         if not keys:
             raise InputError(f"{self.folder}: the items of {testset!r} are missing; `breadth run` writes them again")
         raise DamagedError(f"{self.folder / keys[0]}: {self.store.fault(keys[0]) or DAMAGED}; {_AGAIN}")
@@ -380,15 +388,39 @@ class StudyStore:
 
 def _items_of_file(content: bytes, testset: str, path: Path) -> pl.DataFrame:
     """The items in a file, whose name need not carry a checksum: older versions wrote none."""
-    try:
-        with reading(path):
-            frame = pl.read_parquet(io.BytesIO(content))
-            named = pl.col("testset") if "testset" in frame.columns else pl.lit(testset).alias("testset")
-            frame = frame.with_columns(named.cast(pl.String), pl.col("item").cast(pl.String))
-        check_item_names(frame, path)
-    except InputError as error:
-        raise DamagedError(str(error)) from error
+    with reading(path):
+        frame = pl.read_parquet(io.BytesIO(content))
+    _check_item_columns(frame, path)
+    with reading(path):
+        named = pl.col("testset") if "testset" in frame.columns else pl.lit(testset).alias("testset")
+        frame = frame.with_columns(named.cast(pl.String), pl.col("item").cast(pl.String))
+    check_item_names(frame, path)
     return frame
+
+
+def _check_item_columns(items: pl.DataFrame, path: Path) -> None:
+    """Refuse items in which a column that analyses use is of another kind than breadth writes, checksum or not."""
+    for name, dtype in ITEMS.items():
+        held = items.schema.get(name, pl.Null())
+        fits = held.is_numeric() if dtype.is_numeric() else not held.is_nested() and not held.is_temporal()
+        if held != pl.Null and (not fits or held == pl.Binary):
+            raise InputError(
+                f"{path}: column {name!r} holds {held}, not {dtype.__name__}; the file is not one of breadth's"
+            )
+
+
+def read_answers(content: bytes, path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Some columns of a part; refused where a column has another type than breadth writes, checksum or not."""
+    with reading(path):
+        schema = pl.read_parquet_schema(io.BytesIO(content))
+    for name, dtype in PART_SCHEMA.items():
+        if schema.get(name) != dtype:
+            raise InputError(
+                f"{path}: column {name!r} holds {schema.get(name, 'nothing')}, not {dtype}; the file is not one of "
+                "breadth's"
+            )
+    with reading(path):
+        return pl.read_parquet(io.BytesIO(content), columns=list(columns))
 
 
 def check_item_names(items: pl.DataFrame, path: Path) -> None:
@@ -412,8 +444,8 @@ def is_study(source: object) -> bool:
         folder = Path(source)  # type: ignore[arg-type]
     except TypeError:
         return False
-    begun = [os.path.isdir(folder / name) for name in ("runs", "items")]
-    resolved, imported = (os.path.isfile(folder / name) for name in ("study.yaml", MANIFEST))
+    begun = [is_directory(folder / name) for name in ("runs", "items")]
+    resolved, imported = (is_file(folder / name) for name in ("study.yaml", MANIFEST))
     return imported or all(begun) or (any(begun) and resolved)
 
 

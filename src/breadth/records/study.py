@@ -23,11 +23,11 @@ from breadth.records.reading import Reading
 from breadth.records.schemas import MISSING, SUBJECTS, TRAINING, shift_order
 from breadth.records.sparse import ALWAYS_DENSE, MOST_DENSE, SparseMatrix, is_sparse
 from breadth.records.store import (
-    PART_SCHEMA,
     SUBJECT_KEYS,
     RunRecord,
     StudyStore,
     check_item_names,
+    read_answers,
     set_of_testset,
 )
 from breadth.records.variants import label_runs
@@ -437,7 +437,8 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
                     f"{path}: {run.part_fault(name)} and is left out; `breadth run` evaluates the checkpoint again"
                 )
                 continue
-            answers = _answers_of_part(content, run.folder / name)
+            answers = read_answers(content, run.folder / name, ["testset", "item", "correct", "margin"])
+            answers = answers.with_columns(pl.col("correct", "margin").fill_null(np.nan))
             if not items.equals(answers.select("testset", "item")):
                 items = answers.select("testset", "item")
                 check_item_names(items, run.folder / name)
@@ -459,7 +460,8 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
     # The stored items in the order of the columns; an answered item that is not stored has only its name.
     items = pl.DataFrame(list(columns), schema={"testset": pl.String, "item": pl.String}, orient="row")
     if stored := [store.read_items(testset) for testset in store.item_files()]:
-        texts = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
+        with reading(store.folder / "items"):  # two test sets may have columns of one name that do not go together
+            texts = pl.concat(stored, how="diagonal_relaxed").with_columns(pl.col("testset", "item").cast(pl.String))
         items = items.join(texts, on=["testset", "item"], how="left", maintain_order="left")
     whole = Study(
         name=escape_bytes(str(source)),
@@ -475,21 +477,6 @@ def read_study_directory(source: str | os.PathLike[str], keys: Sequence[str] = (
         _parts=tuple(parts),
     )
     return _training_apart(whole)
-
-
-def _answers_of_part(content: bytes, path: Path) -> pl.DataFrame:
-    """The answers of a part; refused where a column has another type than breadth writes, checksum or not."""
-    with reading(path):
-        schema = pl.read_parquet_schema(io.BytesIO(content))
-    for name, dtype in PART_SCHEMA.items():
-        if schema.get(name) != dtype:
-            raise InputError(
-                f"{path}: column {name!r} holds {schema.get(name, 'nothing')}, not {dtype}; the file is not one of "
-                "breadth's"
-            )
-    with reading(path):
-        answers = pl.read_parquet(io.BytesIO(content), columns=["testset", "item", "correct", "margin"])
-    return answers.with_columns(pl.col("correct", "margin").fill_null(np.nan))
 
 
 def _training_apart(study: Study) -> Study:

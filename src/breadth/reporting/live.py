@@ -17,6 +17,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,7 +179,10 @@ class LiveSite:
     @property
     def single(self) -> bool:
         """Whether the directory itself is a study."""
-        return _is_known(self.folder)
+        try:
+            return _is_known(self.folder)
+        except InputError:  # the system does not let us look; the page of the study says so
+            return True
 
     def names(self) -> list[str]:
         """Names of the studies that exist now. Links that lead out of the directory are not followed."""
@@ -190,8 +194,12 @@ class LiveSite:
             there = sorted(self.folder.iterdir())
         except OSError as error:
             raise InputError(f"{self.given}: cannot be read ({error.strerror}); make it readable") from error
-        studies = (path for path in there if _is_known(path))
-        return [path.name for path in studies if path.resolve().parent == self.folder]
+        names = []
+        for path in there:
+            with suppress(InputError):  # a directory of somebody else, which we may not look into
+                if _is_known(path) and path.resolve().parent == self.folder:
+                    names.append(path.name)
+        return names
 
     def waiting(self) -> str:
         """What the pages wait for; empty if there is a study."""

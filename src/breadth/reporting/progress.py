@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import threading
@@ -16,7 +15,7 @@ import polars as pl
 
 from breadth.boundary import reading
 from breadth.errors import InputError
-from breadth.records import RunRecord, RunStore, StudyStore, label_runs
+from breadth.records import RunRecord, RunStore, StudyStore, label_runs, read_answers
 
 #: A run is quiet if it has not written for this many times its usual pace, and for a minute at least.
 QUIET = 10
@@ -151,8 +150,8 @@ class Progress:
 
 def _accuracy_by_testset(path: Path, content: bytes) -> pl.DataFrame:
     """Accuracy and number of items of every test set in the answers of a checkpoint."""
+    part = read_answers(content, path, ["testset", "correct"])
     with reading(path):
-        part = pl.read_parquet(io.BytesIO(content), columns=["testset", "correct"])
         accuracy = pl.col("correct").cast(pl.Float64).mean().alias("accuracy")
         return part.group_by("testset").agg(pl.len().alias("n"), accuracy)
 

@@ -17,11 +17,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from breadth.boundary import is_file, reading
 from breadth.datasets import REGISTRY, Task
 from breadth.difficulty import Strategy
 from breadth.endpoints import Endpoint
 from breadth.lm import BFLOAT16, PURE_BFLOAT16, ChatSettings, Weights
-from breadth.records import TRAINING, RunRecord, label_variants, set_of_testset
+from breadth.records import TRAINING, LocalStore, RunRecord, label_variants, set_of_testset
 from breadth.study.mixture import normalised_shares, share_out
 from breadth.study.model_places import CheckpointSource, chat_settings, find_directory, listed_source
 from breadth.study.own_sets import resolve_task, used_sets
@@ -443,16 +444,22 @@ def _difficulty_spec(train: Train | None, base: Path) -> dict[str, Any] | None:
 def _file_sum(base: Path, name: str) -> str:
     """SHA-256 of a file; the name of one that does not exist yet, so that the run's name changes once it does."""
     path = base / os.path.expanduser(name)
-    if not os.path.isfile(path):
+    if not is_file(path):
         return f"missing: {name}"
-    with path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _study_sum(base: Path, name: str) -> str:
     """A hash of a study's responses so far: the names of its parts contain their checksums."""
-    folder = base / os.path.expanduser(name) / "runs"
-    parts = sorted(f"{path.parent.name}/{path.name}" for path in folder.glob("*/step-*.parquet"))
+    # Through the store: a pattern leaves out what the system refuses, and the run would get another name.
+    store = LocalStore(base / os.path.expanduser(name))
+    parts = []
+    for run in store.names("runs"):
+        for part in store.names(f"runs/{run}"):
+            if part.startswith("step-") and part.endswith(".parquet"):
+                parts.append(f"{run}/{part}")
+    parts.sort()
     return _value_digest(parts) if parts else f"missing: {name}"
 
 

@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from breadth.boundary import is_file
 from breadth.datasets import (
     CHOICES,
     DEFAULT_KIND,
@@ -400,10 +401,10 @@ def _file_problems(own: OwnSet, keys: Mapping[str, Any], place: Place, base: Pat
         if name is None:
             continue
         path = base / os.path.expanduser(name)
-        if not os.path.isfile(path):
-            yield Problem((*place, key), f"there is no file {name!r} (paths are relative to the study file)")
-            continue
         try:
+            if not is_file(path):
+                yield Problem((*place, key), f"there is no file {name!r} (paths are relative to the study file)")
+                continue
             frame = read_table(path).frame
         except InputError as error:
             yield Problem((*place, key), str(error))
