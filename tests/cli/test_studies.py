@@ -1,5 +1,6 @@
 """The verbs on a study's directory, as a user calls them."""
 
+import shutil
 import subprocess
 import sys
 
@@ -28,6 +29,32 @@ def test_correlate(breadth, write_study, tmp_path):
     assert "1 run without training or with a single checkpoint left out: m-home-8-9" in out.stderr
     assert pl.read_csv(tmp_path / "pairs.csv")["train_set"].to_list() == ["away", "home"]
     assert pl.read_csv(tmp_path / "pairs.heterogeneity.csv")["train_set"].to_list() == ["away", "home"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "report {study} --out {out}.md",
+        "calibrate {study}",
+        "scores {study}",
+        "profile {study}",
+        "transfer {study} --model m",
+        "compare {study} --all",
+        "advise power {study}",
+        "export {study} --to csv --out {out}",
+        "export {study} --to npz --out {out}.npz",
+        "export {study} --to eee --out {out}",
+    ],
+)
+def test_a_checkpoint_that_is_left_out_is_named(forks, study, tmp_path, words):
+    """An export without it looked whole."""
+    shutil.copytree(study, tmp_path / "study")
+    path = StudyStore(tmp_path / "study").run("m-home-8-0-2").part_path(32)
+    path.write_bytes(path.read_bytes()[1:])
+    out = forks.command(*words.format(study=tmp_path / "study", out=tmp_path / "out").split())
+    assert out.returncode == 0, out.stderr
+    assert path.name[:24] in out.stderr.replace("\n", "")
+    assert path.exists()
 
 
 def test_calibrate_then_profile(breadth, study, tmp_path):

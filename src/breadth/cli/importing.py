@@ -167,9 +167,9 @@ def export_command(
 
     * `breadth export answers --to eee --out shared/`
     """
-    from breadth.cli.terminal import print_notes, print_written
+    from breadth.cli.terminal import print_warnings, print_written
     from breadth.sources import export
 
     result = export(answers, to=to, out=out)  # type: ignore[arg-type]
-    print_notes(*result.notes)
+    print_warnings(result.warnings, notes=result.notes)
     print_written(*result.paths)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -39,10 +39,11 @@ OPTIONAL_TYPES: Mapping[str, type[pl.DataType]] = {
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what the format could not hold."""
+    """What was written, what the format could not hold, and what of the study is not in it, such as damaged files."""
 
     paths: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def export(source: Any, *, to: ExportFormat, out: str | os.PathLike[str]) -> Exported:
@@ -66,7 +67,7 @@ def export(source: Any, *, to: ExportFormat, out: str | os.PathLike[str]) -> Exp
     Returns
     -------
     Exported
-        The files, and notes about what the format could not hold.
+        The files, notes about what the format could not hold, and warnings about what was left out of the study.
 
     Examples
     --------
@@ -76,6 +77,10 @@ def export(source: Any, *, to: ExportFormat, out: str | os.PathLike[str]) -> Exp
     if to not in get_args(ExportFormat):
         raise InputError(f"--to is {to!r}; choose {listed(get_args(ExportFormat))}")
     study, target = open_study(source), Path(out)
+    return replace(_write_study(study, to, target), warnings=study.warnings)
+
+
+def _write_study(study: Study, to: ExportFormat, target: Path) -> Exported:
     if to == "eee":
         from breadth.sources.exporting_eee import write_records
 
