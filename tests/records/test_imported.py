@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from breadth.errors import InputError
+from breadth.records.files import LocalStore
 from breadth.records.imported import (
     LOGS,
     Imported,
@@ -43,7 +44,7 @@ def tables():
 
 @pytest.fixture
 def folder(tables, tmp_path):
-    write_imported(tmp_path / "answers", tables)
+    write_imported(LocalStore(tmp_path / "answers"), tables)
     return tmp_path / "answers"
 
 
@@ -71,7 +72,7 @@ def test_shares_are_not_rounded():
 
 def test_writing_the_same_again_changes_nothing(folder, tables):
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert not write_imported(folder, tables)
+    assert not write_imported(LocalStore(folder), tables)
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
@@ -79,7 +80,7 @@ def test_tables_of_an_earlier_import_and_unfinished_ones_are_removed(folder, tab
     (folder / ".items.0.parquet.partial-abc").write_text("torn")
     (folder / f"items.{'0' * 16}.parquet").write_text("of an interrupted import")
     assert foreign_files(folder) == ["import.json"]
-    assert write_imported(folder, tables._replace(logs=tables.logs.with_columns(version=pl.lit("2"))))
+    assert write_imported(LocalStore(folder), tables._replace(logs=tables.logs.with_columns(version=pl.lit("2"))))
     assert len(list(folder.iterdir())) == 4
     assert read_imported(folder).logs["version"].to_list() == ["2", "2"]
 

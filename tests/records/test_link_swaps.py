@@ -14,6 +14,7 @@ from contextlib import suppress
 import polars as pl
 import pytest
 
+import breadth
 from breadth.errors import InputError
 from breadth.records.files import Folder, LocalStore, atomic_write
 from breadth.records.store import StudyStore
@@ -220,6 +221,31 @@ def test_links_that_come_and_go_while_a_study_is_written(tmp_path, monkeypatch):
         thread.join()
     assert content(tmp_path / "outside") == before
     assert swaps >= 200
+
+
+def test_an_import_writes_only_where_it_holds_the_lock(tmp_path):
+    """The directory of an import was opened once more to write in it, and its lock was removed by path."""
+    rows = [{"model": f"m{i}", "item": f"q{j}", "correct": (i * j) % 2} for i in range(3) for j in range(5)]
+    pl.DataFrame(rows).write_csv(tmp_path / "answers.csv")
+    make_outside(tmp_path / "outside")
+    (tmp_path / "outside" / ".lock").write_text("")
+    before = content(tmp_path / "outside")
+    into = tmp_path / "answers"
+    for finish in (False, True):
+        shutil.rmtree(tmp_path / "away", ignore_errors=True)
+        into.unlink(missing_ok=True)
+
+        def swap(done, files, finish=finish):
+            if not into.is_symlink():
+                os.rename(into, tmp_path / "away")
+                os.symlink(tmp_path / "outside", into)
+            if not finish:
+                raise InputError("something else is wrong")
+
+        with pytest.raises(InputError, match="something else" if not finish else "was moved or removed"):
+            breadth.import_logs(tmp_path / "answers.csv", into=into, progress=swap)
+        assert into.is_symlink()
+        assert content(tmp_path / "outside") == before
 
 
 def test_without_handles_everything_works_by_path(tmp_path, monkeypatch):

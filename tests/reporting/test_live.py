@@ -261,6 +261,8 @@ def replace_part(folder, change):
         lambda part: part.drop("correct"),
         lambda part: part.with_columns(testset=pl.lit(b"\xff")),  # which JSON cannot hold
         lambda part: part.with_columns(testset=pl.duration(days=1)),
+        lambda part: part.with_columns(correct=pl.lit(2.0, dtype=pl.Float32)),
+        lambda part: part.with_columns(correct=pl.lit(float("inf"), dtype=pl.Float32)),
     ],
 )
 def test_answers_of_a_wrong_type_are_named_until_they_are_mended(serve, copied, monkeypatch, change):
@@ -281,6 +283,18 @@ def test_answers_of_a_wrong_type_are_named_until_they_are_mended(serve, copied, 
     until_analysed(ask)
     assert 'id="live-text"' in ask("/study/study")[1]
     assert json.loads(ask("/study/study/state.json")[1])["failure"] == ""
+
+
+def test_a_checkpoint_without_an_answer_is_no_number(serve, copied):
+    """NaN stands for no answer, and JSON has no word for it."""
+    replace_part(copied, lambda part: part.with_columns(correct=pl.lit(float("nan"), dtype=pl.Float32)))
+    _, ask = serve(copied)
+    status, text, _ = ask("/study/study/state.json")
+    assert status == 200
+    rows = json.loads(text)["trajectories"]
+    run = StudyStore(copied).runs()[0].name
+    assert {row["accuracy"] for row in rows if row["run"] == run and row["step"] == 16} == {None}
+    assert all(row["accuracy"] is not None for row in rows if row["step"] != 16)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("<b>no"), PanicException("<b>no"), MemoryError("<b>no")])

@@ -580,6 +580,15 @@ class LocalStore:
                 del self._inodes[key]
             os.close(lock)
 
+    def discard(self) -> None:
+        """Remove the directory if there is nothing in it but the lock that was taken; what is in its place stays."""
+        if "" not in self._inodes:
+            return
+        with suppress(OSError, InputError):
+            with self._folder("", changes=True) as folder:
+                folder.remove(LOCK)
+            self.root.rmdir()
+
     def clean(self, key: str) -> None:  # noqa: D102
         with writing(self.root / key), suppress(*_ABSENT), self._folder(key, changes=True) as folder:
             for name in folder.names():

@@ -88,9 +88,11 @@ def foreign_files(folder: Path) -> list[str]:
     return [name for name in LocalStore(folder).names() if not _TABLE.match(name) and not name.startswith(".")]
 
 
-def write_imported(folder: Path, imported: Imported) -> bool:
-    """Write what was imported; returns whether anything changed. The caller holds the lock of the directory."""
-    store = LocalStore(folder)
+def write_imported(store: LocalStore, imported: Imported) -> bool:
+    """Write what was imported; returns whether anything changed.
+
+    The caller holds the lock of the directory through this ``store``, which then writes nowhere else.
+    """
     store.clean("")
     before = store.read(MANIFEST)
     tables = {}

@@ -420,7 +420,15 @@ def read_answers(content: bytes, path: Path, columns: Sequence[str]) -> pl.DataF
                 "breadth's"
             )
     with reading(path):
-        return pl.read_parquet(io.BytesIO(content), columns=list(columns))
+        answers = pl.read_parquet(io.BytesIO(content), columns=list(columns))
+    # What nobody can be right by would make accuracies that are none; NaN stands for no answer.
+    wrong = answers.filter(pl.col("correct").is_not_nan() & ~pl.col("correct").is_between(0, 1))
+    if wrong.height:
+        raise InputError(
+            f"{path}: column 'correct' holds {wrong['correct'][0]:g}, not a number from 0 (wrong) to 1 (right); the "
+            "file is not one of breadth's"
+        )
+    return answers
 
 
 def check_item_names(items: pl.DataFrame, path: Path) -> None:

@@ -152,7 +152,7 @@ def _accuracy_by_testset(path: Path, content: bytes) -> pl.DataFrame:
     """Accuracy and number of items of every test set in the answers of a checkpoint."""
     part = read_answers(content, path, ["testset", "correct"])
     with reading(path):
-        accuracy = pl.col("correct").cast(pl.Float64).mean().alias("accuracy")
+        accuracy = pl.col("correct").cast(pl.Float64).fill_nan(None).mean().alias("accuracy")
         return part.group_by("testset").agg(pl.len().alias("n"), accuracy)
 
 

@@ -11,14 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from breadth.errors import InputError, listed
 from breadth.records import (
-    LOCK,
     LocalStore,
     Study,
     foreign_files,
@@ -141,17 +139,16 @@ def import_logs(
         files, assembly = _read_and_assemble(request, folder)
         return describe_import(request.name, files, assembly, folder, changed=False)
     is_new = not folder.exists()
+    store = LocalStore(folder)
     try:
-        with LocalStore(folder).lock("", wait=False) as is_held:
+        with store.lock("", wait=False) as is_held:
             if not is_held:
                 raise InputError(f"--into {folder}: another import is writing there; wait until it has ended")
             files, assembly = _read_and_assemble(request, folder)
-            changed = write_imported(folder, assembly.imported)
+            changed = write_imported(store, assembly.imported)
     except BaseException:
         if is_new:  # nothing of what failed is left behind
-            (folder / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):
-                folder.rmdir()
+            store.discard()
         raise
     return describe_import(request.name, files, assembly, folder, changed=changed)
 
