@@ -101,6 +101,21 @@ def test_items_that_breadth_would_not_write_are_refused_and_stay(store, change):
     assert store.warnings == []
 
 
+@pytest.mark.parametrize("step", ["100000000000000000000", "9223372036854775808", "9" * 200])
+def test_a_step_that_no_table_can_hold_is_refused(store, step):
+    path = store.run("tiny-0").part_path(16)
+    path.rename(path.with_name(path.name.replace("000016", step)))
+    with pytest.raises(InputError, match=f"step-{step}.* not one of breadth's"):
+        open_study(store.folder)
+
+
+@pytest.mark.parametrize("step", ["-16", "٣٢"])
+def test_what_is_no_step_is_no_part(store, step):
+    path = store.run("tiny-0").part_path(16)
+    path.rename(path.with_name(path.name.replace("000016", step)))
+    assert open_study(store.folder).subjects["step"].to_list() == [0]
+
+
 def test_items_of_two_sets_that_do_not_go_together(store):
     store.write_items("a", ITEMS)
     store.write_items("b", ITEMS.with_columns(testset=pl.lit("b"), question=pl.concat_list(pl.lit(1))))

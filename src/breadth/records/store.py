@@ -48,7 +48,7 @@ from breadth.records.files import (
 from breadth.records.imported import MANIFEST
 from breadth.records.schemas import ITEMS
 
-_PART = re.compile(rf"^step-(\d+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
+_PART = re.compile(rf"^step-([0-9]+)\.([0-9a-f]{{{SUM_DIGITS}}})\.parquet$")
 _ITEMS = re.compile(rf"^(.+?)(?:\.([0-9a-f]{{{SUM_DIGITS}}}))?\.parquet$")
 _SEAL = b"# checksum: "
 _SUM_AT_END = re.compile(rb"[0-9a-f]{%d}\s*$" % SUM_DIGITS)
@@ -211,6 +211,11 @@ class RunStore:
         steps: dict[int, str] = {}
         for name in self.store.names(self.key):
             if match := _PART.match(name):
+                if int(match[1]) >= LARGEST:
+                    raise InputError(
+                        f"{self.folder / name}: its step is larger than a table can hold; the file is not one of "
+                        "breadth's"
+                    )
                 steps.setdefault(int(match[1]), name)
         return dict(sorted(steps.items()))
 
