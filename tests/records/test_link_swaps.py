@@ -6,11 +6,13 @@ the directory put back one operation later, so that a check before and after fin
 
 import io
 import os
+import random
 import shutil
 import sys
 import threading
 from contextlib import suppress
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -18,6 +20,7 @@ import breadth
 from breadth.errors import InputError
 from breadth.records.files import Folder, LocalStore, atomic_write
 from breadth.records.store import StudyStore
+from breadth.records.study import Study
 from breadth.reporting.progress import Progress
 from breadth.sources import open_study
 
@@ -221,6 +224,145 @@ def test_links_that_come_and_go_while_a_study_is_written(tmp_path, monkeypatch):
         thread.join()
     assert content(tmp_path / "outside") == before
     assert swaps >= 200
+
+
+EXPORTS = {
+    "csv": ("", "hidden"),
+    "parquet": ("", "hidden"),
+    "eee": ("", "data", "data/one", "data/one/org/m", "hidden"),
+}
+
+
+@pytest.fixture
+def small_study():
+    """A model on two test sets."""
+    subjects = {"subject": ["r/1"], "run": ["r"], "model": ["org/m"], "step": [1]}
+    items = {"testset": ["one", "two"], "item": ["a", "b"]}
+    return Study("study", pl.DataFrame(subjects), pl.DataFrame(items), np.array([[1, 0]], np.int8))
+
+
+def make_outside_of_exports(folder, names):
+    """A directory that has all the names of an export, and of unfinished ones, at every depth."""
+    for above in ("", "data", "one", "org", "m", "data/one/org/m", "one/org/m", "org/m", "two/org/m", "data/two/org/m"):
+        (folder / above).mkdir(parents=True, exist_ok=True)
+        (folder / above / "x").write_text("outside")
+        for name in names:
+            (folder / above / f".{name}.partial-1").write_text("outside")
+
+
+def interrupt(paths):
+    """Make of a whole export one that was killed: its last files are not there, or not whole."""
+    for path in paths[1:]:
+        path.rename(path.with_name(f".{path.name}.partial-1"))
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("to", EXPORTS)
+def test_an_export_writes_and_removes_only_in_the_directory_that_it_opened(tmp_path, small_study, to, resumed):
+    whole = breadth.export(small_study, to=to, out=tmp_path / "whole").paths
+    outside = tmp_path / "outside"
+    make_outside_of_exports(outside, [path.name for path in whole])
+    before = content(outside)
+    swaps = refused = 0
+    for victim in EXPORTS[to]:
+        if victim == "hidden" and sys.platform != "linux":  # libraries write by a path there
+            continue
+        for back in (False, True):
+            moment, swapped = 0, True
+            while swapped:
+                moment += 1
+                root = tmp_path / "export"
+                if resumed:
+                    shutil.copytree(tmp_path / "whole", root)
+                    interrupt([root / path.relative_to(tmp_path / "whole") for path in whole])
+                attacker = Attacker(root, outside, victim, moment, back)
+                if resumed and not victim:
+                    # Until it is opened, a directory that was there is whatever its name leads to.
+                    attacker.busy = True
+                with pytest.MonkeyPatch.context() as patch:
+                    watched(patch, attacker)
+                    if attacker.busy:
+                        patch.setattr(Folder, "open_or_make", opened_before(Folder.open_or_make, attacker))
+                    try:
+                        paths = breadth.export(small_study, to=to, out=root).paths
+                        assert [path.relative_to(root) for path in paths] == [
+                            path.relative_to(tmp_path / "whole") for path in whole
+                        ]
+                    except InputError:
+                        refused += 1
+                swapped = attacker.away is not None or attacker.moment == 10**9
+                swaps += swapped
+                assert content(outside) == before, (victim, back, moment)
+                remove(root) if not root.is_symlink() else root.unlink()
+                remove(tmp_path / "away")
+    assert swaps >= 30
+    assert refused >= 5 or (resumed and to != "eee")
+
+
+def opened_before(open_or_make, attacker):
+    """Opens a directory before the attacker begins."""
+
+    def call(path):
+        folder = open_or_make(path)
+        attacker.busy = False
+        return folder
+
+    return call
+
+
+@pytest.mark.parametrize("to", EXPORTS)
+def test_links_that_come_and_go_while_an_export_is_written(tmp_path, monkeypatch, small_study, to):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    whole = breadth.export(small_study, to=to, out=tmp_path / "whole").paths
+    outside, above = tmp_path / "outside", tmp_path / "above"
+    make_outside_of_exports(outside, [path.name for path in whole])
+    before = content(outside)
+    above.mkdir()
+    victims = [name for name in EXPORTS[to] if name != "hidden"]
+    chance, done = random.Random(0), threading.Event()
+    swaps = tries = 0
+
+    def swap():
+        nonlocal swaps
+        while not done.is_set():
+            # Each export makes a directory of its own: one that was there, or a link, would be the user's choice.
+            victim = above / str(tries) / chance.choice(victims)
+            with suppress(OSError):
+                os.rename(victim, tmp_path / "moved")
+                with suppress(FileExistsError):  # the export has made it again
+                    os.symlink(outside, victim)
+                    swaps += 1
+            if victim.is_symlink():
+                os.unlink(victim)
+            shutil.rmtree(tmp_path / "moved", ignore_errors=True)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        while swaps < 100 and tries < 5_000:
+            tries += 1
+            with suppress(InputError):
+                breadth.export(small_study, to=to, out=above / str(tries))
+    finally:
+        done.set()
+        thread.join()
+    assert content(outside) == before
+    assert swaps >= 100
+
+
+def test_a_link_in_an_export_is_not_followed(tmp_path, small_study):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "export").mkdir()
+    os.symlink(tmp_path / "outside", tmp_path / "export" / "data")
+    with pytest.raises(InputError, match="data: is a link"):
+        breadth.export(small_study, to="eee", out=tmp_path / "export")
+    with pytest.raises(InputError, match="already holds data"):
+        breadth.export(small_study, to="csv", out=tmp_path / "export")
+    assert content(tmp_path / "outside") == {}
+    # The directory that the user names is the user's choice.
+    os.symlink(tmp_path / "outside", tmp_path / "named")
+    breadth.export(small_study, to="csv", out=tmp_path / "named")
+    assert sorted(content(tmp_path / "outside")) == ["items.csv", "responses.csv", "subjects.csv"]
 
 
 def test_an_import_writes_only_where_it_holds_the_lock(tmp_path):

@@ -6,9 +6,12 @@ one; it imports none of them.
 
 from breadth.errors import InputError
 from breadth.records.files import (
+    DIRECTORY,
+    LINK,
     LOCK,
     MISSING_FILE,
     DamagedError,
+    Folder,
     LocalStore,
     Store,
     atomic_write,
@@ -78,10 +81,12 @@ from breadth.records.variants import label_runs, label_variants
 __all__ = [
     "BIAS",
     "BY_LABEL",
+    "DIRECTORY",
     "ITEMS",
     "KEY_COLUMNS",
     "LEAST_CHANGED_LABELS",
     "LEAST_LABELS",
+    "LINK",
     "LOCK",
     "LOGS",
     "MISSING",
@@ -95,6 +100,7 @@ __all__ = [
     "SUBJECTS",
     "TRAINING",
     "DamagedError",
+    "Folder",
     "Imported",
     "InputError",
     "LocalStore",

@@ -174,6 +174,28 @@ class Folder:
             return cls(path, None)
         return cls(path, os.open(path, _DIRECTORY))
 
+    @classmethod
+    def open_or_make(cls, path: Path) -> Folder:
+        """The same; what is missing of the directory is made.
+
+        What was made here is no choice of the user's: a link that somebody puts in its place is refused.
+        """
+        above, missing = path, []
+        while True:
+            try:
+                folder = cls.open(above)
+                break
+            except FileNotFoundError:
+                if above.parent == above:
+                    raise
+                missing.append(above.name)
+                above = above.parent
+        for name in reversed(missing):
+            with folder:
+                inner = folder.enter_or_make(name)
+            folder = inner
+        return folder
+
     def enter(self, name: str) -> Folder:
         """Open a directory in this one; a link is refused."""
         path = self.path / name
@@ -187,10 +209,27 @@ class Folder:
             self._refuse_link(name)
             raise
 
+    def enter_or_make(self, name: str) -> Folder:
+        """The same; a directory that is missing is made."""
+        try:
+            return self.enter(name)
+        except FileNotFoundError:
+            self.make(name)
+            return self.enter(name)
+
+    @contextmanager
+    def below(self, path: PurePosixPath, *, make: bool = False) -> Iterator[Folder]:
+        """A directory below this one, opened name by name; with ``make``, what is missing is made."""
+        with ExitStack() as stack:
+            folder = self
+            for name in path.parts:
+                folder = stack.enter_context(folder.enter_or_make(name) if make else folder.enter(name))
+            yield folder
+
     def _refuse_link(self, name: str) -> None:
         if self.fault(name) == LINK:
             path = self.path / name
-            raise InputError(f"{path}: is a link; a study holds its own files, so replace it by what it points to")
+            raise InputError(f"{path}: is a link, which is not followed here; replace it by what it points to")
 
     def __enter__(self) -> Folder:
         """The directory, which is closed at the end."""
@@ -276,6 +315,15 @@ class Folder:
         except BaseException:
             self.remove(temporary)
             raise
+
+    def write_by_path(self, name: str, write: Callable[[Path], object]) -> None:
+        """The same for libraries that take only paths: ``write`` fills a temporary file."""
+        with self.workplace(name) as place:
+            # Some writers choose the format by the ending, and some refuse names that are not UTF-8.
+            temporary = f"{PARTIAL}file{PurePosixPath(name).suffix}"
+            write(place.reachable / temporary)
+            place.flush_file(temporary)
+            place.move(temporary, self, name)
 
     def move(self, name: str, to: Folder, new: str) -> None:
         """Give a file or directory another name, in this or another directory, and put that on the disk."""
@@ -441,8 +489,7 @@ class LocalStore:
                     self._refuse_lost(at, changes)
                     if not make:
                         raise
-                    folder.make(part)
-                    inner = folder.enter(part)
+                    inner = folder.enter_or_make(part)
                 folder.close()
                 folder = inner
                 self._refuse_moved(at, folder, changes)
@@ -457,8 +504,7 @@ class LocalStore:
             self._refuse_lost("", changes)
             if not make:
                 raise
-            _make_folders(self.root)
-            root = Folder.open(self.root)
+            root = Folder.open_or_make(self.root)
         try:
             self._refuse_moved("", root, changes)
         except BaseException:
@@ -631,7 +677,7 @@ def _made_in(folder: Folder, name: str) -> Iterator[Folder]:
             raise InputError(str(error).replace(str(place.reachable), str(folder.path))) from error
 
 
-def unfinished_target(path: Path) -> Path | None:
+def unfinished_target(path: PurePosixPath) -> PurePosixPath | None:
     """What an unfinished file, or the directory it is written in, was to become, by its hidden name; else None."""
     name, marked, _ = path.name.rpartition(PARTIAL)
     if not marked or not name.startswith("."):
@@ -661,15 +707,6 @@ def unsealed(content: bytes | None) -> dict[str, Any] | None:
         return values if seal is None or content == sealed(values) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _make_folders(folder: Path) -> None:
-    """Make a directory that the user named and those above it, and have the system put their names on the disk."""
-    new = [path for path in (folder, *folder.parents) if not path.is_dir()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in new:
-        with Folder.open(path.parent) as above:
-            above.flush()
 
 
 def _acquired(folder: Folder, wait: bool, waiting: Callable[[str], None] | None) -> int | None:
@@ -733,9 +770,5 @@ def atomic_write(target: Path, write: Callable[[Path], object]) -> None:
 
     The directory is the user's choice, so links on the way to it are followed. It is opened once.
     """
-    with writing(target), Folder.open(target.parent) as folder, folder.workplace(target.name) as place:
-        # Some writers choose the format by the ending, and some refuse names that are not UTF-8.
-        name = f"{PARTIAL}file{target.suffix}"
-        write(place.reachable / name)
-        place.flush_file(name)
-        place.move(name, folder, target.name)
+    with writing(target), Folder.open(target.parent) as folder:
+        folder.write_by_path(target.name, write)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import polars as pl
 
+from breadth.boundary import writing
 from breadth.errors import InputError, listed
-from breadth.records import atomic_write
+from breadth.records import Folder, atomic_write
 
 #: Text that a spreadsheet runs as a formula.
 FORMULA = r"^\s*[=+\-@]|^[\t\r\n]"
@@ -31,6 +32,13 @@ def write_table(frame: pl.DataFrame, path: str | os.PathLike[str], *, excel_safe
     writer = _WRITERS[target.suffix.lower()]
     atomic_write(target, lambda temporary: writer(frame, temporary))
     return target
+
+
+def write_table_in(folder: Folder, name: str, frame: pl.DataFrame) -> None:
+    """Write ``frame`` whole or not at all into a directory that is held open; the ending of ``name`` is the format."""
+    writer = _WRITERS[PurePath(name).suffix]
+    with writing(folder.path / name):
+        folder.write_by_path(name, lambda temporary: writer(frame, temporary))
 
 
 def check_target(path: str | os.PathLike[str], endings: Iterable[str] | None = None) -> Path:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,8 +15,18 @@ import polars as pl
 
 from breadth.boundary import writing
 from breadth.errors import InputError, listed
-from breadth.records import Imported, Study, atomic_write, is_imported, read_imported, unfinished_target
-from breadth.results.table_writing import check_target, write_table
+from breadth.records import (
+    DIRECTORY,
+    LINK,
+    Folder,
+    Imported,
+    Study,
+    atomic_write,
+    is_imported,
+    read_imported,
+    unfinished_target,
+)
+from breadth.results.table_writing import check_target, write_table, write_table_in
 from breadth.sources.answers import open_study
 
 ExportFormat = Literal["parquet", "csv", "npz", "eee"]
@@ -147,48 +157,72 @@ def _write_file(study: Study, to: str, target: Path) -> Exported:
     return Exported((target,), tuple(notes))
 
 
-def _write_folder(study: Study, to: str, folder: Path) -> Exported:
+def _write_folder(study: Study, to: str, target: Path) -> Exported:
     tables = {"responses": _long_table(study), "items": study.items, "subjects": study.subjects}
-    paths = {name: folder / f"{name}.{to}" for name in tables}
-    prepare_folder(folder, paths.values())
+    names = {name: f"{name}.{to}" for name in tables}
     notes: dict[str, None] = {}  # tables share names of subjects, so the same note may come twice
-    for name, frame in tables.items():
-        if to == "csv":
-            flat = _without_lists(frame)
-            notes |= dict.fromkeys(_csv_notes(flat))
-            write_table(flat, paths[name])
-        else:
-            write_table(frame, paths[name])
-    return Exported(tuple(paths.values()), tuple(notes))
-
-
-def prepare_folder(folder: Path, paths: Iterable[Path]) -> None:
-    """Make a directory, unless it holds files that are not about to be written.
-
-    What an interrupted export of the same files was writing is removed, so that the same command resumes.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder}: is a file; name a directory")
-    own = set(paths)
-    unfinished: list[Path] = []
-    for path in sorted(folder.rglob("*")):
-        if unfinished_target(path) in own:
-            unfinished.append(path)
-            continue
-        if path.is_dir() or path in own or path.parent in unfinished:
-            continue
-        raise InputError(
-            f"--out {folder}: already holds {path.relative_to(folder)}, which is not part of this export; choose "
-            "an empty directory"
-        )
-    # Nothing is removed before all is known to be ours.
-    with writing(f"--out {folder}"):
-        for path in unfinished:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)  # a file is written in a directory of its own
+    with open_target(target, map(PurePosixPath, names.values())) as folder:
+        for name, frame in tables.items():
+            if to == "csv":
+                flat = _without_lists(frame)
+                notes |= dict.fromkeys(_csv_notes(flat))
+                write_table_in(folder, names[name], flat)
             else:
-                path.unlink(missing_ok=True)
-        folder.mkdir(parents=True, exist_ok=True)
+                write_table_in(folder, names[name], frame)
+    return Exported(tuple(target / name for name in names.values()), tuple(notes))
+
+
+@contextmanager
+def open_target(target: Path, files: Iterable[PurePosixPath]) -> Iterator[Folder]:
+    """The directory that an export of several ``files`` goes to, made if need be and held open until all are written.
+
+    Every file is written relative to it. A path would be looked up again for each one, and who may write in the
+    directory could lead the next file elsewhere by a link. A directory that holds anything else is refused. What an
+    interrupted export of the same files was writing is removed, so that the same command resumes.
+    """
+    if target.exists() and not target.is_dir():
+        raise InputError(f"--out {target}: is a file; name a directory")
+    own = set(files)
+    with ExitStack() as stack:
+        with writing(f"--out {target}"):
+            folder = stack.enter_context(Folder.open_or_make(target))
+            # Nothing is removed before all is known to be ours.
+            for path in _unfinished_files(folder, own):
+                with folder.below(path.parent) as inner:
+                    inner.remove(path.name)
+        yield folder
+
+
+def _unfinished_files(target: Folder, own: set[PurePosixPath]) -> list[PurePosixPath]:
+    """What an interrupted export of these files left unfinished; anything that is not part of them is refused."""
+    root = PurePosixPath()
+    on_the_way = {root}
+    for file in own:
+        on_the_way.update(file.parents)
+    unfinished: list[PurePosixPath] = []
+
+    def look_into(folder: Folder, at: PurePosixPath) -> None:
+        for name in sorted(folder.names()):
+            path = at / name
+            if unfinished_target(path) in own:
+                unfinished.append(path)
+                continue
+            if path in own:
+                continue
+            fault = folder.fault(name)
+            # An empty directory harms nobody; all that is in one of somebody else is somebody else's.
+            is_looked_into = fault == DIRECTORY and at in on_the_way
+            if is_looked_into or (fault == LINK and path in on_the_way):
+                with folder.enter(name) as inner:  # which refuses the link
+                    look_into(inner, path)
+                continue
+            raise InputError(
+                f"--out {target.path}: already holds {path}, which is not part of this export; choose an empty "
+                "directory"
+            )
+
+    look_into(target, root)
+    return unfinished
 
 
 def _columns_besides(frame: pl.DataFrame, known: Iterable[str]) -> list[str]:

@@ -13,15 +13,15 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
 import polars as pl
 
-from breadth.errors import InputError
-from breadth.records import Study, atomic_write, is_imported, read_imported
-from breadth.sources.exporting import Exported, prepare_folder
+from breadth.boundary import writing
+from breadth.records import Folder, Study, is_imported, read_imported
+from breadth.sources.exporting import Exported, open_target
 from breadth.sources.tools.eee import DEPLOYMENT, OWN_SOURCE, SAMPLES_ENDING
 
 SCHEMA_VERSION = "0.3.0"
@@ -62,30 +62,28 @@ class ExportedItem(NamedTuple):
     metadata: dict[str, str]
 
 
-def write_records(study: Study, answers: pl.DataFrame, folder: Path) -> Exported:
+def write_records(study: Study, answers: pl.DataFrame, target: Path) -> Exported:
     """Write every record; samples before the aggregate that names them."""
     records = list(_records_of_study(study))
-    samples = [folder / f"{record.stem}{SAMPLES_ENDING}" for record in records]
-    aggregates = [folder / f"{record.stem}.json" for record in records]
-    prepare_folder(folder, [*samples, *aggregates])
-    library = ("breadth", version("breadth")) if study.runs else ("unknown", "unknown")
-    items = {(row["testset"], row["item"]): _exported_item(row) for row in study.items.iter_rows(named=True)}
-    parts = answers.partition_by("subject", "testset", as_dict=True, include_key=False)
-    for record, path, aggregate in zip(records, samples, aggregates, strict=True):
-        part = parts[record.subject["subject"], record.testset]
-        content = b"".join(_lines_of_record(record, part, items))
-        _write_part(path, content)
-        about = _aggregate_of_record(record, part, content, library)
-        _write_part(aggregate, orjson.dumps(about, option=orjson.OPT_INDENT_2))
-    return Exported((*samples, *aggregates), tuple(_lost_in_export(study, answers)))
+    samples = [PurePosixPath(f"{record.stem}{SAMPLES_ENDING}") for record in records]
+    aggregates = [PurePosixPath(f"{record.stem}.json") for record in records]
+    with open_target(target, [*samples, *aggregates]) as folder:
+        library = ("breadth", version("breadth")) if study.runs else ("unknown", "unknown")
+        items = {(row["testset"], row["item"]): _exported_item(row) for row in study.items.iter_rows(named=True)}
+        parts = answers.partition_by("subject", "testset", as_dict=True, include_key=False)
+        for record, path, aggregate in zip(records, samples, aggregates, strict=True):
+            part = parts[record.subject["subject"], record.testset]
+            content = b"".join(_lines_of_record(record, part, items))
+            _write_part(folder, path, content)
+            about = _aggregate_of_record(record, part, content, library)
+            _write_part(folder, aggregate, orjson.dumps(about, option=orjson.OPT_INDENT_2))
+    paths = tuple(target / path for path in (*samples, *aggregates))
+    return Exported(paths, tuple(_lost_in_export(study, answers)))
 
 
-def _write_part(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path.parent}: cannot be written ({error.strerror})") from error
-    atomic_write(path, lambda temporary: temporary.write_bytes(content))
+def _write_part(folder: Folder, path: PurePosixPath, content: bytes) -> None:
+    with writing(folder.path / path), folder.below(path.parent, make=True) as inner:
+        inner.write(path.name, content)
 
 
 def _records_of_study(study: Study) -> Iterator[ExportedRecord]:
