@@ -289,22 +289,26 @@ class EmptyWorker:
         """What a worker would return."""
         import polars as pl
 
-        from breadth.execute.cluster.shipping import pack_answers, pack_pieces, seal
+        from breadth.execute.cluster.shipping import Origin, answers_origin, pack_answers, pack_pieces, seal
         from breadth.execute.cluster.tasks import Measured
         from breadth.execute.cluster.worker import Report
         from breadth.lm import Outputs
 
         if method == "train":
             step = int(str(arguments[0]))
-            return Report(Measured(train=1.0, steps=1), step), seal(b"weights"), seal(b"")
+            weights = seal(b"weights", Origin("the weights", run, step))
+            state = seal(b"", Origin("the weights in training", run, step))
+            return Report(Measured(train=1.0, steps=1), step), weights, state
         if method == "score":
             frames = [self.data.testsets[name].frame.select("testset", "item") for name in self.data.testsets]
             answers = pl.concat(frames).with_columns(correct=pl.lit(1.0), margin=pl.lit(0.0), answer=pl.lit("Yes"))
-            return Report(Measured()), pack_answers(answers)
-        cells = arguments[1]
+            step, pieces = arguments
+            return Report(Measured()), pack_answers(answers, answers_origin(run, step, pieces))
+        step, cells = arguments[:2]
         pieces = {cell: Outputs([0], self.numpy.zeros((1, 2))) for cell in cells}
+        sealed = seal(pack_pieces(pieces), Origin("the outputs", run, step, cells))
         # Every cell takes as long as a unit may, so every unit is one cell.
-        return Report(Measured(answers=1000.0 * len(cells), items=len(cells)), pieces=seal(pack_pieces(pieces)))
+        return Report(Measured(answers=1000.0 * len(cells), items=len(cells)), pieces=sealed)
 
 
 def scheduling(folder: Path) -> None:

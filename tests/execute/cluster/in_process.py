@@ -27,10 +27,12 @@ class Kept:
 class InProcessPool:
     """``fault(number, worker, method)`` says what happens to the task of this number: None, or a fault.
 
-    ``damage(number, method, values)`` makes of what a method returned what arrives.
+    ``damage(number, method, values)`` makes of what a method returned what arrives. ``call(number, worker, method,
+    arguments)`` calls the worker, or does something else.
     """
 
-    def __init__(self, data, groups, workers, fault=None, damage=None):
+    def __init__(self, data, groups, workers, fault=None, damage=None, call=None):
+        self.call = call or (lambda number, worker, method, arguments: getattr(worker, method)(*arguments))
         self.damage = damage or (lambda number, method, values: values)
         self.make = lambda: Worker(data, groups)
         self.count, self.fault, self.begun = workers, fault or (lambda *_: None), 0
@@ -64,7 +66,7 @@ class InProcessPool:
         if fault is Fault.ERROR:
             return [Completion(worker, fault=fault, text="it does not work")]
         try:
-            values = getattr(self.workers[worker], method)(*[self.read(each) for each in arguments])
+            values = self.call(self.number, self.workers[worker], method, [self.read(each) for each in arguments])
         except (ObjectLostError, DamagedShipmentError) as error:
             return [Completion(worker, fault=Fault.OBJECT, text=str(error))]
         except Exception:
@@ -86,7 +88,7 @@ class InProcessPool:
         return reference.content
 
 
-def run_in_process(path, into, workers=2, fault=None, events=None, damage=None):
+def run_in_process(path, into, workers=2, fault=None, events=None, damage=None, call=None):
     """Run a study with workers in this process."""
     file = read_study_file(path)
     plan = plan_study(file, into, dry=False)
@@ -94,7 +96,7 @@ def run_in_process(path, into, workers=2, fault=None, events=None, damage=None):
     open_directory(file, expand(file), plan.study_data, store, print)
     chains = chains_of(plan, {unit.run.label: "any" for unit in plan.units})
     data = ShippedData.of([unit.run for unit in plan.units if unit.missing], plan.study_data)
-    pool = InProcessPool(data, {chain.run: chain.group for chain in chains}, workers, fault, damage)
+    pool = InProcessPool(data, {chain.run: chain.group for chain in chains}, workers, fault, damage, call)
     driver = Driver(plan, store, plan.study_data, events or Events(), pool, Schedule(chains))
     outcome = Outcome(into)
     for result in driver.execute():

@@ -5,6 +5,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ from breadth.errors import InputError
 from breadth.execute import Events, run
 from breadth.execute.cluster.driver import Fault
 from breadth.execute.cluster.executor import worker_group
-from breadth.execute.cluster.shipping import pack_answers, seal
+from breadth.execute.cluster.shipping import pack_answers, pack_pieces, seal, unpack_pieces
 from breadth.study import expand, read_study_file
 
 from ..conftest import FULL, LORA, START, parts
@@ -194,7 +195,7 @@ def empty(sealed):
 
 def swapped(sealed):
     """Something else that is whole, with its own checksum."""
-    return seal(b"something else")
+    return seal(b"something else", sealed.origin)
 
 
 def damage_once(method, change):
@@ -299,7 +300,7 @@ def test_answers_to_other_items_are_noticed(local, tmp_path):
         if method != "score" or not wrong:
             return values
         answers = pl.read_ipc(values[1].content)
-        return (values[0], pack_answers(wrong.pop()(answers)))
+        return (values[0], pack_answers(wrong.pop()(answers), values[1].origin))
 
     # If all three are at the same checkpoint, it is set aside, and only the next call writes it.
     _, pool, _ = run_in_process(path, tmp_path / "s", 2, damage=damage)
@@ -308,6 +309,130 @@ def test_answers_to_other_items_are_noticed(local, tmp_path):
     assert set(parts(tmp_path / "s").items()) <= set(whole.items())
     again, _, _ = run_in_process(path, tmp_path / "s", 2)
     assert not again.failed
+    assert parts(tmp_path / "s") == whole
+
+
+class Muddled:
+    """A worker that does a task as it should, but another one than it was given; the first time that it can."""
+
+    def __init__(self, mistaken):
+        self.mistaken, self.mistakes = mistaken, []
+
+    def __call__(self, number, worker, method, arguments):
+        known = self.mistaken(worker, method, arguments) if not self.mistakes else None
+        if known is None:
+            return getattr(worker, method)(*arguments)
+        self.mistakes.append(number)
+        return known
+
+
+def of_another_step(method):
+    """Does for one checkpoint of a run what it was asked to do for another."""
+    first = []
+
+    def mistaken(worker, called, arguments):
+        if called != method:
+            return None
+        run, step, what, *weights = arguments
+        if not first:
+            first.extend([run, step, what, weights])
+            return None
+        if run != first[0] or step == first[1]:
+            return None
+        # The same cells, or the outputs of all of them.
+        what = what if method == "evaluate" else first[2]
+        return getattr(worker, called)(run, first[1], what, *first[3])
+
+    return mistaken
+
+
+def of_another_run(method):
+    """Keeps what the checkpoint of one run gave, and gives it for the same step of another."""
+    kept = {}
+
+    def mistaken(worker, called, arguments):
+        if called != method or arguments[1] == 0:
+            return None
+        run, step, *others = arguments
+        for (other, *same), value in kept.items():
+            if other != run and same == [step, cells_of(others[0])]:
+                return value
+        kept[run, step, cells_of(others[0])] = getattr(worker, called)(*arguments)
+        return None
+
+    return mistaken
+
+
+def of_another_cell(method):
+    """Evaluates what belongs to another test set, and calls it by the names that were asked for."""
+
+    def mistaken(worker, called, arguments):
+        if called != method:
+            return None
+        run, step, cells, weights = arguments
+        others = []
+        for cell in cells:
+            other = "plain" if cell.testset == "negation" else "negation"
+            others.append(replace(cell, testset=other))
+        report = worker.evaluate(run, step, tuple(others), weights)
+        pieces = unpack_pieces(report.pieces.content, others)
+        renamed = {cell: pieces[other] for cell, other in zip(cells, others, strict=True)}
+        # It does not know that it has mixed them up, so the seal says what it did.
+        return report._replace(pieces=seal(pack_pieces(renamed), report.pieces.origin))
+
+    return mistaken
+
+
+def cells_of(argument):
+    """The cells of an evaluation, or of the outputs to score, without regard to order."""
+    return frozenset(argument)
+
+
+MISTAKES = {
+    "outputs of another step": (FULL, of_another_step("evaluate")),
+    "answers of another step": (FULL, of_another_step("score")),
+    "outputs of another run": (LORA, of_another_run("evaluate")),
+    "answers of another run": (LORA, of_another_run("score")),
+    "outputs of another test set": (LORA, of_another_cell("evaluate")),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_sound_part_of_something_else_is_noticed(local, tmp_path, mistake):
+    """The same items, a right checksum, answers as good as any: only what was sealed says that they are others."""
+    text, mistaken = MISTAKES[mistake]
+    path, whole = local("full" if text is FULL else "lora", text)
+    muddled, events = Muddled(mistaken), Warned()
+    outcome, pool, driver = run_in_process(path, tmp_path / "s", 2, events=events, call=muddled)
+    assert len(muddled.mistakes) == 1
+    assert not outcome.failed
+    assert parts(tmp_path / "s") == whole
+    assert driver.schedule.retries  # of more than this task, if weights were on the worker
+    assert len(pool.gone) == 1
+    (warning,) = events.warnings
+    assert next(iter(pool.gone)) in warning
+    assert "arrived instead of" in warning
+    assert not list(tmp_path.glob("s/runs/*/piece-*"))
+
+
+def test_weights_of_another_step_are_not_evaluated(local, tmp_path):
+    """The first checkpoint's weights come back once more for a later one: they are trained again."""
+    path, whole = local("full", FULL)
+    known, swaps = [], []
+
+    def damage(number, method, values):
+        if method != "train" or not values[1].content or swaps:
+            return values
+        if not known:
+            known.append(values[1])
+            return values
+        swaps.append(number)
+        return (values[0], known[0], *values[2:])
+
+    outcome, _, driver = run_in_process(path, tmp_path / "s", 2, damage=damage)
+    assert swaps
+    assert not outcome.failed
+    assert driver.schedule.retries
     assert parts(tmp_path / "s") == whole
 
 
@@ -431,8 +556,8 @@ def test_weights_of_a_checkpoint_that_is_not_the_best_do_not_travel(local, tmp_p
     path, _ = local("full-best", KEEPING["full-best"])
     sent, score_and_keep = {}, module.Worker.score_and_keep
 
-    def counting(self, run, pieces, step, weights, base, best):
-        value, files = score_and_keep(self, run, pieces, step, weights, base, best)
+    def counting(self, run, step, pieces, weights, base, best):
+        value, files = score_and_keep(self, run, step, pieces, weights, base, best)
         sent[step] = bool(files)
         return value, files
 

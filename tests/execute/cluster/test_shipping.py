@@ -5,14 +5,19 @@ import pytest
 
 from breadth.execute.cluster import shipping
 from breadth.execute.cluster.shipping import (
+    DamagedShipmentError,
     ModelFiles,
+    Origin,
     ShippedData,
+    answers_origin,
     has_files,
     local_files,
     pack_pieces,
     read_chunks,
+    seal,
     shipped_folder,
     unpack_pieces,
+    unseal,
     write_chunks,
 )  # fmt: skip
 from breadth.execute.cluster.tasks import Cell
@@ -38,6 +43,31 @@ def test_empty_parts_and_damaged_bytes():
     empty = {ONE: Outputs([], np.zeros((0, 1)))}
     assert unpack_pieces(pack_pieces(empty), [ONE])[ONE].index == []
     assert unpack_pieces(b"no safetensors", [ONE]) == {}
+
+
+OWN = Origin("the outputs", "a", 4, (ONE, TWO))
+OTHERS = [
+    OWN._replace(what="the answers"),
+    OWN._replace(run="b"),
+    OWN._replace(step=2),
+    OWN._replace(cells=(ONE,)),
+    OWN._replace(cells=(TWO, ONE)),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_the_seal_says_what_the_bytes_are(other):
+    assert unseal(seal(b"same", OWN), other, OWN) == b"same"
+    with pytest.raises(DamagedShipmentError, match="arrived instead of"):
+        unseal(seal(b"same", other), OWN)
+    # Who changes only what it says it is breaks the seal.
+    with pytest.raises(DamagedShipmentError, match="another checksum"):
+        unseal(seal(b"same", other)._replace(origin=OWN), OWN)
+
+
+def test_answers_are_of_cells_in_any_order():
+    assert answers_origin("a", 4, [ONE, TWO]) == answers_origin("a", 4, {TWO: 1, ONE: 2})
+    assert answers_origin("a", 4, [ONE, TWO]) != answers_origin("a", 4, [ONE])
 
 
 def test_data_is_drawn_once_and_needs_no_files(study, tmp_path):

@@ -18,7 +18,15 @@ import polars as pl
 from breadth.errors import listed
 from breadth.execute.cluster.runs import ClusterRun, open_run
 from breadth.execute.cluster.schedule import TRIES, Schedule
-from breadth.execute.cluster.shipping import DamagedShipmentError, seal, unpack_answers, unseal
+from breadth.execute.cluster.shipping import (
+    DamagedShipmentError,
+    Origin,
+    answers_origin,
+    seal,
+    start_origin,
+    unpack_answers,
+    unseal,
+)
 from breadth.execute.cluster.tasks import TaskKind, WorkerTask
 from breadth.execute.data import StudyData
 from breadth.execute.executors import Status, UnitResult, lacks_weights
@@ -160,7 +168,7 @@ class Driver:
         if unit.run.start and start_key(unit.run) not in self.starts:
             weights = run.start.latest(unit.run.start_steps())
             if weights is not None:
-                self.starts[start_key(unit.run)] = seal(weights[1])
+                self.starts[start_key(unit.run)] = seal(weights[1], start_origin(unit.run))
                 self.schedule.start_ready(start_key(unit.run))
         self.events.ready(unit.run)
 
@@ -178,10 +186,10 @@ class Driver:
             self.pool.submit(worker, "evaluate", (task.run, task.step, task.cells, weights))
         elif run.kept.may_keep(task.step):
             weights = run.weights[task.step]
-            arguments = (task.run, run.outputs(task.step), task.step, weights, run.kept.base, run.kept.best())
+            arguments = (task.run, task.step, run.pieces[task.step], weights, run.kept.base, run.kept.best())
             self.pool.submit(worker, "score_and_keep", arguments, 1)
         else:
-            self.pool.submit(worker, "score", (task.run, run.outputs(task.step)))
+            self.pool.submit(worker, "score", (task.run, task.step, run.pieces[task.step]))
 
     # Taking back
 
@@ -214,14 +222,18 @@ class Driver:
         run = self.runs[task.run]
         if task.kind is TaskKind.SCORE:
             report, packed = completion.value
-            answers = unpack_answers(packed, self._items(run))
+            # A checkpoint that was written or set aside meanwhile needs no answers, and has no outputs any more.
             if task.step in run.missing:
+                origin = answers_origin(task.run, task.step, run.pieces[task.step])
+                answers = unpack_answers(packed, origin, self._items(run))
                 # Another checkpoint may have become the best while this one was scored.
                 wanted = run.kept.wants(task.step, answers)
                 files = None
                 if wanted:
                     sent = self.pool.read(completion.objects[0])
-                    files = {name: unseal(content, "the weights") for name, content in sent.items()}
+                    files = {}
+                    for name, content in sent.items():
+                        files[name] = unseal(content, Origin(f"the weights in {name}", task.run, task.step))
                 run.write(task.step, answers, files)
                 self.events.checkpoint(run.unit.run, task.step, answers)
                 if note := neither_note(run.unit.run, task.step, neither_shares(run.unit.run, answers)):
@@ -236,7 +248,7 @@ class Driver:
                 self.events.note(note)
         if task.kind is TaskKind.START:
             weights = self.pool.read(completion.objects[0])
-            run.start.write(run.unit.run.start_steps(), unseal(weights, "the weights"))
+            run.start.write(run.unit.run.start_steps(), unseal(weights, start_origin(run.unit.run)))
             self.starts[start_key(run.unit.run)] = weights
         elif task.kind is TaskKind.TRAIN:
             for step, loss in report.losses:
@@ -271,7 +283,7 @@ class Driver:
         if state is None:
             return
         try:
-            run.saved.write(state[0], unseal(self.pool.read(state[1]), "the weights in training"))
+            run.saved.write(state[0], unseal(self.pool.read(state[1]), run.state_origin(state[0])))
         except (ObjectLostError, DamagedShipmentError):
             # Whoever trains the run goes on; only a resume would begin earlier.
             run.forget_state(state[1])

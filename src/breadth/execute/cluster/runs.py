@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from breadth.execute.cluster.shipping import DamagedShipmentError, Pieces, seal, unpack_pieces, unseal
+from breadth.execute.cluster.shipping import DamagedShipmentError, Origin, Pieces, seal, unpack_pieces, unseal
 from breadth.execute.cluster.tasks import Cell
 from breadth.execute.directory import begin_run, write_environment
 from breadth.execute.executors import copy_step0, report_warnings
@@ -78,7 +78,11 @@ class ClusterRun:
         disk = self.saved.latest(step)
         if objects and (disk is None or max(objects) > disk[0]):
             return self.states[max(objects)]
-        return None if disk is None else seal(disk[1])
+        return None if disk is None else seal(disk[1], self.state_origin(disk[0]))
+
+    def state_origin(self, step: int) -> Origin:
+        """What a state of this run is."""
+        return Origin("the weights in training", self.unit.run.name, step)
 
     def forget_state(self, state: Any) -> None:
         """An object with a state is lost."""
@@ -101,7 +105,7 @@ class ClusterRun:
 
     def add_pieces(self, step: int, sealed: Any, cells: tuple[Cell, ...]) -> None:
         """Keep the outputs of some cells, also if the driver stops before their checkpoint is complete."""
-        content = unseal(sealed, "the outputs")
+        content = unseal(sealed, Origin("the outputs", self.unit.run.name, step, cells))
         pieces = unpack_pieces(content, cells)
         for cell, outputs in pieces.items():
             if len(outputs.index) != len(outputs.values):
@@ -112,13 +116,6 @@ class ClusterRun:
             raise DamagedShipmentError(f"the outputs are those of {len(pieces)} of {len(cells)} cells")
         self.own.store.write(f"{self.own.key}/piece-{step:06d}.{checksum(content)}.safetensors", content)
         self.pieces.setdefault(step, {}).update(pieces)
-
-    def outputs(self, step: int) -> dict[str, list[Any]]:
-        """All outputs of a checkpoint by test set."""
-        by_set: dict[str, list[Any]] = {}
-        for cell, outputs in self.pieces[step].items():
-            by_set.setdefault(cell.testset, []).append(outputs)
-        return by_set
 
     def write(self, step: int, answers: pl.DataFrame, files: Mapping[str, bytes] | None = None) -> None:
         """Write a checkpoint, after its weights if they are kept; then delete what it was assembled from."""

@@ -1,7 +1,8 @@
 """What travels to the workers of a cluster: the study's data, outputs on their way back, models where they are missing.
 
-Nothing here knows Ray, and workers need no disk in common. Whatever a worker makes is sealed with a checksum where it
-is made, and whoever uses it compares: memory or a network that changes a byte must not change a result.
+Nothing here knows Ray, and workers need no disk in common. Whatever a worker makes is sealed where it is made, with a
+checksum of its bytes and of what they are: of which run, step and cells. Whoever uses it compares both: neither memory
+or a network that changes a byte, nor a worker that mixes up its tasks, may change a result.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from breadth.execute.data import StudyData, run_testsets
 from breadth.lm import BUILT_IN, Outputs, Weights, convert_pickled, fault_of, has_safetensors, locate
 from breadth.lm.models import cache_root
 from breadth.records import checksum
-from breadth.study import RunSpec
+from breadth.study import RunSpec, start_key
 
 #: What answers have besides the test set and the item.
 SCORE_COLUMNS = ("correct", "margin", "answer")
@@ -80,37 +81,75 @@ class DamagedShipmentError(Exception):
     """What arrived is not what was sent, or not what was asked for."""
 
 
+class Origin(NamedTuple):
+    """What some bytes are (a plural, for messages), and of which run, step and cells.
+
+    The weights of a start belong to all runs that begin with it: there, ``run`` is the key of the start.
+    """
+
+    what: str
+    run: str
+    step: int
+    cells: tuple[Cell, ...] = ()
+
+    def __str__(self) -> str:
+        """For messages."""
+        text = f"{self.what} of {self.run}, step {self.step}"
+        if self.cells:
+            text += f", {', '.join(f'{cell.testset} {cell.index + 1}/{cell.of}' for cell in self.cells)}"
+        return text
+
+
 class Sealed(NamedTuple):
-    """Bytes with the checksum that they had where they were made."""
+    """Bytes and what they are, with the checksum that both had where they were made."""
 
     content: bytes
+    origin: Origin
     seal: str
 
 
-def seal(content: bytes) -> Sealed:
+def seal(content: bytes, origin: Origin) -> Sealed:
     """Seal what was just made."""
-    return Sealed(content, checksum(content))
+    return Sealed(content, origin, _seal_of(content, origin))
 
 
-def unseal(sealed: Any, what: str) -> bytes:
-    """The bytes as they were made; ``what`` they are is named if they are not."""
+def unseal(sealed: Any, *expected: Origin) -> bytes:
+    """The bytes as they were made; they must be what one of the ``expected`` origins says."""
+    what = expected[0].what
     if not isinstance(sealed, Sealed) or not isinstance(sealed.content, bytes):
         raise DamagedShipmentError(f"{what} did not arrive")
-    if checksum(sealed.content) != sealed.seal:
+    if _seal_of(sealed.content, sealed.origin) != sealed.seal:
         raise DamagedShipmentError(f"{what} arrived with another checksum than they were sent with")
+    if sealed.origin not in expected:
+        raise DamagedShipmentError(f"{str(sealed.origin)[:200]}: arrived instead of {str(expected[0])[:200]}")
     return sealed.content
 
 
-def pack_answers(answers: pl.DataFrame) -> Sealed:
+def _seal_of(content: bytes, origin: Origin) -> str:
+    """A checksum of both; the bytes, which may be gigabytes, are not copied."""
+    return checksum(f"{checksum(content)} {origin!r}".encode("utf-8", "surrogatepass"))
+
+
+def start_origin(run: RunSpec) -> Origin:
+    """What the weights of a run's start are."""
+    return Origin("the weights of the start", start_key(run), run.start_steps())
+
+
+def answers_origin(run: str, step: int, cells: Iterable[Cell]) -> Origin:
+    """What the answers of a checkpoint are; outputs arrive in any order, so that of the cells means nothing."""
+    return Origin("the answers", run, step, tuple(sorted(cells, key=lambda cell: (cell.testset, cell.index))))
+
+
+def pack_answers(answers: pl.DataFrame, origin: Origin) -> Sealed:
     """The answers of a checkpoint, sealed."""
     buffer = io.BytesIO()
     answers.write_ipc(buffer)
-    return seal(buffer.getvalue())
+    return seal(buffer.getvalue(), origin)
 
 
-def unpack_answers(sealed: Any, expected: pl.DataFrame) -> pl.DataFrame:
+def unpack_answers(sealed: Any, origin: Origin, expected: pl.DataFrame) -> pl.DataFrame:
     """The answers of a checkpoint; they must be those to the ``expected`` items (testset, item), in the same order."""
-    content = unseal(sealed, "the answers")
+    content = unseal(sealed, origin)
     try:
         answers = pl.read_ipc(io.BytesIO(content))
         items = answers.select(pl.col("testset", "item").cast(pl.String))

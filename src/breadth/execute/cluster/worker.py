@@ -20,13 +20,16 @@ from safetensors.torch import load, save
 
 from breadth.execute.cluster.shipping import (
     ModelFiles,
+    Origin,
     Pieces,
     Sealed,
     ShippedData,
+    answers_origin,
     has_files,
     pack_answers,
     pack_pieces,
     seal,
+    start_origin,
     unseal,
     write_chunks,
 )
@@ -39,6 +42,7 @@ from breadth.execute.session import SAVE_RATIO, Tensors, adapt, load_adapted, tr
 from breadth.lm import (
     EncodedTestSet,
     LanguageModel,
+    Outputs,
     SplitModel,
     Trainer,
     compute_outputs,
@@ -144,7 +148,7 @@ class Worker:
         weights = train_start(spec, self.data, loaded.language_model, trainer, Events())
         loaded.version = (run, 0)
         measured = Measured(load=seconds, train=time.perf_counter() - began, steps=spec.start_steps())
-        return Report(measured, notes=loaded.notes), seal(save(weights))
+        return Report(measured, notes=loaded.notes), seal(save(weights), start_origin(spec))
 
     def train(
         self, run: str, step: int, resume: bool, state: Sealed | None, start: Sealed | None, limit: float
@@ -157,7 +161,7 @@ class Worker:
         loaded, seconds = self._load(run)
         spec = self.data.runs[run]
         if resume or loaded.trainer is None or loaded.run != run:
-            loaded, trainer = self._resumed(loaded, spec, state, start)
+            loaded, trainer = self._resumed(loaded, spec, step, state, start)
         else:
             trainer = loaded.trainer
             if loaded.kept:
@@ -173,7 +177,12 @@ class Worker:
         saved = self._state(trainer, spec, there)
         report = Report(measured, trainer.step, tuple(losses), has_state=bool(saved), notes=loaded.notes)
         published = save(weights) if there else b""
-        return report, seal(published), seal(saved)
+        reached = trainer.step
+        return (
+            report,
+            seal(published, Origin("the weights", run, reached)),
+            seal(saved, Origin("the weights in training", run, reached)),
+        )
 
     def evaluate(self, run: str, step: int, cells: tuple[Cell, ...], weights: Sealed | None) -> Report:
         """Compute the outputs of some cells of a checkpoint. Without ``weights``, they are those of the model."""
@@ -181,7 +190,7 @@ class Worker:
         spec = self.data.runs[run]
         version = None if weights is None else (run, step)
         if spec.is_trained and loaded.version != version:
-            loaded.use(loaded.initial if weights is None else _load_sealed(weights), version)
+            loaded.use(loaded.initial if weights is None else _load_weights(weights, spec, step), version)
         began = time.perf_counter()
         parts = []
         for cell in cells:
@@ -202,42 +211,47 @@ class Worker:
             load=seconds + encoded - began, trunk=kept - encoded, trunk_items=items if cold else 0,
             answers=time.perf_counter() - kept, items=items,
         )  # fmt: skip
-        return Report(measured, pieces=seal(pack_pieces(pieces)), notes=loaded.notes)
+        sealed = seal(pack_pieces(pieces), Origin("the outputs", run, step, cells))
+        return Report(measured, pieces=sealed, notes=loaded.notes)
 
-    def score(self, run: str, pieces: Mapping[str, list[Any]]) -> tuple[Report, Sealed]:
+    def score(self, run: str, step: int, pieces: Pieces) -> tuple[Report, Sealed]:
         """Score a checkpoint from the outputs of all its cells, test set by test set in the order of the study."""
         report, answers = self._score(run, pieces)
-        return report, pack_answers(answers)
+        return report, pack_answers(answers, answers_origin(run, step, pieces))
 
     def score_and_keep(
-        self, run: str, pieces: Mapping[str, list[Any]], step: int, weights: Sealed, base: str, best: Rank | None
+        self, run: str, step: int, pieces: Pieces, weights: Sealed, base: str, best: Rank | None
     ) -> tuple[tuple[Report, Sealed], dict[str, Sealed]]:
         """Score a checkpoint, and make the files of its weights: those that a local run writes.
 
         If only the best checkpoint is kept and this one is not better than ``best``, no files are made or sent.
         """
         report, answers = self._score(run, pieces)
-        packed = pack_answers(answers)
+        packed = pack_answers(answers, answers_origin(run, step, pieces))
         spec = self.data.runs[run]
         if spec.recipe.keep == "best" and not is_best(rank_checkpoint(spec, step, answers), best):
             return (report, packed), {}
         loaded, _ = self._load(run)
         if loaded.version != (run, step):
-            loaded.use(_load_sealed(weights), (run, step))
+            loaded.use(_load_weights(weights, spec, step), (run, step))
         files: dict[str, Sealed] = {}
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             save_weights(loaded.language_model, folder, base)
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
-                    files[path.relative_to(folder).as_posix()] = seal(path.read_bytes())
+                    name = path.relative_to(folder).as_posix()
+                    files[name] = seal(path.read_bytes(), Origin(f"the weights in {name}", run, step))
         return (report, packed), files
 
-    def _score(self, run: str, pieces: Mapping[str, list[Any]]) -> tuple[Report, pl.DataFrame]:
+    def _score(self, run: str, pieces: Pieces) -> tuple[Report, pl.DataFrame]:
         loaded, seconds = self._load(run)
         spec = self.data.runs[run]
         names = self.data.testsets_of(spec)
-        frames = [score_outputs(self._encoded(loaded, spec, name), pieces[name]) for name in names]
+        by_set: dict[str, list[Outputs]] = {}
+        for cell, outputs in pieces.items():
+            by_set.setdefault(cell.testset, []).append(outputs)
+        frames = [score_outputs(self._encoded(loaded, spec, name), by_set[name]) for name in names]
         return Report(Measured(load=seconds)), pl.concat(frames)
 
     def _load(self, run: str) -> tuple[_Loaded, float]:
@@ -340,17 +354,19 @@ class Worker:
         return Trainer(loaded.model, train_set, recipe, spec.seed or 0, spec.total_steps(), self.data.keeps_order(spec))
 
     def _resumed(
-        self, loaded: _Loaded, spec: RunSpec, state: Sealed | None, start: Sealed | None
+        self, loaded: _Loaded, spec: RunSpec, step: int, state: Sealed | None, start: Sealed | None
     ) -> tuple[_Loaded, Trainer]:
+        """A trainer of a run that will train up to a step, from one of the states before it."""
         loaded.drop_trainer()
         if state is None and start is None:
             loaded = self._fresh(loaded, spec)
         loaded.version = (spec.name, -1)
         trainer = self._trainer(loaded, spec)
         if state is not None:
-            trainer.restore(_load_sealed(state))
+            states = [Origin("the weights in training", spec.name, known) for known in range(step + 1)]
+            trainer.restore(load(unseal(state, *states)))
         elif start is not None:
-            trainer.load_weights(_load_sealed(start))
+            trainer.load_weights(_load_weights(start, spec, 0))
         loaded.trainer, loaded.run = trainer, spec.name
         return loaded, trainer
 
@@ -365,6 +381,9 @@ class Worker:
         return state
 
 
-def _load_sealed(sealed: Sealed) -> Tensors:
-    """Tensors that another worker, or the driver, has sent."""
-    return load(unseal(sealed, "the weights"))
+def _load_weights(sealed: Sealed, spec: RunSpec, step: int) -> Tensors:
+    """Weights that another worker, or the driver, has sent; those of a start are weights at step 0."""
+    expected = [Origin("the weights", spec.name, step)]
+    if step == 0 and spec.start:
+        expected.append(start_origin(spec))
+    return load(unseal(sealed, *expected))
