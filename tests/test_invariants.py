@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import breadth
 from breadth.errors import InputError
@@ -18,7 +19,11 @@ FLOATS = (pl.Float32, pl.Float64)
 
 
 def write_inputs(folder, generator, shuffle=False):
-    """Answers (items of three test sets and six passages), their items, scores of runs, and a leaderboard."""
+    """Answers (items of three test sets and six passages), their items, scores of runs, and a leaderboard.
+
+    And answers of models that were trained on one of three levels of difficulty, two seeds each, and of the untrained
+    one.
+    """
     ability, hardness = np.linspace(-1.5, 1.5, MODELS), generator.normal(0, 1, ITEMS)
     rows = []
     for i in range(MODELS):
@@ -37,9 +42,20 @@ def write_inputs(folder, generator, shuffle=False):
         general = generator.normal(60, 8)
         row = {"model": f"b{i:02d}"}
         board.append({**row, **{name: general + generator.normal(0, 3) for name in ("s", "t", "u", "v")}})
-    items = [{"item": f"q{j:02d}", "testset": "abc"[j % 3], "question": f"Is it {j}?"} for j in range(ITEMS)]
-    for name, content in (("answers", rows), ("items", items), ("scores", scores), ("board", board)):
-        frame = pl.DataFrame(content)
+    items = []
+    for j in range(ITEMS):
+        row = {"item": f"q{j:02d}", "testset": "abc"[j % 3], "question": f"Is it {j}?"}
+        items.append({**row, "grade": round(hardness[j] + generator.normal(0, 1))})
+    trained = []
+    for condition in (None, 0, 1, 2):
+        for seed in (0, 1) if condition is not None else (None,):
+            for j in range(ITEMS):
+                gain = 0.0 if condition is None else 0.3 - 0.1 * abs(condition - j % 3)
+                row = {"train_level": condition, "seed": seed, "item": f"q{j:02d}", "level": j % 3}
+                trained.append({**row, "correct": int(generator.random() < 0.5 + gain)})
+    contents = {"answers": rows, "items": items, "scores": scores, "board": board, "trained": trained}
+    for name, content in contents.items():
+        frame = pl.DataFrame(content, infer_schema_length=None)
         if shuffle:
             frame = frame.sample(fraction=1.0, shuffle=True, seed=7)
         frame.write_csv(folder / f"{name}.csv")
@@ -57,6 +73,10 @@ ANALYSES = {
     "sample": lambda folder: breadth.sample(
         folder / "items.csv", breadth.calibrate(folder / "answers.csv"), strategy="middle", n=10
     ),
+    "difficulty_vs": lambda folder: breadth.difficulty_vs(
+        breadth.calibrate(folder / "answers.csv"), folder / "items.csv"
+    ),
+    "transfer": lambda folder: breadth.transfer(folder / "trained.csv"),
     "scores": lambda folder: breadth.scores(folder / "answers.csv"),
     "compare": lambda folder: breadth.compare(folder / "answers.csv", "m01", "m20"),
     "rank": lambda folder: breadth.rank(folder / "answers.csv"),
@@ -119,12 +139,7 @@ def close(first, second):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8, equal_nan=True, err_msg=name)
 
 
-#: Analyses that draw items in the order of the data, or put equal models in it. The test fails when one of them does
-#: not any more, so that it is taken from this list.
-KNOW_THE_ORDER = {"rank", "profile", "sample", "advise_items", "advise_score", "advise_together"}
-
-
-@pytest.mark.parametrize("analysis", [name for name in ANALYSES if name not in KNOW_THE_ORDER])
+@pytest.mark.parametrize("analysis", ANALYSES)
 def test_the_order_of_rows_changes_no_result(analysis, inputs):
     plain, shuffled = (frames_of(analysis, folder) for folder in inputs)
     assert plain
@@ -133,10 +148,39 @@ def test_the_order_of_rows_changes_no_result(analysis, inputs):
         close(plain[name], shuffled[name])
 
 
-@pytest.mark.xfail(strict=True, reason="draws or ties in the order of the data")
-@pytest.mark.parametrize("analysis", sorted(KNOW_THE_ORDER))
-def test_the_order_of_rows_decides_draws_and_ties_only_where_it_is_said(analysis, inputs):
-    test_the_order_of_rows_changes_no_result(analysis, inputs)
+#: Analyses that draw items, or choose among equal models or items.
+DRAWS = ("rank", "profile", "sample", "advise_items", "advise_together")
+
+
+@pytest.mark.parametrize("analysis", DRAWS)
+def test_draws_and_ties_depend_on_names_down_to_the_order_of_rows(analysis, tmp_path):
+    """Models and items that are equal but for their names, and rows in three orders."""
+    folder = write_inputs(tmp_path, np.random.default_rng(3))
+    found = []
+    for seed in (None, 1, 2):
+        generator = np.random.default_rng(4)
+        rows = []
+        for i in range(MODELS):
+            right = generator.random(ITEMS // 2) < 0.3 + 0.05 * (i // 3)
+            for j in range(ITEMS):
+                row = {"model": f"m{i:02d}", "item": f"q{j:02d}", "testset": "ab"[j % 2], "level": j % 3}
+                rows.append({**row, "correct": int(right[j // 2])})
+        answers, items = pl.DataFrame(rows), pl.read_csv(folder / "items.csv")
+        if seed is not None:
+            answers, items = (frame.sample(fraction=1.0, shuffle=True, seed=seed) for frame in (answers, items))
+        answers.write_csv(folder / "answers.csv")
+        items.write_csv(folder / "items.csv")
+        found.append(frames_of(analysis, folder))
+    assert found[0]
+    for name, frame in found[0].items():
+        for other in found[1:]:
+            assert_frame_equal(frame, other[name], abs_tol=1e-6)
+
+
+def test_samples_of_subjects_depend_on_their_names(inputs):
+    """Levels of two samples of subjects are compared, which are drawn."""
+    plain, shuffled = (breadth.calibrate(folder / "answers.csv").level_stability(n=3, repeats=2) for folder in inputs)
+    close(plain, shuffled)
 
 
 CHILD = """
@@ -169,29 +213,34 @@ def test_the_number_of_threads_changes_no_result(inputs):
 def degenerate(folder, kind):
     """Inputs from which hardly any number can be computed."""
     write_inputs(folder, np.random.default_rng(3))
-    answers, scores, board = (pl.read_csv(folder / f"{name}.csv") for name in ("answers", "scores", "board"))
+    names = ("answers", "scores", "board", "trained")
+    answers, scores, board, trained = (pl.read_csv(folder / f"{name}.csv") for name in names)
     values = {"in_domain", "x", "y", "z"}
     if kind == "all right":
-        answers = answers.with_columns(correct=pl.lit(1))
+        answers, trained = (frame.with_columns(correct=pl.lit(1)) for frame in (answers, trained))
         scores = scores.with_columns(pl.lit(1.0).alias(name) for name in values)
         board = board.with_columns(pl.lit(100.0).alias(name) for name in "stuv")
     elif kind == "all wrong":
-        answers = answers.with_columns(correct=pl.lit(0))
+        answers, trained = (frame.with_columns(correct=pl.lit(0)) for frame in (answers, trained))
         scores = scores.with_columns(pl.lit(0.0).alias(name) for name in values)
         board = board.with_columns(pl.lit(0.0).alias(name) for name in "stuv")
     elif kind == "two alike":
-        answers = answers.with_columns(correct=(pl.col("item") < "q15").cast(pl.Int64))
+        answers, trained = (
+            frame.with_columns(correct=(pl.col("item") < "q15").cast(pl.Int64)) for frame in (answers, trained)
+        )
         scores = scores.with_columns(x=pl.col("in_domain"), y=pl.col("in_domain"), z=pl.lit(0.5))
         board = board.with_columns(t=pl.col("s"), u=pl.col("s"), v=pl.lit(50.0))
     elif kind == "hardly anything":
         answers = answers.filter(pl.col("model").is_in(["m01", "m20"]), pl.col("item") < "q04")
+        trained = trained.filter(pl.col("item") < "q04")
         scores = scores.filter(pl.col("step") < 30)
         board = board.head(3)
     elif kind == "one model":
         answers = answers.filter(pl.col("model") == "m01")
+        trained = trained.filter(pl.col("train_level") == 0)
         scores = scores.filter(pl.col("model") == "m0", pl.col("seed") == 0)
         board = board.head(1)
-    for name, frame in (("answers", answers), ("scores", scores), ("board", board)):
+    for name, frame in zip(names, (answers, scores, board, trained), strict=True):
         frame.write_csv(folder / f"{name}.csv")
     return folder
 

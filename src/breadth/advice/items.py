@@ -196,7 +196,7 @@ def advise_items(
     >>> form.items.height
     50
     """
-    study = open_answers(responses).comparable()
+    study = open_answers(responses).comparable().by_name()
     if round_shares:
         study = study.rounded()
     known = reference_models(study, cluster)

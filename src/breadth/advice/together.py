@@ -283,7 +283,7 @@ def advise_together(
     >>> result.gains["combination"].to_list()
     ['best triple', 'top 3', 'oracle']
     """
-    study = open_answers(responses).comparable()
+    study = open_answers(responses).comparable().by_name()
     if round_shares:
         study = study.rounded()
     answers, names, columns, margins, warnings = _common_answers(study)

@@ -381,8 +381,9 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
     >>> breadth.rank(answers).ranks.select("model", "rank_low", "rank_high").rows()
     [('1', 1, 2), ('2', 1, 2), ('0', 3, 3), ('3', 4, 4)]
     """
-    study = open_answers(responses).comparable()
+    study = open_answers(responses).comparable().by_name()
     groups, warnings = named_groups(study, subjects) if subjects else (final_groups(study), [])
+    groups = sorted(groups, key=lambda group: group.name)  # equal models are ranked by name
     if len(groups) < 2:
         raise InputError(f"{study.name}: a ranking needs at least two models; it has {listed(study.subject_names, 3)}")
     groups, columns, left_out = _complete(study, groups)

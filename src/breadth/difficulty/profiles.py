@@ -28,6 +28,9 @@ from breadth.sources import Table, open_study
 if TYPE_CHECKING:
     import altair as alt
 
+#: Decimals in which abilities must differ for subjects to be ranked by them rather than by name.
+ABILITY_DIGITS = 6
+
 #: Subjects that are compared with each other: with more, the table of differences is too long to read.
 MOST_COMPARED = 12
 
@@ -213,7 +216,9 @@ def _stored_levels(study: Study) -> Scale:
             f"{study.name}: its items have no level; name a calibration with --calibration (`breadth calibrate` makes "
             "one)"
         )
-    ranked = pl.Series(study.subject_names, dtype=pl.String)
+    accuracy, count = study.scores
+    score = np.nansum(accuracy * count, axis=1) / np.maximum(count.sum(axis=1), 1)
+    ranked = _rank_subjects(pl.DataFrame({"subject": study.subject_names, "ability": score}))
     return Scale(level, np.empty(0), None, ranked, ~np.isnan(level), "have a level")
 
 
@@ -228,9 +233,14 @@ def _calibrated(study: Study, calibration: str | os.PathLike[str] | Calibration,
     def probability(ability: Floats) -> Floats:
         return np.where(column >= 0, known.parameters.probability(ability)[:, column], np.nan)
 
-    ranked = abilities.filter(pl.col("n") > 0).sort("ability")["subject"]
+    ranked = _rank_subjects(abilities.filter(pl.col("n") > 0))
     ability = numbers(abilities, "ability")
     return Scale(level, ability, probability, ranked, ~np.isnan(level), "have a level in the calibration")
+
+
+def _rank_subjects(abilities: pl.DataFrame) -> pl.Series:
+    """Names of subjects from the least able on; equal ones, whose abilities may differ by rounding, by name."""
+    return abilities.sort(pl.col("ability").round(ABILITY_DIGITS), "subject")["subject"]
 
 
 def choose_checkpoints(study: Study, patterns: Sequence[str] | None) -> list[str]:

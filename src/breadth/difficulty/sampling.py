@@ -231,14 +231,31 @@ def sample(
         raise InputError("difficulty comes from the calibration or from --ease, not from both; choose one")
     values, warnings = _difficulties(table, calibration, difficulty if ease is None else ease)
     values = values if ease is None else -values
+    by_name = _order_by_name(table.frame)
+    values = values[by_name]
     positions = sample_items(values, n, strategy, order, seed)
     known = ~np.isnan(values)
     rank = np.full(len(values), np.nan)
     rank[known] = (np.argsort(np.argsort(values[known], kind="stable"), kind="stable") + 0.5) / known.sum()
-    frame = table.frame.drop("difficulty", "quantile", strict=False).with_columns(
-        pl.Series("difficulty", values, nan_to_null=True), pl.Series("quantile", rank, nan_to_null=True)
+    frame = (
+        table.frame[by_name]
+        .drop("difficulty", "quantile", strict=False)
+        .with_columns(pl.Series("difficulty", values, nan_to_null=True), pl.Series("quantile", rank, nan_to_null=True))
     )
     return Sample(frame[positions], _histogram(values, positions), tuple(warnings), strategy)
+
+
+def _order_by_name(frame: pl.DataFrame) -> Indices:
+    """Positions of the rows by the names of their items, then by what else tells them apart, so that shuffled rows
+    give the same draw.
+    """
+    keys = [name for name in ("item", "id") if name in frame.columns and not frame[name].dtype.is_nested()]
+    keys = keys[:1]
+    if not keys or frame[keys[0]].is_duplicated().any():
+        keys += [name for name in frame.columns if name not in keys and not frame[name].dtype.is_nested()]
+    if not keys:
+        return np.arange(frame.height)
+    return frame.select(pl.arg_sort_by(keys, maintain_order=True)).to_series().to_numpy().astype(np.intp)
 
 
 def _histogram(values: Floats, positions: Indices) -> pl.DataFrame:

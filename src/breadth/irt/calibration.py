@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from breadth.errors import InputError, listed
@@ -65,6 +66,9 @@ SUBJECT_COLUMNS = ("subject", "n", "ability", "ability_se", "infit", "outfit", "
 
 #: Mean and standard deviation of ability where a calibration does not have them.
 POPULATION = (("ability_mean", 0.0), ("ability_sd", 1.0))
+
+#: Decimals of difficulties. The rounding of sums leaves about fourteen.
+DECIMALS = 10
 
 #: Comparisons of answers above which near-copies are only looked for on request: a second or two of work.
 MOST_COMPARISONS = 5e10
@@ -169,14 +173,16 @@ class Calibration(Result):
         model, known = MODELS[self.model], ~np.isnan(numbers(self.items, "difficulty"))
         # The same floor as in the calibration; a model with guessing of its own estimates it again.
         floor = None if model.guessing else np.nan_to_num(numbers(self.items, "guessing"))
-        stability = level_stability(
-            self._answered[0].matrix,
-            lambda matrix: np.where(known, model.fit(Answers.of(matrix), errors=False, floor=floor).difficulty, np.nan),
-            n,
-            repeats,
-            self.seed,
-        )
-        return pl.DataFrame(stability._asdict() | {"repeats": [repeats] * len(stability.subjects)})
+        study = self._answered[0]
+        # Subjects are drawn by their place among the names, not by that in the file.
+        by_name = pl.Series(study.subject_names).arg_sort().to_numpy()
+
+        def difficulty_of(matrix: npt.NDArray[Any]) -> Floats:
+            fitted = model.fit(Answers.of(matrix), errors=False, floor=floor)
+            return np.where(known, fitted.difficulty.round(DECIMALS), np.nan)
+
+        stability = level_stability(study.matrix[by_name], difficulty_of, n, repeats, self.seed)
+        return pl.DataFrame(stability._asdict() | {"repeats": [repeats] * len(stability.subjects)}).fill_nan(None)
 
     def accuracy_by_level(self, subjects: Sequence[str] | None = None, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
         """Accuracy of subjects per difficulty level, and what the model expects of them."""
@@ -297,6 +303,9 @@ def items_frame(
     known = known_difficulties(estimates, share) if own_slopes else known
     if not anchored and not ((share > 0) & (share < 1)).any():
         known = without_guesses(known, estimates.ability_sd)
+    # Equally difficult items differ in their last digits, by where they stand in the matrix. Levels and ranks are
+    # only the same for every order of the answers if they are equal.
+    known = known._replace(difficulty=known.difficulty.round(DECIMALS))
     placed = assign_levels(known.difficulty, known.error, levels)
     intercept = estimates.items.intercept
     columns = {column: getattr(estimates, column) for column in ESTIMATES}

@@ -289,6 +289,18 @@ class Study:
         )
         return replace(part, warnings=(*part.warnings, warning))
 
+    def by_name(self) -> Study:
+        """The study with its subjects in the order of their names, and its items in that of test set and name.
+
+        For whatever draws items or models, or chooses among equal ones: the same answers in another order of rows must
+        give the same result. Elsewhere models and test sets are listed as in the data, which people expect.
+        """
+        rows, columns = (
+            frame.select(pl.arg_sort_by(keys, maintain_order=True)).to_series().to_numpy().astype(np.intp)
+            for frame, keys in ((self.subjects, ["subject"]), (self.items, ["testset", "item"]))
+        )
+        return self._cut(rows, columns)
+
     def rounded(self) -> Study:
         """The study with every share in between taken for right (from 0.5 on) or wrong, and a warning of how many."""
         if not self.fractional:
