@@ -13,6 +13,85 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u2
 _UNDECODABLE = re.compile(r"[\udc80-\udcff]")
 
 
+#: A command line in a message, which stays as it is; or an option, with the word behind it if there is one.
+_SPOKEN = re.compile(
+    r"(?P<command>`[^`]*`)"
+    r"|(?<![\w-])(?:--(?P<name>[a-z][a-z0-9-]*)|-(?P<letter>[a-z]))(?![\w-])"
+    r"(?: (?P<word>'[^']*'|[A-Z]=\d+,\.\.|[\w*~./\\](?:[^\s`]*[^\s`.,;:?)])?))?"
+)
+
+#: Words behind an option that go on with the sentence; any other is the option's value.
+_PROSE = re.compile(
+    "and|are|can|cannot|compares|corrects|could|counts|does|for|from|has|have|if|in|is|keeps|may|must|names|needs|not|of|"
+    "on|or|overrides|says|shares|takes?|tells|that|to|was|where|which|with"
+)
+
+#: What stands for a value: COLUMN, FILE, A=635,..
+_PLACEHOLDER = re.compile(r"[A-Z]+(?:[=,/].*)?|\w+=[A-Z]+")
+
+#: Options that are written without a value.
+_FLAGS = frozenset(("dry-run", "losses", "robust", "round-shares", "seeds"))
+
+#: Options whose argument has another name; and what is no argument at all.
+_ARGUMENTS = {"with": "calibration=", "from": "source="}
+_INSTEAD = {"no-texts": "texts=False", "all": "breadth.rank"}
+
+#: Options of other tools.
+_FOREIGN = frozenset(("dump-eval-details", "limit", "samples"))
+
+
+class _Speech:
+    """Whether messages name options of the command line; else they name arguments of Python functions."""
+
+    options = False
+
+
+def use_option_names() -> None:
+    """Have messages name options (``--lower-is-better``), as on the command line, for the rest of this process."""
+    _Speech.options = True
+
+
+def speaks_options() -> bool:
+    """Whether whoever reads messages has a command line before them."""
+    return _Speech.options
+
+
+def in_words_of_the_caller(message: str) -> str:
+    """A message that names options, as whoever called reads it: in Python options are arguments.
+
+    >>> in_words_of_the_caller("give --item-counts A=635,.. or --cluster none; --by run needs --order")
+    'give item_counts= or cluster="none"; by="run" needs order='
+    """
+    return message if _Speech.options else _SPOKEN.sub(_argument, message)
+
+
+def _argument(match: re.Match[str]) -> str:
+    """An option as an argument of a function."""
+    option, word = match["name"] or match["letter"], match["word"]
+    if match["command"] or option in _FOREIGN:
+        return match[0]
+    rest = "" if word is None else f" {word}"
+    if option in _INSTEAD:
+        return _INSTEAD[option] + rest
+    name = _ARGUMENTS.get(option, f"{option.replace('-', '_')}=")
+    if option in _FLAGS:
+        return f"{name}True{rest}"
+    if word is None or _PROSE.fullmatch(word):
+        return name + rest
+    if _PLACEHOLDER.fullmatch(word):
+        return name
+    return name + _python_value(word)
+
+
+def _python_value(word: str) -> str:
+    """A value of the command line as Python writes it."""
+    word = word.strip("'")
+    key, sign, value = word.partition("=")
+    if sign:
+        return f'{{"{key}": {_python_value(value)}}}'
+    return word if re.fullmatch(r"-?\d+(\.\d+)?", word) else f'"{word}"'
+
+
 class InputError(ValueError):
     """A mistake in a table, a file or an option.
 
@@ -22,7 +101,7 @@ class InputError(ValueError):
 
     def __init__(self, message: str = "") -> None:
         """A message that can be printed, whatever the names of files in it."""
-        super().__init__(escape_bytes(message))
+        super().__init__(in_words_of_the_caller(escape_bytes(message)))
 
 
 class NothingFoundError(InputError):

@@ -11,19 +11,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import breadth
-from breadth.comparison import cells_table, pair_differences_table, ranks_table
-from breadth.correlation import correlations_table, groups_table, heterogeneity_table
-from breadth.irt import items_table, levels_table, stability_table, subjects_table
-from breadth.level_transfer import best_table, level_gains_table
-from breadth.reporting import changes_table, checkpoint_scores_table
-from breadth.results.terminal import distinct_names, make_table
+from breadth.results import Column, Columns, Shown
+from breadth.results.terminal import ShownTable, distinct_names
 
 WIDTHS = (100, 80, 60)
 
 
-def printed(table, width):
+def printed(shown, width):
     console = Console(width=width, file=io.StringIO())
-    console.print(table)
+    console.print(ShownTable(shown, width))
     return console.file.getvalue()
 
 
@@ -35,155 +31,135 @@ def rows_of(text):
     return [re.split(" {2,}", line.strip()) for line in (lines[rule - 1], *lines[rule + 1 : end])]
 
 
-def check_numbers(table, width):
-    """Assert that the numbers that are printed are those of the table, and that the note names the others."""
-    text = printed(table, width)
+def check_numbers(shown, width):
+    """Assert that printed numbers are whole, that nothing is wider than it may be, and that the note names the rest."""
+    text = printed(shown, width)
     assert max(map(len, text.splitlines())) <= width
     headers, *rows = rows_of(text)
-    numbers = table.columns[len(table.names) :]
-    kept, left_out, seen = [], [], [name for name in headers if name in {str(column.header) for column in numbers}]
-    for column in numbers:
-        whole = len(kept) < len(seen) and str(column.header) == seen[len(kept)]
-        (kept if whole else left_out).append(column)
-    assert len(kept) == len(seen) >= 1
-    for row, *cells in zip(rows, *(column.cells for column in kept), strict=True):
-        assert row[-len(kept) :] == [str(cell).strip() for cell in cells]
-    note = " ".join(text.split("Not shown for lack of room: ")[1].split()) if left_out else ""
-    assert ("Not shown" in text) == bool(left_out or len(headers) < len(table.columns))
-    assert all(str(column.header) in note for column in left_out)
+    usual = [column for column in shown.columns if column.priority < 4]
+    right = dict(zip(shown.columns, shown.columns.numeric(shown.frame), strict=True))
+    kept = [column for column in usual if column.title in headers]
+    note = " ".join(text.split("Not shown for lack of room: ")[1].split()) if len(kept) < len(usual) else ""
+    assert ("lack of room" in text) == (len(kept) < len(usual))
+    assert all(column.title in note for column in usual if column not in kept)
+    assert any(right[column] for column in kept)
+    for row, values in zip(rows, shown.frame.head(shown.most).iter_rows(named=True), strict=True):
+        cells = " ".join(row)
+        for column in kept:
+            if right[column]:
+                assert column.text(values) in cells
     return text
 
 
 @pytest.fixture(scope="module")
-def tables():
-    """Functions of a width that make tables of every kind with long names."""
+def results():
+    """Results of many kinds, with long names."""
     generator = np.random.default_rng(0)
     sets = [f"eval/{name}/accuracy" for name in ("hans_lexical_overlap", "hans_subsequence", "anli", "paws", "wnli")]
     scores = pl.DataFrame(generator.random((160, 6)), schema=["mnli", *sets])
     scores = scores.with_columns(run=pl.Series([f"a-long-name-of-a-run/seed-{i // 40}" for i in range(160)]))
-    one, many = (breadth.correlate(scores, control="mnli", by=by) for by in ([], "run"))
     models = [f"an-organisation/a-model-{size}B-base" for size in (1, 3, 13, 32)]
     right = generator.random(1200) < np.repeat([0.4, 0.5, 0.6, 0.7], 300)
     answers = pl.DataFrame({
         "model": np.repeat(models, 300), "testset": np.tile(np.repeat(sets[:3], 100), 4),
         "item": np.tile([f"i{i}" for i in range(300)], 4), "correct": right,
     })  # fmt: skip
-    pair, all_models = breadth.compare(answers, *models[:2], margin=0.05), breadth.compare(answers, *models)
-    ranking = breadth.rank(answers)
     ability, difficulty = generator.standard_normal((120, 1)), generator.standard_normal(40)
     matrix = (generator.random((120, 40)) < 1 / (1 + np.exp(difficulty - ability))).astype(float)
     fit = breadth.calibrate(matrix)
-    last = pl.DataFrame({
-        "run": models, "model": models, "testset": sets[:4], "answer": ["entailment"] * 4, "step": [9] * 4,
-        **{name: generator.standard_normal(4) for name in
-           ("accuracy", "auc", "dprime", "criterion", "share", "balanced", "logscore")},
-    })  # fmt: skip
-    ends = {f"{name}_{end}": [-0.25] * 4 for name in ("accuracy", "auc") for end in ("low", "high")}
-    changes = last.with_columns(in_domain=False, follows=pl.lit("in part"), auc_follows=pl.lit("in part"), **{
-        name: pl.Series(values) for name, values in ends.items()})  # fmt: skip
-    levels = range(12)
-    gains = pl.DataFrame(
-        [{"train_level": a, "test_level": b, "gain": (a - b) / 10, "q": 0.01} for a in levels for b in levels]
-    )
-    best = pl.DataFrame([
-        {"test_level": level, "best": models[2], "second": models[3], "verdict": "undecided", "gain": 0.1, "lead": 0.02,
-         "ci_low": -0.1, "ci_high": 0.3} for level in levels
-    ])  # fmt: skip
-    return {
-        "pairs": lambda width: correlations_table(one.pairs, one.by, width),
-        "pairs by run": lambda width: correlations_table(many.pairs, many.by, width),
-        "groups": lambda width: groups_table(many.pairs, many.by, width),
-        "heterogeneity": lambda width: heterogeneity_table(many.heterogeneity, width),
-        "cells": lambda width: cells_table(pair.cells, width),
-        "pairs of models": lambda width: pair_differences_table(all_models.cells, width),
-        "ranks": lambda width: ranks_table(ranking, width),
-        "items": lambda width: items_table(fit.items, width),
-        "subjects": lambda width: subjects_table(fit.subjects, width),
-        "levels": lambda width: levels_table(fit.levels(5), width),
-        "stability": lambda width: stability_table(fit.level_stability(4, repeats=1), width),
-        "scores": lambda width: checkpoint_scores_table(last, width),
-        "changes": lambda width: changes_table(changes, width),
-        "gains": lambda width: level_gains_table(gains, "train_level", width),
-        "best": lambda width: best_table(best, width),
-    }  # fmt: skip
+    return [
+        breadth.correlate(scores, control="mnli", by=[]),
+        breadth.correlate(scores, control="mnli", by="run"),
+        breadth.stability(scores.with_columns(step=pl.int_range(40).repeat_by(1).explode().len().over("run"))
+                          .with_columns(step=pl.int_range(pl.len()).over("run")), by="run", order="step"),
+        breadth.compare(answers, *models[:2], margin=0.05),
+        breadth.compare(answers, *models),
+        breadth.rank(answers),
+        fit,
+        breadth.profile(matrix[:3], fit),
+        breadth.advise_power(answers),
+        breadth.advise_items(matrix, k=10),
+        breadth.advise_together(answers),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_number_is_whole_in_tables_of_results(tables, width):
-    for name, make in tables.items():
-        text = check_numbers(make(width), width)
-        assert width < 100 or "Not shown" not in text, name
+def test_every_number_is_whole_in_tables_of_results(results, width):
+    for result in results:
+        for shown in result.shown():
+            check_numbers(shown, width)
 
 
-cell = st.text("0123456789.%+", min_size=1, max_size=14)
+def test_every_result_declares_its_columns_with_a_meaning(results):
+    for result in results:
+        for name in result.tables():
+            assert result.COLUMNS.get(name), (type(result).__name__, name)
+            missing = [column.name for column in result.COLUMNS[name] if not column.meaning]
+            assert missing == [], (type(result).__name__, name)
+            frame = result.table(name)
+            unknown = [column.name for column in result.COLUMNS[name] if column.name not in frame.columns]
+            assert not frame.height or len(unknown) < len(list(result.COLUMNS[name])), (type(result).__name__, name)
 
 
-@given(
-    numbers=st.lists(st.lists(cell, min_size=3, max_size=3), min_size=1, max_size=14),
-    names=st.lists(st.lists(st.text("abc/-1", min_size=1, max_size=40), min_size=3, max_size=3), max_size=3),
-    width=st.integers(60, 110),
-)
-def test_every_number_is_whole_in_any_table(numbers, names, width):
-    headers = [f"number {index}" for index in range(len(numbers))]
-    table = make_table("A title", [f"name {index}" for index in range(len(names))], headers, width)
-    for row in zip(*names, *numbers, strict=True):
-        table.add_row(*row)
-    text = check_numbers(table, width)
-    rows = rows_of(text)[1:]
-    for index, column in enumerate(names):
-        assert len({row[index] for row in rows}) == len(set(column)), "names can be told apart"
+def test_every_result_prints_on_a_screen(results):
+    for result in results:
+        assert len(str(result).splitlines()) <= 40, type(result).__name__
 
 
-def narrow(names, numbers, **options):
-    """A table of one row at 60 columns, whose cells are as wide as their numbers say."""
-    table = make_table("A title", names, list(numbers), 60, **options)
-    table.add_row(*(f"the {name}" for name in names), *("7" * size for size in numbers.values()))
-    return check_numbers(table, 60)
+NAMES = st.text("abcdefgh/-._0123456789", min_size=1, max_size=60)
 
 
-def test_the_least_important_columns_are_left_out_and_as_few_as_needed():
-    numbers = {"alpha": 12, "beta": 5, "gamma": 12, "delta": 12, "epsilon": 12}
-    note = "Not shown for lack of room: epsilon. Widen the terminal to see all columns, or write them with --out FILE."
-    assert note in " ".join(narrow(["model"], numbers).split())
-    text = " ".join(narrow(["model"], numbers, least=["beta", "alpha"], in_file=False).split())
-    assert text.endswith("Not shown for lack of room: alpha. Widen the terminal to see all columns.")
-    assert "Not shown" not in narrow(["model"], {"alpha": 12, "beta": 12})
+@given(st.data(), st.integers(1, 3), st.integers(1, 9), st.integers(1, 5), st.sampled_from([40, 60, 80, 100]))
+def test_every_number_is_whole_in_any_table(data, names, numbers, height, width):
+    frame = {}
+    for index in range(names):
+        frame[f"name {index}"] = data.draw(st.lists(NAMES, min_size=height, max_size=height, unique=True))
+    for index in range(numbers):
+        values = st.integers(-(10**6), 10**9)
+        frame[f"number {index}"] = data.draw(st.lists(values, min_size=height, max_size=height))
+    columns = [Column(name, priority=data.draw(st.integers(1, 3)), format="d" * (name[1] == "u")) for name in frame]
+    shown = Shown("A title", pl.DataFrame(frame), Columns(*columns))
+    text = printed(shown, width)
+    headers, *rows = rows_of(text)
+    for column in columns:
+        if column.title in headers and column.name.startswith("number"):
+            place = headers.index(column.title)
+            assert [row[place] for row in rows] == [str(value) for value in frame[column.name]]
 
 
-def test_columns_of_levels_are_called_levels():
-    text = narrow(["model"], {str(level): 5 for level in range(9)}, what="level")
-    assert "lack of room: levels 7 and 8." in text
+def narrow(columns, width=60, rows=1):
+    """A table of one row whose numbers have as many digits as the columns say."""
+    frame = {name: ["7" * size] * rows if size < 0 else [10 ** (size - 1)] * rows for name, size, _ in columns}
+    shown = Shown("", pl.DataFrame(frame), Columns(*(Column(n, priority=p, format="d") for n, _, p in columns)))
+    return " ".join(printed(shown, width).split())
 
 
-def test_columns_with_the_same_header_are_told_apart():
-    numbers = ["accuracy", "95% interval", "auc", "95% interval"]
-    table = make_table("A title", ["model", "test set"], numbers, 60, least=["95% interval"])
-    table.add_row("a-model-with-a-name", "a-test-set", "+0.12", "+0.10 +0.14", "+0.22", "+0.20 +0.24")
-    assert "lack of room: 95% interval of auc." in printed(table, 60)
+def test_the_least_important_columns_are_left_out_first():
+    columns = [("alpha", 14, 1), ("beta", 14, 3), ("gamma", 14, 2), ("delta", 14, 2)]
+    assert "lack of room: beta." in narrow(columns)
+    assert "lack of room: beta and delta." in narrow(columns, 40)
+    assert "lack of room" not in narrow(columns[:2])
+
+
+def test_columns_for_files_and_pages_are_not_printed():
+    assert "beta" not in narrow([("alpha", 4, 1), ("beta", 4, 4)])
 
 
 def test_a_common_prefix_is_cut_first():
-    numbers = ["groups", "mean r", "95% interval", "new group", "I2", "same sign"]
-    table = make_table("A title", ["a", "b"], numbers, 80)
-    for a, b in (("eval/hans", "eval/anli"), ("eval/hans", "eval/paws")):
-        table.add_row(a, b, "4", "+0.59*", "+0.17 +0.83", "-0.52 +0.96", "25%", "100%")
-    assert [row[:2] for row in rows_of(printed(table, 80))[1:]] == [["…hans", "…anli"], ["…hans", "…paws"]]
-    assert "eval/hans" in printed(make_table_like(table, 100), 100)
+    frame = pl.DataFrame({"a": ["eval/hans", "eval/hans"], "b": ["eval/anli", "eval/paws"], "n": [10**26, 10**26]},
+                         schema_overrides={"n": pl.Float64})  # fmt: skip
+    shown = Shown("", frame, Columns(Column("a"), Column("b"), Column("n", format=".0f")))
+    assert [row[:2] for row in rows_of(printed(shown, 48))[1:]] == [["…hans", "…anli"], ["…hans", "…paws"]]
+    assert "eval/hans" in printed(shown, 100)
 
 
-def make_table_like(table, width):
-    """The same rows for another width."""
-    headers = [str(column.header) for column in table.columns]
-    other = make_table("A title", table.names, headers[len(table.names) :], width)
-    for row in zip(*(column.cells for column in table.columns), strict=True):
-        other.add_row(*row)
-    return other
-
-
-def test_texts_are_cut_before_names():
-    table = make_table("Models", ["name", "source"], ["parameters"], 60, texts=["source"])
-    table.add_row("a-model-of-twenty-five-ch", "from a place with a rather long address", "135M")
-    assert "a-model-of-twenty-five-ch  from a place w" in printed(table, 60)
+def test_sentences_are_cut_before_names():
+    row = {"name": ["a-model-of-twenty-five-ch"], "note": ["from a place with a rather long address"], "n": [135]}
+    shown = Shown("", pl.DataFrame(row), Columns(Column("name"), Column("note", words=True), Column("n")))
+    text = printed(shown, 60)
+    assert "a-model-of-twenty-five-ch" in text
+    assert "from a place w" in text
+    assert "address" not in text
 
 
 def test_numbers_within_names_are_not_cut_in_two():
@@ -191,6 +167,20 @@ def test_numbers_within_names_are_not_cut_in_two():
     assert list(distinct_names(names, 16).values()) == ["allenai/OLMo-…7B", "allenai/OLMo…13B", "allenai/OLMo…32B"]
 
 
+def test_rows_that_are_not_printed_are_counted():
+    frame = pl.DataFrame({"n": range(1000)})
+    assert "970 more rows" in printed(Shown("", frame, Columns(Column("n"))), 80)
+
+
 def test_a_table_without_rows_is_printed():
-    table = make_table("A title", ["model"], [f"a rather long header {index}" for index in range(4)], 60)
-    assert "lack of room: a rather long header 2 and a" in printed(table, 60)
+    frame = pl.DataFrame({"model": [], "n": []}, schema={"model": pl.String, "n": pl.Int64})
+    assert "model" in printed(Shown("", frame, Columns(Column("model"), Column("n"))), 60)
+
+
+def test_what_is_worth_noticing_is_bold():
+    frame = pl.DataFrame({"n": [1, 2], "found": [True, False]})
+    console = Console(width=60, file=io.StringIO(), force_terminal=True, color_system="standard")
+    console.print(ShownTable(Shown("", frame, Columns(Column("n", bold="found")))))
+    text = console.file.getvalue()
+    assert "\x1b[1m1" in text
+    assert "\x1b[1m2" not in text

@@ -3,6 +3,9 @@
 Imports ``records``; every question's package imports this one.
 """
 
+from breadth.questions import Question
+from breadth.results.columns import FORMATS as NUMBER_FORMATS
+from breadth.results.columns import Column, Columns, Shown
 from breadth.results.figures import FORMATS, Control, Figure, as_chart, write_figure
 from breadth.results.result import (
     ALMOST_ALL,
@@ -10,25 +13,30 @@ from breadth.results.result import (
     POWER,
     SEEN,
     WORTH_SEEING,
-    Answer,
     Result,
-    Verdict,
     about,
     as_many,
     times_more,
 )
+from breadth.results.verdict import Answer, State, Verdict
 
 __all__ = [
     "ALMOST_ALL",
     "ALMOST_NONE",
     "FORMATS",
+    "NUMBER_FORMATS",
     "POWER",
     "SEEN",
     "WORTH_SEEING",
     "Answer",
+    "Column",
+    "Columns",
     "Control",
     "Figure",
+    "Question",
     "Result",
+    "Shown",
+    "State",
     "Verdict",
     "about",
     "as_chart",

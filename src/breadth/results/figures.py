@@ -42,7 +42,7 @@ MODEL_COLOURS = 8
 #: Colours of the tokens. A colour means one thing in every figure and page:
 #:
 #: - ``@model0`` to ``@model7``: the hue is the model (or the subject, where a figure shows single subjects);
-#: - ``@low``, ``@mid``, ``@high``: the sign and size of a correlation or a gain, blue below 0 and orange above;
+#: - ``@low``, ``@mid``, ``@high``: the sign and size of a correlation or a gain, orange below 0 and blue above;
 #: - ``@ink`` and ``@muted``: everything else, means over models included. ``@strong`` is text on strong cells.
 #:
 #: Before and after training differ by fill, chance is dashed. Readers with protanopia or deuteranopia can tell all
@@ -50,13 +50,13 @@ MODEL_COLOURS = 8
 THEMES: dict[str, dict[str, str]] = {
     "light": {
         "@ink": "#1f2328", "@muted": "#59636e", "@grid": "#e4e7eb", "@paper": "#ffffff", "@blank": "#d9dce0",
-        "@low": "#1B7BBD", "@mid": "#f3f3f1", "@high": "#D9640A", "@strong": "#000000",
+        "@low": "#D9640A", "@mid": "#f3f3f1", "@high": "#1B7BBD", "@strong": "#000000",
         "@model0": "#099833", "@model1": "#4A14A8", "@model2": "#F85695", "@model3": "#5A5410",
         "@model4": "#2C9DA8", "@model5": "#8A1458", "@model6": "#A95CEE", "@model7": "#0B3D10",
     },
     "dark": {
         "@ink": "#e6e9ed", "@muted": "#a3adb8", "@grid": "#30363d", "@paper": "#14171a", "@blank": "#3d444c",
-        "@low": "#4BA3DC", "@mid": "#23282d", "@high": "#F08A3C", "@strong": "#0c0e10",
+        "@low": "#F08A3C", "@mid": "#23282d", "@high": "#4BA3DC", "@strong": "#0c0e10",
         "@model0": "#74F2BE", "@model1": "#AE54DB", "@model2": "#E09DB0", "@model3": "#DBC242",
         "@model4": "#32D2EF", "@model5": "#D2525F", "@model6": "#7A739F", "@model7": "#2A7A0A",
     },

@@ -1,23 +1,25 @@
-"""What every result can do: answer first, print a short table, show as HTML, and export to pandas, Markdown, LaTeX.
+"""What every result can do: answer first, print a short table, show as HTML, export to pandas, Markdown, LaTeX, JSON.
 
-The answer is a :class:`Verdict`: one line, the strongest findings, and what more would be needed.
+The answer is a :class:`breadth.results.Verdict`; what readers see of a frame is declared by its columns.
 """
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from breadth.errors import InputError, did_you_mean, listed
+from breadth.errors import InputError, did_you_mean, in_words_of_the_caller, listed
 from breadth.inference import NORMAL
-from breadth.results.table_writing import cell_text, latex_table, markdown_table
+from breadth.results.columns import Columns, Shown, columns_of
+from breadth.results.table_writing import latex_table, markdown_table
+from breadth.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -25,16 +27,6 @@ if TYPE_CHECKING:
 
 #: Rows that a result prints.
 SHOWN_ROWS = 10
-
-
-class Answer(StrEnum):
-    """What an analysis answers to its question."""
-
-    YES = "Yes"
-    NO = "No"
-    DEPENDS = "It depends"
-    UNKNOWN = "Not enough data"
-
 
 #: Shares of the results that are tested from which "almost all" and up to which "almost none" of them are findings.
 ALMOST_ALL, ALMOST_NONE = 0.9, 0.1
@@ -46,29 +38,6 @@ SEEN = NORMAL + POWER
 
 #: A gain of accuracy that is worth seeing.
 WORTH_SEEING = 0.05
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The answer to an analysis's question.
-
-    ``reason`` is the rest of the first line. ``findings`` names the strongest results that remain after controlling
-    the false discovery rate; ``needed`` says how much more data would decide the question. Either may be empty.
-    ``computed`` is False where nothing could be computed at all: commands then end with exit code 2.
-    """
-
-    answer: Answer
-    reason: str
-    findings: str = ""
-    needed: str = ""
-    computed: bool = True
-
-    def lines(self) -> tuple[str, ...]:
-        """The first line, the findings, and what is needed, as far as there are any."""
-        return tuple(line for line in (f"{self.answer.value}: {self.reason}", self.findings, self.needed) if line)
-
-    def __str__(self) -> str:  # noqa: D105
-        return " ".join(self.lines())
 
 
 def times_more(error: float, effect: float = WORTH_SEEING) -> float:
@@ -95,9 +64,15 @@ def as_many(times: float, what: str) -> str:
 
 
 class Result(ABC):
-    """Base of what an analysis returns: tidy polars frames, a verdict, details in words, warnings, a figure."""
+    """Base of what an analysis returns: a verdict, tidy polars frames with declared columns, warnings, a figure.
+
+    A subclass declares in ``COLUMNS``, by the name of a frame, what readers see of it.
+    """
 
     warnings: tuple[str, ...]
+
+    #: What readers see of every frame, by its name; a frame without an entry is shown as it is.
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {}
 
     @abstractmethod
     def tables(self) -> Mapping[str, pl.DataFrame]:
@@ -107,14 +82,28 @@ class Result(ABC):
         """The answer to the question that the analysis asks; None where it asks none."""
         return None
 
-    @abstractmethod
     def details(self) -> str:
-        """What lies behind the verdict, in plain language."""
+        """The statistics behind the verdict, for whoever asks: what was assumed, checked and computed."""
+        return ""
 
-    def summary(self) -> str:
-        """The verdict, a line each for the answer, the strongest findings and what is needed; then the details."""
+    def shown(self) -> Sequence[Shown]:
+        """The tables that terminal, notebook and page show first; by default the main one."""
+        name, frame = next(iter(self.tables().items()))
+        return [Shown("", frame, self.columns(name).filled(frame))]
+
+    def columns(self, name: str | None = None) -> Columns:
+        """What readers see of a frame; of the main one by default."""
+        tables = self.tables()
+        chosen = next(iter(tables)) if name is None else name
+        return self.COLUMNS.get(chosen) or columns_of(tables[chosen])
+
+    def summary(self, details: bool = True) -> str:
+        """The verdict, a line each for the answer, further findings, what to do and what is open; then the details."""
         verdict = self.verdict()
-        return "\n\n".join(part for part in ("\n".join(verdict.lines()) if verdict else "", self.details()) if part)
+        parts = ["\n".join(verdict.lines()) if verdict else ""]
+        if details:
+            parts.append(self.details())
+        return "\n\n".join(part for part in parts if part)
 
     def table(self, name: str | None = None) -> pl.DataFrame:
         """One frame by name; the main one by default."""
@@ -143,25 +132,73 @@ class Result(ABC):
         """A frame as a LaTeX tabular with booktabs rules."""
         return latex_table(self.table(table))
 
-    def __str__(self) -> str:  # noqa: D105
-        frame, verdict = self.table(), self.verdict()
-        shown = markdown_table(frame.head(SHOWN_ROWS))
-        more = f"... {frame.height - SHOWN_ROWS:,} more rows" if frame.height > SHOWN_ROWS else ""
-        answer = "\n".join(verdict.lines()) if verdict else ""
-        warnings = [f"warning: {line}" for line in self.warnings]
-        return "\n\n".join(part for part in (answer, *warnings, f"{shown}\n{more}".strip(), self.details()) if part)
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values: ``verdict``, ``tables``, ``details`` and ``warnings``. What ``--json`` prints."""
+        verdict = self.verdict()
+        said: dict[str, Any] | None = None
+        if verdict is not None:
+            said = {
+                "question": verdict.question,
+                "answer": str(verdict.answer),
+                "state": str(verdict.state),
+                "reason": verdict.reason,
+                "findings": verdict.findings,
+                "advice": verdict.advice,
+                "needed": verdict.needed,
+                "facts": dict(verdict.facts),
+            }
+        tables = {name: frame.to_dicts() for name, frame in self.tables().items()}
+        return {"verdict": said, "tables": tables, "details": self.details(), "warnings": list(self.warnings)}
+
+    def __str__(self) -> str:
+        """The verdict, a few warnings, and the first rows: never more than a screen."""
+        shown, parts = self.shown()[0], []
+        if verdict := self.verdict():
+            parts.append("\n".join(filter(None, (verdict.question, *verdict.lines()))))
+        if self.warnings:
+            more = f" (and {len(self.warnings) - 1} more: see .warnings)" if len(self.warnings) > 1 else ""
+            parts.append(f"warning: {in_words_of_the_caller(self.warnings[0])}{more}")
+        parts.append(plain_table(shown, SHOWN_ROWS))
+        return "\n\n".join(parts)
+
+    __repr__ = __str__
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep a dataclass from printing every frame that it holds."""
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = Result.__str__  # type: ignore[method-assign, assignment]
 
     def _repr_html_(self) -> str:
-        frame, verdict = self.table(), self.verdict()
-        answer, *others = map(escape, verdict.lines()) if verdict else [""]
-        lines = "".join(f"<p>{line}</p>" for line in (f"<strong>{answer}</strong>" if answer else "", *others) if line)
-        warnings = "".join(f"<p><strong>Warning:</strong> {escape(line)}</p>" for line in self.warnings)
-        head = "".join(f"<th>{escape(name)}</th>" for name in frame.columns)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>"
-            for row in frame.head(SHOWN_ROWS).iter_rows()
-        )
-        more = f"<p>{frame.height - SHOWN_ROWS:,} more rows</p>" if frame.height > SHOWN_ROWS else ""
+        shown, verdict = self.shown()[0], self.verdict()
+        lines = []
+        if verdict is not None:
+            lines.append(f"<p>{escape(verdict.question)}</p>" if verdict.question else "")
+            first, *others = map(escape, verdict.lines())
+            lines.append(f"<p><strong>{first}</strong></p>")
+            lines += [f"<p>{line}</p>" for line in others]
+        for warning in map(in_words_of_the_caller, self.warnings):
+            lines.append(f"<p><strong>Warning:</strong> {escape(warning)}</p>")
+        head = "".join(f'<th title="{escape(column.meaning)}">{escape(column.title)}</th>' for column in shown.columns)
+        rows = []
+        for cells in shown.columns.rows(shown.frame.head(SHOWN_ROWS)):
+            rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+        more = shown.frame.height - SHOWN_ROWS
+        rest = f"<p>{more:,} more rows</p>" if more > 0 else ""
         details = "".join(f"<p>{escape(part)}</p>" for part in self.details().split("\n\n") if part)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
-        return f"{lines}{warnings}{table}{details}"
+        folded = f"<details><summary>Statistics</summary>{details}</details>" if details else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{rest}"
+        return f"{''.join(lines)}{table}{folded}"
+
+
+def plain_table(shown: Shown, most: int) -> str:
+    """A table as text, as wide as a terminal; without colours, so that it can be printed anywhere."""
+    from rich.console import Console
+
+    from breadth.results.terminal import WIDTH, ShownTable
+
+    console = Console(width=WIDTH, color_system=None, file=io.StringIO(), force_terminal=False)
+    with console.capture() as captured:
+        console.print(ShownTable(replace(shown, most=min(most, shown.most))))
+    # Tables end lines in spaces, which nobody sees and everybody copies.
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()).strip("\n")
