@@ -10,7 +10,7 @@ from breadth.correlation.carry_over import COLUMNS, _contradictions
 from breadth.datasets import simulate_scores, simulate_study
 from breadth.inference import benjamini_hochberg
 from breadth.records.store import StudyStore
-from breadth.results import as_chart
+from breadth.results import Answer, as_chart
 from breadth.sources import load_scores, open_study
 
 NAMES = ("plain", "chat", "science", "negation", "numbers")
@@ -120,7 +120,7 @@ def test_training_sets_share_one_false_discovery_rate(two):
             assert whole.filter(train_set=name)["q"].to_list() == part.table(table)["q"].to_list()
         expected = benjamini_hochberg(whole["p"].fill_null(float("nan")).to_numpy())
         assert whole["q"].to_numpy() == pytest.approx(expected, nan_ok=True)
-    assert "fter controlling for the in-domain set of every run (chat and plain)" in result.verdict().reason
+    assert "the in-domain set of every run (chat and plain)" in result.verdict().reason
 
 
 def test_contradictions_of_models_are_findings():
@@ -129,7 +129,8 @@ def test_contradictions_of_models_are_findings():
         a=pl.Series(["x", "x", "y", "y"]), b=pl.lit("z"), train_set=pl.lit("t"), kind=pl.lit("partial"),
         run=pl.lit(None, dtype=pl.String),
     )  # fmt: skip
-    assert _contradictions(frame) == "Models' means are findings of opposite signs on 1 pair (x and z)."
+    assert "x and z" in _contradictions(frame)
+    assert "y and z" not in _contradictions(frame)
     assert not _contradictions(frame.tail(2))
 
 
@@ -141,7 +142,7 @@ def test_a_table_of_scores():
     assert [figure.key for figure in carried.figures] == ["correlations", "agreement", "similarity", "windows"]
     assert carried.figures[1].title == "Do runs agree, after controlling for in_domain?"
     alone = carry_over(load_scores(scores.filter(run="run-00").drop("in_domain"), None, order="step"))
-    assert alone.verdict.reason.startswith("without a control")
+    assert "taken into account" not in alone.verdict.reason
     assert [figure.key for figure in alone.figures] == ["correlations", "windows"], "nobody to agree with"
     assert "name it with --control" in alone.reasons[0]
     assert alone.tables["correlations"]["kind"].unique().to_list() == ["raw"]
@@ -158,13 +159,13 @@ def test_answers_without_runs(tmp_path):
     study = open_study(pl.DataFrame(rows))
     carried = carry_over(study)
     assert carried.verdict.computed
-    assert "without a control" in carried.verdict.reason
+    assert "taken into account" not in carried.verdict.reason
     marked = replace(study, items=study.items.with_columns(
         shift=pl.when(pl.col("testset") == "plain").then(pl.lit("in-domain"))
     ))  # fmt: skip
     verdict = carry_over(marked).verdict
-    assert verdict.reason.startswith("the test sets are too small. After controlling for plain, ")
-    assert "(now 20)" in verdict.needed, "20 items tell next to nothing"
+    assert "too few questions: once plain is taken into account" in verdict.reason
+    assert 20 in verdict.facts.values(), "20 items tell next to nothing"
 
 
 def test_many_runs_are_not_compared_with_each_other():
@@ -196,11 +197,16 @@ def test_every_figure_can_be_drawn(two):
 def test_reasons_are_given(tmp_path, write_study):
     study = simulate_study(tmp_path / "s", runs=1, checkpoints=12, testsets=("plain", "chat"), items=20)
     carried = carry_over(open_study(study.folder))
-    assert carried.finding == "Not enough data: no correlation between test sets could be computed."
+    assert carried.verdict.answer is Answer.UNKNOWN
+    assert not carried.verdict.computed
     assert carried.tables == {}
     assert len(carried.reasons) == 1
     assert "at least 2 columns of scores besides the control" in carried.reasons[0]
     assert str(tmp_path) not in carried.reasons[0]
+    single = carry_over(load_scores(simulate_scores(runs=2).select("run", "step", "science"), by="run", order="step"))
+    assert (single.verdict.answer, single.verdict.computed) == (Answer.UNKNOWN, False)
+    assert "only one test set" in single.verdict.reason
+    assert single.verdict.advice
     few = carry_over(open_study(write_study(tmp_path / "few", [{"model": "m"}], steps=4)))
     assert few.tables == {}
     assert not few.verdict.computed

@@ -7,6 +7,7 @@ from breadth.correlation import CORRECTED_COLUMNS, PAIR_COLUMNS, Flag
 from breadth.datasets import simulate_scores
 from breadth.errors import InputError
 from breadth.records.store import RunRecord, StudyStore
+from breadth.results import Answer
 from breadth.sources import open_study
 
 
@@ -103,18 +104,19 @@ def test_groups_of_one_row_are_explained(scores):
     correlation = breadth.correlate(scores, control="in_domain", by=["run", "step"])
     assert "single row" in " ".join(correlation.warnings)
     assert correlation.pairs["r"].is_null().all()
-    assert correlation.summary().startswith("Not enough data: no correlation after controlling for in_domain could be")
+    assert correlation.verdict().answer is Answer.UNKNOWN
+    assert not correlation.verdict().computed
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"control": "none"}, "no column is known to be in-domain"),
-        ({"control": "in_domain", "order": "none", "ci": "block"}, "needs --order"),
+        ({"control": "in_domain", "order": "none", "ci": "block"}, "needs order="),
         ({"control": "in_domain", "ci": "magic"}, "choose auto"),
         ({"control": "in_domain", "adjust": "spline"}, "choose gam"),
         ({"control": "in_domain", "method": "kendall"}, "choose pearson, spearman"),
-        ({"control": "in_domain", "order": "none", "windows": 2}, "--windows needs --order"),
+        ({"control": "in_domain", "order": "none", "windows": 2}, "windows= needs order="),
         ({"control": "in_domain", "by": "run", "order": "step", "windows": 1}, "at least 2 parts"),
         ({"control": "in_domain", "order": "step", "by": "run", "ci": "block", "resamples": 5}, "at least 100"),
         ({"control": "in_domain", "item_counts": {"sience": 5}}, "Did you mean science"),
@@ -194,7 +196,7 @@ class TestDirection:
         assert set(down.trajectories.turned) == {"valLoss", "science_loss", "error_rate"}
         (line,) = down.warnings
         assert "lower is better on science_loss, error_rate, valLoss, judging by the name" in line
-        assert "Lower is better on science_loss, error_rate and valLoss: a gain there is a fall." in down.summary()
+        assert "Lower is better on science_loss, error_rate and valLoss" in down.details()
         pair = pl.col("r").filter((pl.col("a") == "formal_style") & pl.col("b").str.starts_with("science")).mean()
         assert up.pairs.select(pair).item() > 0.4
         assert down.pairs.select(pair).item() > 0.4
@@ -204,7 +206,7 @@ class TestDirection:
         plain = breadth.correlate(losses, **options, lower_is_better="none")
         assert plain.trajectories.turned == ()
         assert plain.warnings == ()
-        assert "Lower is better" not in plain.summary()
+        assert "Lower is better" not in plain.details()
         turned = breadth.correlate(losses, **options, lower_is_better=["science*", "negation"])
         assert turned.trajectories.turned == ("science_loss", "negation")
         sign = pl.when((pl.col("a") == "negation") != pl.col("b").str.starts_with("science")).then(-1).otherwise(1)
@@ -274,15 +276,15 @@ class TestRobust:
         r, r_plain = robust.pairs.filter(where).select("r", "r_plain").row(0)
         assert r_plain > 0.9
         assert r == pytest.approx(truth.filter(where)["r"].item(), abs=0.2)
-        text = robust.summary()
-        assert "give rows far out little weight (--robust); the plain ones disagree on" in text
+        text = robust.details()
+        assert "the plain ones disagree on" in text
         assert "most of all on " in text
         assert "a few rows decide the plain correlation" in text
-        assert "--robust" not in plain.summary()
+        assert "utliers" not in plain.details()
 
     def test_agreement_is_said_too(self, scores):
         few = scores.filter(run="run-02").select("step", "in_domain", "formal_style", "science", "coreference")
-        text = breadth.correlate(few, control="in_domain", order="step", robust=True).summary()
+        text = breadth.correlate(few, control="in_domain", order="step", robust=True).details()
         assert "the plain ones say the same" in text
 
     @pytest.mark.parametrize(("option", "message"), [({"method": "spearman"}, "choose one"), ({"ci": "block"}, "omit")])
@@ -343,7 +345,7 @@ class TestStudy:
         assert breadth.correlate(plain, adjust="none").trajectories.controls == ()
         with pytest.raises(InputError, match="Did you mean step"):
             breadth.correlate(plain, order="stepp")
-        with pytest.raises(InputError, match="Add --by run"):
+        with pytest.raises(InputError, match='Add by="run"'):
             breadth.correlate(plain, by="model")
         with pytest.raises(InputError, match="Did you mean abroad"):
             breadth.correlate(plain, testsets="abroat,far")
@@ -363,7 +365,8 @@ class TestStudy:
         assert {frame.columns[0] for frame in frames} == {"train_set"}
         assert correlation.residuals.columns[:3] == ["train_set", "run", "step"]
         assert correlation.heterogeneity.height == 6
-        assert "Trained on away: " in correlation.summary()
+        assert "Trained on away: " in correlation.details()
+        assert set(correlation.shown()[0].frame["train_set"]) == set(correlation.parts)
         order = {name: place for place, name in enumerate(correlation.trajectories.testsets)}
         assert all(order[a] < order[b] for a, b in correlation.pairs.select("a", "b").iter_rows())
 
@@ -410,7 +413,7 @@ class TestStudy:
 
     def test_a_train_set_that_was_not_evaluated(self, write_study, tmp_path):
         folder = write_study(tmp_path, [{"model": "m", "train_set": "elsewhere"}])
-        message = r"elsewhere was trained on but not evaluated.*--control \(abroad, away, home"
+        message = r"elsewhere was trained on but not evaluated.*control= \(abroad, away, home"
         with pytest.raises(InputError, match=message):
             breadth.correlate(folder)
         assert breadth.correlate(folder, control="home").pairs.height == 1
@@ -467,4 +470,4 @@ class TestRealData:
         }  # fmt: skip
         lexical = correlation.pairs.filter(a="ln_subject/object_swap", b="ln_preposition")
         assert lexical["r"].item() > 0.8
-        assert "could not be computed" in correlation.summary()
+        assert "could not be computed" in correlation.details()

@@ -56,8 +56,8 @@ def test_correlations_that_grow_with_size_are_found(sizes):
     assert row["r_from"] < 0.25
     assert row["r_to"] > 0.6
     assert (row["k"], row["n"], row["over"]) == (8, 8, "run")
-    assert "grow with size" in result.details()
-    assert "70M" in result.details()
+    assert "grow with size" in result.verdict().findings
+    assert "70M" in result.verdict().findings
 
 
 def test_in_few_studies_without_an_effect_is_one_found(sizes):
@@ -109,7 +109,7 @@ def test_two_models_speak_for_themselves_only():
     assert row["contrast"] == "y - x"
     assert (row["over"], row["k"], row["n"]) == ("run", 2, 8)
     assert row["q"] < 0.05
-    assert "these models only" in result.details()
+    assert "these models only" in result.verdict().findings
 
 
 def test_models_themselves_are_compared_over_their_runs():
@@ -246,7 +246,7 @@ class TestRefusals:
 
     def test_a_table_without_groups(self):
         table = simulate(np.zeros(2)).drop("run", "step")
-        with pytest.raises(InputError, match="name the column of groups with --by"):
+        with pytest.raises(InputError, match="name the column of groups with by="):
             correlate(table, by="none", order="none", moderators="size")
 
     def test_kinds_that_are_not_known_or_say_nothing(self):
@@ -261,7 +261,7 @@ class TestRefusals:
         row = result.moderators.row(0, named=True)
         assert row["flag"] == ModeratorFlag.TOO_FEW_UNITS
         assert row["p"] is None
-        assert "at least 4" in result.details()
+        assert "at least 4" in result.verdict().findings
 
 
 def test_real_models_of_one_series_do_not_agree_more_when_larger(trajectory_data):

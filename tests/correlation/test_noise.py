@@ -1,5 +1,3 @@
-import re
-
 import numpy as np
 import polars as pl
 import pytest
@@ -33,27 +31,26 @@ def test_small_test_sets_are_named_with_how_many_items_would_do():
     assert small.share == 1
     verdict = result.verdict()
     assert verdict.answer is Answer.UNKNOWN
-    assert verdict.reason.startswith("the test sets are too small")
-    assert "set_0 (now 50)" in verdict.needed
+    assert "too few questions" in verdict.reason
+    assert verdict.facts["questions in set_0"] == 50
+    assert "set_0" in verdict.needed
 
 
 def test_a_small_control_is_what_has_to_grow():
     result = correlated(scores(control=60, sets=20000), item_counts=counts(60, 20000))
     small = find_too_small(result)
-    assert "in_domain (now 60)" in small.needed
-    assert "set_0 (now" not in small.needed
+    assert small.now == {"in_domain": 60}
 
 
 def test_large_test_sets_are_not_too_small():
     small = find_too_small(correlated(scores(control=20000, sets=20000), item_counts=counts(20000, 20000)))
-    assert (small.names, small.share, small.needed) == ((), 0.0, "")
+    assert (small.names, small.share, small.enough, small.now) == ((), 0.0, {}, {})
 
 
 def test_as_many_items_as_are_said_to_be_enough_are_about_enough():
     """The recommendation is tried: with the items that are asked for, half of a residual is signal."""
     small = find_too_small(correlated(scores(control=50000, sets=100, runs=24), item_counts=counts(50000, 100)))
-    numbers = [int(word.replace(",", "")) for word in re.findall(r"[0-9,]*[0-9]", small.needed)]
-    enough = max(numbers)
+    enough = round(max(small.enough.values()))
     assert 300 < enough < 20000
     again = correlated(scores(control=50000, sets=enough, runs=24), item_counts=counts(50000, enough))
     assert not find_too_small(again).names
@@ -64,8 +61,8 @@ def test_unknown_noise_says_with_how_many_items_the_answer_would_change():
     result = correlated(scores(truth=0.6))
     verdict = result.verdict()
     assert verdict.answer is Answer.YES
-    assert "How many questions the test sets have is not known" in verdict.needed
-    changed = next(int(word.replace(",", "")) for word in verdict.needed.split() if word.replace(",", "").isdigit())
+    changed = verdict.facts["questions with which the answer would change"]
+    assert f"{changed:,}" in verdict.reason
     assert answer_with_items(result, changed) is not Answer.YES
     assert answer_with_items(result, 1_000_000) is Answer.YES
 

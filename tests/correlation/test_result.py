@@ -54,7 +54,7 @@ def test_no_column_of_the_results_can_name_a_group(scores):
     for name in sorted(names):
         with pytest.raises(InputError, match=f"column {name} .*has the name of a column of the results"):
             breadth.correlate(scores.rename({"run": name}), **options | {"by": name})
-    with pytest.raises(InputError, match="step is given for both --by and --order"):
+    with pytest.raises(InputError, match="step is given for both by= and order="):
         breadth.correlate(scores, **options | {"by": ["run", "step"]})
 
 
@@ -65,8 +65,8 @@ def test_the_result_can_be_held(result):
     assert result.table("residuals").equals(result.residuals)
     answer = "\n".join(result.verdict().lines())
     assert result.summary() == f"{answer}\n\n{result.details()}"
-    assert str(result).startswith(answer)
-    assert str(result).endswith(result.details())
+    assert answer in str(result)
+    assert result.details() not in str(result)
     assert "<table>" in result._repr_html_()
     assert result.to_markdown("heterogeneity").count("\n") == 16
 

@@ -8,9 +8,11 @@ from scipy import stats
 import breadth
 from breadth.correlation import count_findings
 from breadth.correlation.partial import Flag
-from breadth.correlation.verdict import contradictions, sensitivity, short, why_not_computed
+from breadth.correlation.verdict import contradictions, sensitivity
+from breadth.correlation.words import find_groups, why_not_computed
 from breadth.datasets import simulate_scores
-from breadth.results import Answer
+from breadth.results import Answer, Question
+from breadth.results.words import correlation_text
 
 NAMES = ["m", "a", "b", "c", "d"]
 
@@ -33,16 +35,19 @@ def test_findings_are_counted_by_sign_and_false_discovery_rate():
 def test_everything_together_is_yes():
     verdict = breadth.correlate(table(60, 0.8), control="m").verdict()
     assert verdict.answer is Answer.YES
-    assert verdict.reason.startswith(
-        "after controlling for m, a gain on one test set goes with a gain on another: 6 of 6"
-    )
-    assert verdict.needed == "These scores are not corrected for the noise of finite test sets."
+    assert verdict.question is Question.SPEAKS_FOR
+    assert all(name in verdict.reason for name in ("m", "a, b, c and d"))
+    assert verdict.findings == "", "one group holds all four"
+    assert "noise" in verdict.needed
 
 
 def test_a_loss_everywhere_is_no():
-    verdict = breadth.correlate(table(60, 0.8, sign=-1.0), control="m", testsets="a,c").verdict()
+    result = breadth.correlate(table(60, 0.8, sign=-1.0), control="m", testsets="a,c")
+    verdict = result.verdict()
     assert verdict.answer is Answer.NO
-    assert "goes with a loss on another: 1 of 1 pair" in verdict.reason
+    assert "a and c" in verdict.reason
+    assert correlation_text(result.pairs["r"][0], sign=True) in verdict.reason
+    assert result.pairs["r"][0] < -0.5
 
 
 @pytest.mark.parametrize(("rows", "answer"), [(30, Answer.UNKNOWN), (300, Answer.NO)])
@@ -50,25 +55,27 @@ def test_nothing_found_is_no_only_if_it_would_have_been_seen(rows, answer):
     result = breadth.correlate(table(rows), control="m")
     verdict = result.verdict()
     assert verdict.answer is answer
-    assert "0 of 6 pairs of test sets are findings (q < 0.05)" in verdict.reason
-    smallest = sensitivity(result).smallest
-    assert (smallest <= 0.3) == (answer is Answer.NO)
-    assert short(smallest) in verdict.reason
-    assert ("Seeing a correlation of .30 takes" in verdict.needed) == (answer is Answer.UNKNOWN)
+    seen = sensitivity(result)
+    assert (seen.smallest <= 0.3) == (answer is Answer.NO)
+    assert correlation_text(seen.smallest) in verdict.reason
+    assert verdict.facts["smallest correlation that would have been noticed"] == round(seen.smallest, 2)
+    assert ("rows that would be enough" in verdict.facts) == (answer is Answer.UNKNOWN)
 
 
 def test_where_nothing_could_be_seen_no_correlation_of_1_is_named(monkeypatch):
     result = breadth.correlate(table(30), control="m", adjust="linear")
     blind = sensitivity(result)._replace(smallest=0.9999)
     monkeypatch.setattr("breadth.correlation.verdict.sensitivity", lambda _: blind)
-    assert "and not even strong ones would have been seen." in result.verdict().reason
+    verdict = result.verdict()
+    assert "1.00" not in verdict.reason
+    assert "smallest correlation that would have been noticed" not in verdict.facts
 
 
 def test_what_is_needed_is_enough():
     """The number of rows that is asked for shows a correlation of 0.3 in about 80 of 100 tables."""
-    needed = sensitivity(breadth.correlate(table(30), control="m", adjust="linear")).needed
-    rows = int(needed.split("about ")[1].split()[0])
-    assert needed == f"Seeing a correlation of .30 takes about {rows} rows (now 30)."
+    seen = sensitivity(breadth.correlate(table(30), control="m", adjust="linear"))
+    assert (seen.noun, seen.now, seen.times) == ("row", 30, None)
+    rows = seen.enough
     # Partial correlation of 0.3 over so many rows, with one row spent on the control.
     power = 1 - stats.norm.cdf(1.96 - np.arctanh(0.3) * np.sqrt(rows - 4))
     assert 0.75 < power < 0.93
@@ -76,39 +83,114 @@ def test_what_is_needed_is_enough():
 
 def test_groups_that_are_needed_are_enough():
     result = breadth.correlate(table(20, groups=4, shared=0.1), control="m", by="run", adjust="linear")
-    needed = sensitivity(result).needed
-    assert needed.startswith("Seeing a correlation of .30 takes about ")
-    groups = int(needed.split("about ")[1].split()[0])
+    seen = sensitivity(result)
+    assert (seen.noun, seen.now) == ("run", 4)
+    groups = int(seen.enough)
     more = breadth.correlate(table(20, groups=groups, seed=1), control="m", by="run", adjust="linear")
     assert sensitivity(more).smallest == pytest.approx(0.3, abs=0.08)
-    assert "times as many rows in each" in needed
+    assert seen.times > 1
 
 
 def test_groups_that_contradict_each_other_depend():
     result = breadth.correlate(simulate_scores(runs=6), control="in_domain", by="run", order="step")
     verdict = result.verdict()
-    found = count_findings(result.pooled)
-    assert verdict.answer is Answer.DEPENDS
-    assert f"a gain on another for {found.positive} of 15 pairs of test sets (mean over 6 runs)" in verdict.reason
+    assert verdict.answer is Answer.MIXED
     opposed, contradictory = contradictions(result)
-    assert verdict.reason.endswith(f"runs contradict each other on {contradictory}.")
     assert contradictory == 9, "all pairs between the halves, where the sign depends on the run"
     assert set(opposed["a"]) <= {"negation", "word_order", "numbers"}
-    assert "Runs are farthest apart on negation and coreference: +.65 in run-04, −.62 in run-05." in verdict.findings
+    assert verdict.facts["pairs on which they disagree"] == 9
+    assert "negation and coreference (correlation +.65 in run-04, −.62 in run-05)" in verdict.findings
 
 
-def test_the_strongest_findings_come_with_intervals_and_groups():
+def test_test_sets_that_go_together_are_named_together():
     result = breadth.correlate(simulate_scores(runs=6), control="in_domain", by="run", order="step")
-    row = result.heterogeneity.sort("r_mean", descending=True).row(0, named=True)
-    ends = f"({short(row['ci_low'])} to {short(row['ci_high'])})"
-    start = f"Strongest: {row['a']} and {row['b']} {short(row['r_mean'], sign=True)} {ends} in all 6 runs; "
-    assert start in result.verdict().findings
-    raw = "Without controlling for anything, the test sets rise together as training goes on (median correlation +.91)."
-    assert result.verdict().findings.startswith(raw)
-    assert "6 of 6 findings have the same sign in every run." in result.verdict().findings
+    reason = result.verdict().reason
+    assert "formal_style, science and coreference" in reason
+    assert "negation, word_order and numbers" in result.verdict().findings
+    first = result.heterogeneity.filter(a="formal_style", b="science").row(0, named=True)
+    assert correlation_text(first["r_mean"], sign=True) in reason
+    assert f"{correlation_text(first['ci_low'])} to {correlation_text(first['ci_high'])}" in reason
+    assert "all 6 runs" in reason
+    assert reason.count("95%") == 1
     alone = breadth.correlate(simulate_scores(runs=1), control="in_domain", order="step").verdict()
-    assert "Strongest: negation and numbers +.83 (.63 to .92); " in alone.findings
-    assert "runs" not in alone.findings
+    assert "negation, word_order and numbers" in alone.reason
+    assert "run" not in alone.reason
+
+
+def test_what_two_runs_share_is_said_once():
+    result = breadth.correlate(simulate_scores(runs=2), control="in_domain", by="run", order="step")
+    text = str(result.verdict())
+    for half in ("formal_style, science and coreference", "negation, word_order and numbers"):
+        assert text.count(half) == 1
+    assert text.count("in both runs") == 2
+    assert text.count("This answer holds if") == 1
+    assert result.verdict().reason.startswith("This answer holds if")
+
+
+def test_no_more_than_two_groups_are_named_and_the_rest_is_left_to_the_table():
+    generator = np.random.default_rng(0)
+    shared = np.repeat(generator.standard_normal((80, 4)), 2, axis=1)
+    frame = pl.DataFrame(shared + 0.4 * generator.standard_normal((80, 8)), schema=list("abcdefgh"))
+    verdict = breadth.correlate(frame.with_columns(m=pl.Series(generator.standard_normal(80))), control="m").verdict()
+    assert verdict.answer is Answer.MIXED
+    assert str(verdict).count("go together") == 2
+    assert verdict.facts["more pairs that are findings"] >= 2
+    assert "table" in verdict.findings
+
+
+def test_without_a_control_going_together_shows_nothing_yet():
+    verdict = breadth.correlate(simulate_scores(runs=6), adjust="none", by="run", order="step").verdict()
+    assert verdict.answer is Answer.YES
+    assert "shows nothing yet" in verdict.reason
+    assert "in-domain" in verdict.advice
+    assert verdict.needed == "", "a card shows what to do"
+
+
+def test_groups_hold_only_test_sets_of_which_every_two_go_together():
+    """A square whose diagonals are missing has no three that all go together."""
+    rows = [("a", "b", 0.9), ("b", "c", 0.8), ("c", "d", 0.7), ("a", "d", 0.6)]
+    square = pl.DataFrame(rows, schema=["a", "b", "r"], orient="row").with_columns(k=pl.lit(1))
+    assert [group.names for group in find_groups(square, "abcd")] == [("a", "b"), ("c", "d")]
+    whole = pl.concat([square, square.head(1).with_columns(b=pl.lit("c"), r=pl.lit(0.5))])
+    groups = find_groups(whole, "abcd")
+    assert [group.names for group in groups] == [("a", "b", "c")], "d is left alone: no test set is in two groups"
+    assert groups[0].lowest["r"] == 0.5
+    assert find_groups(square.clear(), "abcd") == []
+
+
+def test_units_that_agree_are_counted_where_not_all_do():
+    """A mean that is a finding though one unit has the other sign."""
+    result = breadth.correlate(table(40, 0.5, groups=10), control="m", by="run")
+    shares = result.heterogeneity.with_columns(sign_agreement=pl.lit(0.7))
+    result.__dict__["heterogeneity"] = shares
+    assert "in 7 of 10 runs" in result.verdict().reason
+    assert 7 in result.verdict().facts.values()
+
+
+def test_rows_of_a_leaderboard_are_models():
+    frame = table(60, 0.8).drop("run").with_columns(model=pl.Series([f"net-{row}" for row in range(60)]))
+    verdict = breadth.correlate(frame, control="m").verdict()
+    assert "models" in verdict.advice
+    assert "run" not in str(verdict).split()
+    assert not any(word in str(verdict) for word in ("gain", "findings", "q <"))
+    plain = breadth.correlate(frame, adjust="none").verdict()
+    assert "good models are good at everything" in plain.reason
+
+
+def test_every_number_in_a_verdict_stands_in_a_table_or_among_the_facts():
+    for runs in (1, 2, 3, 6):
+        result = breadth.correlate(simulate_scores(runs=runs), control="in_domain", by="run", order="step")
+        known = set()
+        values = [*result.verdict().facts.values(), 0.95]
+        for frame in result.tables().values():
+            for name in frame.columns:
+                if frame[name].dtype.is_numeric():
+                    values += frame[name].drop_nulls().to_list()
+        for value in values:
+            for digits in (0, 2):
+                known |= {round(abs(value), digits), round(100 * abs(value), digits)}
+        for number in result.verdict().numbers():
+            assert float(number.replace(",", "")) in known, (number, result.verdict())
 
 
 def test_a_mean_that_holds_in_all_groups_is_found_where_no_group_shows_it(shared_data):
@@ -117,9 +199,10 @@ def test_a_mean_that_holds_in_all_groups_is_found_where_no_group_shows_it(shared
     options = {"control": "lambada_openai", "by": "model", "order": "step"}
     result = breadth.correlate(table, **options, item_counts="none")
     assert count_findings(result.pairs)[:2] == (0, 0)
-    assert "arc_challenge and logiqa +.57 (.41 to .70) in all 16 models" in result.verdict().findings
+    verdict = result.verdict()
+    assert all(text in verdict.reason for text in ("arc_challenge and logiqa", "+.57", ".41 to .70", "all 16 models"))
     # Noise of these sizes cannot have made it; how strong it is without noise is not known.
-    assert "arc_challenge and logiqa +.57 (.41 to 1.00)" in breadth.correlate(table, **options).verdict().findings
+    assert ".41 to 1.00" in breadth.correlate(table, **options).verdict().reason
 
 
 def test_q_of_means_is_over_all_pairs_and_agrees_with_intervals():
@@ -133,25 +216,28 @@ def test_q_of_means_is_over_all_pairs_and_agrees_with_intervals():
 def test_without_a_control_none_is_named():
     for options in ({}, {"control": "m"}):
         verdict = breadth.correlate(table(60, 0.8), adjust="none", **options).verdict()
-        assert verdict.reason.startswith("without a control, a gain on one test set")
+        assert verdict.reason.startswith("a, b, c and d")
+        assert "in-domain" in verdict.advice
 
 
 def test_nothing_computed_says_why_and_what_is_needed():
     result = breadth.correlate(simulate_scores(runs=2).head(5), control="in_domain", by="run", order="step")
     verdict = result.verdict()
     assert (verdict.answer, verdict.computed) == (Answer.UNKNOWN, False)
-    assert verdict.reason.endswith("could be computed: too few complete rows.")
-    assert verdict.needed == "--adjust gam needs at least 8 checkpoints in a run."
+    assert "too few rows" in verdict.reason
+    assert verdict.facts["checkpoints that it takes"] == 8
+    assert "--" not in str(verdict)
     flat = simulate_scores(runs=1).with_columns(in_domain=pl.lit(0.5))
     constant = breadth.correlate(flat, control="in_domain", order="step").verdict()
-    assert constant.reason.endswith("the control is constant.")
+    assert "constant" in constant.reason
     assert constant.needed == ""
 
 
 def test_one_dependent_run_is_told_to_add_runs():
     """Series that drift together without a control are worth a handful of rows."""
     verdict = breadth.correlate(simulate_scores(runs=1, steps=24), adjust="none", order="step").verdict()
-    assert verdict.needed.endswith("Checkpoints this dependent tell little, however many: add runs.")
+    assert "more runs would" in verdict.needed
+    assert "checkpoints that would be enough" not in verdict.facts
 
 
 def test_groups_may_differ_in_strength():
@@ -167,4 +253,6 @@ def test_groups_may_differ_in_strength():
 def test_several_reasons_are_counted_by_pairs():
     flags = [Flag.TOO_FEW_ROWS, Flag.CONSTANT_A, Flag.TOO_FEW_ROWS]
     pairs = pl.DataFrame({"ci_low": [None] * 3, "flag": flags}, schema={"ci_low": pl.Float64, "flag": pl.String})
-    assert why_not_computed(pairs) == "too few complete rows (2 pairs), a test set is constant (1 pair)"
+    assert why_not_computed(pairs) == (
+        "too few rows in which both were measured (2 pairs), a test set is constant (1 pair)"
+    )

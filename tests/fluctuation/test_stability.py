@@ -9,8 +9,9 @@ from rich.console import Console
 import breadth
 from breadth.datasets import simulate_scores, simulate_study
 from breadth.errors import InputError
-from breadth.fluctuation import NoiseSource, StabilityFlag, comparisons_table, fluctuation_figure, models_table
-from breadth.results import Answer
+from breadth.fluctuation import NoiseSource, StabilityFlag, fluctuation_figure
+from breadth.results import Answer, Question, State
+from breadth.results.terminal import ShownTable
 
 
 def scores(points, seeds=3, steps=41, items=None, sets=2, seed=0, curve=0.2):
@@ -63,8 +64,14 @@ def test_models_that_differ_are_told_apart(sharp):
     assert row["q"] < 0.05
     assert row["ci_high"] < 0.5
     assert row["ratio"] == pytest.approx(0.2, rel=0.3)
-    assert sharp.verdict().answer is Answer.YES
-    assert "sharp fluctuates" in sharp.verdict().findings
+    verdict = sharp.verdict()
+    assert (verdict.state, verdict.question) == (State.YES, Question.FLUCTUATION)
+    assert "sharp moves" in verdict.findings
+    total = sharp.models.filter(pl.col("testset").is_null()).sort("sd_total")["sd_total"]
+    least, most = (f"{1.96 * np.sqrt(2) * size:.2g} points" for size in total)
+    assert verdict.answer == f"Up to {most}"
+    assert most in verdict.reason
+    assert f"calm, which moves least, it is {least}" in verdict.findings
 
 
 def test_models_that_are_alike_are_not():
@@ -80,21 +87,27 @@ def test_noise_alone_is_no_fluctuation():
     for seed in range(20):
         result = measure(scores({"a": 0}, items=500, seed=seed), item_counts={"set_0": 500, "set_1": 500})
         found += (result.models["q"] < 0.05).to_list()
-        answers.append(result.verdict().answer)
+        answers.append(result.verdict().state)
     assert np.mean(found) <= 0.06
-    assert Answer.YES not in answers
+    assert State.YES not in answers
 
 
 def test_large_test_sets_show_that_there_is_next_to_no_fluctuation():
     result = measure(scores({"a": 0}, items=50_000), item_counts={"set_0": 50_000, "set_1": 50_000})
-    assert result.verdict().answer is Answer.NO
+    verdict = result.verdict()
+    assert verdict.state is State.NO
+    most = result.models.filter(pl.col("testset").is_not_null())["most"].median()
+    assert verdict.answer == f"At most {most:.1f} points"
+    assert most < 1
 
 
 def test_unknown_noise_is_no_finding():
     result = measure(scores({"a": 3}), item_counts="none")
     assert result.noise is NoiseSource.UNKNOWN
     assert result.models["q"].null_count() == result.models.height
-    assert result.verdict().answer is Answer.UNKNOWN
+    assert result.verdict().state is State.OPEN
+    assert "not known" in result.verdict().findings
+    assert result.verdict().needed
     assert set(result.models["flag"]) == {StabilityFlag.NOISE_UNKNOWN}
 
 
@@ -104,7 +117,7 @@ def test_one_run_says_nothing_about_the_model():
     assert result.models["least"].null_count() == 0
     assert result.comparisons.height == 0
     assert set(result.models["flag"]) == {StabilityFlag.ONE_RUN}
-    assert "another run" in result.verdict().needed
+    assert "another run" in result.verdict().findings
 
 
 def test_answers_tell_the_noise_of_a_change(study):
@@ -170,6 +183,7 @@ def test_constant_scores_and_short_runs_have_flags():
     short = measure(scores({"a": 3}, steps=5), item_counts=COUNTS)
     assert set(short.models["flag"]) == {StabilityFlag.TOO_FEW_CHECKPOINTS}
     assert not short.verdict().computed
+    assert short.verdict().answer is Answer.UNKNOWN
     assert short.models["sd"].null_count() == short.models.height
 
 
@@ -183,6 +197,9 @@ def test_slower_swings_are_said():
     result = measure(frame, item_counts="none")
     scales = result.scales.filter(pl.col("testset").is_null()).sort("distance")["sd"].to_list()
     assert scales[0] < scales[1] < scales[2]
+    verdict = result.verdict()
+    assert "slowly" in verdict.advice
+    assert "the same between averages" not in verdict.facts, "averaging helps less than by half"
 
 
 def test_other_distances_of_checkpoints_are_warned_about():
@@ -200,7 +217,7 @@ def test_mistakes_are_named():
         measure(frame, item_counts={"set_0": 0})
     with pytest.raises(InputError, match="not an accuracy"):
         measure(frame.with_columns(pl.col("set_0") * 1000), item_counts=COUNTS)
-    with pytest.raises(InputError, match="--order"):
+    with pytest.raises(InputError, match="name it with order="):
         breadth.stability(frame, by="run", order="none", testsets="set_*")
     with pytest.raises(InputError, match="choose"):
         breadth.stability(frame, score="nonsense")
@@ -208,7 +225,7 @@ def test_mistakes_are_named():
 
 def test_tables_and_figure_show_every_model(sharp):
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(models_table(sharp.models), comparisons_table(sharp.comparisons))
+    console.print(*(ShownTable(shown) for shown in sharp.shown()))
     text = console.export_text()
     assert "sharp" in text
     assert "calm" in text
@@ -227,3 +244,56 @@ def test_pythia(trajectory_data):
     known = result.models.drop_nulls("sd")
     assert (known["least"] <= known["most"]).all()
     assert (known["sd"] <= known["sd_total"] + 1e-9).all()
+
+
+def test_what_to_average_and_which_differences_are_mere_movement():
+    """Of checkpoints that only move, 95 of 100 pairs differ by no more than is said; means of four by half of it."""
+    result = measure(scores({"a": 3}, seeds=6, steps=80, curve=0), item_counts="none")
+    verdict = result.verdict()
+    single = verdict.facts["largest difference between single checkpoints that may be mere movement"]
+    averaged = verdict.facts["the same between averages"]
+    assert f"{single:g} points" in verdict.reason
+    assert f"{averaged:g} points" in verdict.advice
+    assert single in result.shown()[0].frame["ignored"].to_list()
+    values = 100 * scores({"a": 3}, seeds=6, steps=80, curve=0)["set_0"].to_numpy().reshape(6, 80)
+    apart = np.abs(values[:3] - values[3:])
+    means = np.abs(values.reshape(6, 20, 4).mean(axis=2)[:3] - values.reshape(6, 20, 4).mean(axis=2)[3:])
+    assert np.mean(apart <= single) == pytest.approx(0.95, abs=0.03)
+    assert np.mean(means <= averaged) == pytest.approx(0.95, abs=0.06)
+
+
+def test_the_test_set_that_surely_moves_is_named():
+    """One test set that moves beside one that does not."""
+    frame = scores({"a": 4}, items=2000).with_columns(
+        set_1=pl.Series(np.random.default_rng(3).binomial(2000, 0.7, 123) / 2000)
+    )
+    verdict = measure(frame, item_counts=COUNTS).verdict()
+    assert verdict.state is State.MIXED
+    assert "set_0" in verdict.findings
+    assert "set_1" not in verdict.findings
+
+
+def test_every_column_is_declared_and_losses_keep_their_digits(sharp):
+    for name, frame in sharp.tables().items():
+        assert set(frame.columns) <= {each for column in sharp.columns(name) for each in (column.name, column.high)}, (
+            name
+        )
+    frame = scores({"a": 3}).with_columns(val_loss=2 - pl.col("set_0"))
+    result = breadth.stability(frame, by="run", order="step", testsets="set_0,set_1,val_loss", item_counts=COUNTS)
+    points, losses = result.shown()[:2]
+    assert losses.frame["testset"].to_list() == ["val_loss"]
+    size = next(column for column in losses.columns if column.name == "sd")
+    assert float(size.text(losses.frame.row(0, named=True))) == pytest.approx(0.03, rel=0.2)
+    assert points.frame["testset"][0] == "all test sets"
+
+
+def test_every_number_in_a_verdict_stands_in_a_table_or_among_the_facts(sharp, study):
+    for result in (sharp, breadth.stability(study), measure(scores({"a": 5}, seeds=1, steps=5), item_counts=COUNTS)):
+        values = [*result.verdict().facts.values(), 0.95]
+        for frame in result.tables().values():
+            for name in frame.columns:
+                if frame[name].dtype.is_numeric():
+                    values += frame[name].drop_nulls().to_list()
+        known = {round(abs(value), digits) for value in values for digits in (0, 1)} | {95.0}
+        for number in result.verdict().numbers():
+            assert float(number.replace(",", "")) in known, (number, result.verdict())

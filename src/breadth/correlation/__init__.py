@@ -11,15 +11,15 @@ from breadth.correlation.figure import correlations_figure, heatmap
 from breadth.correlation.group_figures import agreement_figure, similarity_figure, windows_figure
 from breadth.correlation.groups import Heterogeneity, Similarity, compare_groups, summarise_units
 from breadth.correlation.intervals import IntervalMethod, independent_interval
-from breadth.correlation.moderator_words import moderator_words, moderators_figure, moderators_table
+from breadth.correlation.moderator_words import moderator_words, moderators_figure
 from breadth.correlation.moderators import Moderation, ModeratorFlag, kinds_of, moderate
 from breadth.correlation.panel import Panel, make_panel, orient
 from breadth.correlation.partial import Flag, Partial, Settings, partial_correlations, residual_series, rows_needed
 from breadth.correlation.result import CORRECTED_COLUMNS, PAIR_COLUMNS, Correlation, CorrelationByTrainSet
 from breadth.correlation.smooth import Adjust
 from breadth.correlation.units import MODEL_COLUMNS, describe_groups, find_units
-from breadth.correlation.verdict import Counts, correlation_verdict, count_findings
-from breadth.correlation.words import correlations_table, groups_table, heterogeneity_table
+from breadth.correlation.verdict import Counts, count_findings
+from breadth.correlation.words import correlation_verdict
 
 __all__ = [
     "CORRECTED_COLUMNS",
@@ -49,20 +49,16 @@ __all__ = [
     "correlate",
     "correlation_verdict",
     "correlations_figure",
-    "correlations_table",
     "count_findings",
     "describe_groups",
     "find_units",
-    "groups_table",
     "heatmap",
-    "heterogeneity_table",
     "independent_interval",
     "kinds_of",
     "make_panel",
     "moderate",
     "moderator_words",
     "moderators_figure",
-    "moderators_table",
     "orient",
     "partial_correlations",
     "perfect_score",

@@ -1,4 +1,4 @@
-"""Do results carry over? What a report shows of ``correlate``: its verdict, tables, means per model, and figures."""
+"""What a report shows of ``correlate``: its verdict, tables, means per model, and figures."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from breadth.correlation.panel import Ints, orient
 from breadth.correlation.result import (
     MOST_COMPARED,
     Correlation,
-    CorrelationByTrainSet,
     means_frame,
     pairs_frame,
     select_groups,
     with_q,
 )
 from breadth.correlation.units import MODEL_COLUMNS, pool_units
+from breadth.correlation.words import REPORT_ALL
 from breadth.errors import InputError
 from breadth.records import Score, Study, name_rows
-from breadth.results import Answer, Figure, Verdict
-from breadth.results.words import FINDING, SCORE_WORDS, count, joined
+from breadth.results import Answer, Figure, Question, Verdict
+from breadth.results.words import FINDING, SCORE_WORDS, joined
 from breadth.sources import NONE, ScoreTable
 
 #: Checkpoints a run needs to be cut into two, or three, parts that can be analysed on their own.
@@ -39,6 +39,9 @@ MOST_TESTSETS = 12
 
 #: Above this many runs, a matrix of runs cannot be read.
 MOST_RUNS = 40
+
+#: Pairs of test sets that a sentence names.
+MOST_PAIRS = 3
 
 #: Most scores of checkpoints that a report carries, to show what is behind a correlation.
 MOST_SCORES = 400_000
@@ -60,9 +63,10 @@ MEAN = ("a", "b", "k", "r", "ci_low", "ci_high", "p")
 class CarryOver:
     """Correlations of a study or a table of scores for a report.
 
-    ``verdict`` is that of ``correlate``. ``tables`` holds ``pairs``, ``heterogeneity``, ``similarity`` and ``windows``
-    exactly as ``correlate`` gives them, ``correlations`` (raw, partial and corrected: means over all runs, means per
-    model, single runs) and ``window_means``. ``reasons`` say what could not be computed, and why.
+    ``verdict`` is that of ``correlate``, and ``result`` what it returned, if anything could be computed. ``tables``
+    holds ``pairs``, ``heterogeneity``, ``similarity`` and ``windows`` exactly as ``correlate`` gives them,
+    ``correlations`` (raw, partial and corrected: means over all runs, means per model, single runs) and
+    ``window_means``. ``reasons`` say what could not be computed, and why.
     """
 
     verdict: Verdict
@@ -70,6 +74,7 @@ class CarryOver:
     paragraphs: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     reasons: tuple[str, ...] = ()
+    result: Correlation | None = None
 
     @property
     def finding(self) -> str:
@@ -90,28 +95,33 @@ def carry_over(
     try:
         result, reasons = _correlated(source, score, chosen)
     except InputError as error:
-        verdict = Verdict(Answer.UNKNOWN, "no correlation between test sets could be computed.", computed=False)
-        return CarryOver(verdict, reasons=(str(error).removeprefix(f"{source.name}: "),))
-    verdict, paragraphs = result.verdict(), [part for part in result.details().split("\n\n") if part]
-    reasons = [*(line for line in result.warnings if line not in source.warnings), *reasons]
+        return CarryOver(_nothing_to_compare(source), reasons=(str(error).removeprefix(f"{source.name}: "),))
+    verdict = result.verdict()
+    # What the source warns of is said once, by whoever read it.
+    reasons = [*_without(result.warnings, source.warnings), *reasons]
     if not verdict.computed:
         return CarryOver(verdict, reasons=tuple(reasons))
-    parts = result.parts if isinstance(result, CorrelationByTrainSet) else {"": result}
-    groups = [_groups(part, source) for part in parts.values()]
+    paragraphs = list(filter(None, result.details().split("\n\n")))
+    parts = result.analyses
+    groups = [_groups(part, source) for part in parts]
     runs = sum(map(len, groups))
     # Comparing every two of many runs takes minutes, and its figure could not be read.
-    compared = ("similarity",) if runs <= MOST_RUNS else ()
-    tables = {name: getattr(result, name) for name in ("pairs", "heterogeneity", *compared)}
-    tables["correlations"] = _correlations(list(parts.values()), groups)
-    tables |= _checkpoint_scores(list(parts.values()), groups)
+    compared = runs <= MOST_RUNS
+    tables = {"pairs": result.pairs, "heterogeneity": result.heterogeneity}
+    if compared:
+        tables["similarity"] = result.similarity
+    tables["correlations"] = _correlations(parts, groups)
+    tables |= _checkpoint_scores(parts, groups)
     models = pl.concat(groups)["model"].drop_nulls().unique(maintain_order=True).to_list()
     testsets, given = result.trajectories.testsets, result.given
-    measure = SCORE_WORDS[score] if isinstance(source, Study) else "scores"
+    measure = "scores"
+    if isinstance(source, Study):
+        measure = SCORE_WORDS[score]
     figures = [correlations_figure(tables["correlations"], testsets, given=given, measure=measure)]
-    if tables["heterogeneity"].height and tables["heterogeneity"]["k"].max() > 1:
-        noun = next(iter(parts.values())).units.noun
+    if int(result.heterogeneity["k"].max() or 0) > 1:  # type: ignore[arg-type]
+        noun = parts[0].units.noun
         figures.append(agreement_figure(tables["heterogeneity"], tables["correlations"], models, given=given, new=noun))
-    by = next(iter(parts.values())).by
+    by = parts[0].by
     names = pl.concat(groups).sort("model", "run", maintain_order=True)["run"].drop_nulls().to_list()
     if len(by) == 1 and compared and tables["similarity"]["similarity"].is_not_null().any():
         figures.append(similarity_figure(names, given=given, unit=by[0]))
@@ -120,7 +130,7 @@ def carry_over(
     if result.windows.height:
         if result.changes.height:
             tables["window_changes"] = result.changes
-        tables |= {"windows": result.windows, "window_means": _window_means(list(parts.values()), groups)}
+        tables |= {"windows": result.windows, "window_means": _window_means(parts, groups)}
         if len(testsets) <= MOST_TESTSETS:
             figures.append(windows_figure(tables["window_means"], testsets, given=given))
         else:
@@ -128,7 +138,22 @@ def carry_over(
     contradictions = _contradictions(tables["correlations"])
     if contradictions:
         paragraphs.append(contradictions)
-    return CarryOver(verdict, tables, tuple(paragraphs), tuple(figures), tuple(reasons))
+    return CarryOver(verdict, tables, tuple(paragraphs), tuple(figures), tuple(reasons), result)
+
+
+def _nothing_to_compare(source: Study | ScoreTable) -> Verdict:
+    """There is one test set alone, or nothing beside the in-domain one, or too little of each."""
+    testsets = source.testsets
+    reason = "This data lacks what a comparison of test sets takes; its section says what is missing."
+    advice = REPORT_ALL
+    if len(testsets) < 2:
+        reason = "There is only one test set."
+        advice = "Add scores of a second one to ask this."
+    return Verdict(Answer.UNKNOWN, reason, computed=False, question=Question.SPEAKS_FOR, advice=advice)
+
+
+def _without(lines: Sequence[str], known: Sequence[str]) -> list[str]:
+    return [line for line in lines if line not in known]
 
 
 def _correlated(source: Study | ScoreTable, score: Score, chosen: Mapping[str, Any]) -> tuple[Correlation, list[str]]:
@@ -136,26 +161,35 @@ def _correlated(source: Study | ScoreTable, score: Score, chosen: Mapping[str, A
     options: dict[str, Any] = {}
     reasons = []
     if isinstance(source, ScoreTable):
-        table: Study | ScoreTable = source if source.turned else orient(source, source.lower_is_better)
-        most = int(source.frame.group_by(source.by).len()["len"].max() or 0) if source.by else source.frame.height  # type: ignore[arg-type]
+        table: Study | ScoreTable = source
+        if not source.turned:
+            table = orient(source, source.lower_is_better)
+        most = source.frame.height
+        if source.by:
+            most = int(source.frame.group_by(source.by).len()["len"].max() or 0)  # type: ignore[arg-type]
         ordered, controlled = source.order is not None, bool(source.controls)
     else:
         table, known = source, set(source.subjects.columns)
         ordered = known >= {"run", "step"}
-        most = max(source.ends["checkpoints"]) if ordered else 0
+        most = 0
+        if ordered:
+            most = max(source.ends["checkpoints"])
         options["score"] = score
         controlled = known >= RUN_COLUMNS and (most < 2 or source.subjects["train_set"].is_not_null().any())
         if not controlled:
             marked = [name for name, shift in source.shifts.items() if shift == "in-domain"]
             controlled, options["control"] = bool(marked), marked or None
-            options |= {"by": "run", "order": "step"} if ordered else {}
+            if ordered:
+                options |= {"by": "run", "order": "step"}
     if chosen.get("control") not in (None, (), NONE) and isinstance(source, Study):
         controlled = True
     if not controlled:
         options["adjust"] = "none"
-        reasons.append("the in-domain score is not known, so nothing is controlled for; name it with --control")
+        reasons.append("the in-domain score is not known, so nothing is taken into account; name it with --control")
     if ordered and most >= TWO_WINDOWS:
-        options["windows"] = 3 if most >= THREE_WINDOWS else 2
+        options["windows"] = 2
+        if most >= THREE_WINDOWS:
+            options["windows"] = 3
     elif ordered:
         reasons.append(f"windows over training need runs with at least {TWO_WINDOWS} checkpoints")
     return correlate(table, **{**options, **chosen}), reasons
@@ -183,19 +217,22 @@ def _correlations(parts: Sequence[Correlation], groups: Sequence[pl.DataFrame]) 
     """Means over all runs, means per model and single runs, with false discovery rates and in the order of panels."""
     frames = [_of_part(part, own) for part, own in zip(parts, groups, strict=True)]
     frame = pl.concat(frames, how="diagonal_relaxed")
-    several = pl.concat(groups)["model"].n_unique() > 1
-    every = "all models" if several else "all runs" if parts[0].by else "all rows"
+    every = "all rows"
+    if parts[0].by:
+        every = "all runs"
+    if pl.concat(groups)["model"].n_unique() > 1:
+        every = "all models"
     panel = pl.coalesce("run", "model", pl.lit(every))
     if len(parts) > 1:
         panel = pl.format("{} · {}", panel, "train_set")
     # Models and runs by how strong their correlations are.
     main = frame.filter(pl.col("kind") == frame["kind"][0])
     level = pl.when(pl.col("run").is_not_null()).then(2).when(pl.col("model").is_not_null()).then(1).otherwise(0)
-    ranks = {
-        name: {value: rank for rank, value in enumerate(by_strength(main.filter(keep), name))}
-        for name, keep in (("model", pl.col("run").is_null() & pl.col("model").is_not_null()), ("run", level == 2))
-    }
-    rank = [pl.col(name).replace_strict(ranks[name], default=-1, return_dtype=pl.Int64) for name in ranks]
+    rank = []
+    for name, keep in (("model", pl.col("run").is_null() & pl.col("model").is_not_null()), ("run", level == 2)):
+        strongest = by_strength(main.filter(keep), name)
+        places = dict(zip(strongest, range(len(strongest)), strict=True))
+        rank.append(pl.col(name).replace_strict(places, default=-1, return_dtype=pl.Int64))
     levels = frame.with_columns(panel=panel, level=level).partition_by("level", "kind", maintain_order=True)
     ready = pl.concat([with_q(each) for each in levels], how="diagonal_relaxed")
     ready = ready.sort("level", rank[1], rank[0], maintain_order=True)
@@ -284,25 +321,33 @@ def _checkpoint_scores(parts: Sequence[Correlation], groups: Sequence[pl.DataFra
     frames = []
     for part, own in zip(parts, groups, strict=True):
         data = part.trajectories
-        names = own.select(pl.exclude(*part.by)) if part.by else own.with_columns(run=pl.lit("all rows"))
+        names = own.with_columns(run=pl.lit("all rows"))
+        if part.by:
+            names = own.select(pl.exclude(*part.by))
         frame = part.residuals
         row = pl.Series("row", np.repeat(np.arange(data.frame.height), len(data.testsets)))
-        control = data.frame[data.controls[0]].gather(row) if data.controls else pl.Series([None] * frame.height)
+        control = pl.Series([None] * frame.height)
+        if data.controls:
+            control = data.frame[data.controls[0]].gather(row)
         frame = frame.with_columns(row, control.cast(pl.Float64).alias("control"))
         if part.by:
             named = part._labels.hstack(names)
             frame = frame.join(named, on=list(part.by), nulls_equal=True, maintain_order="left")
         else:
             frame = frame.join(names, how="cross")
-        step = pl.col(data.order) if data.order else pl.lit(None, dtype=pl.Int64)
-        text = [pl.col(name).cast(pl.String) for name in ("train_set", "model", "run")]
-        frames.append(frame.select(*text, "row", step.alias("step"), "testset", "score", "residual", "control"))
+        step = pl.lit(None, dtype=pl.Int64)
+        if data.order:
+            step = pl.col(data.order)
+        text = pl.col("train_set", "model", "run").cast(pl.String)
+        frames.append(frame.select(text, "row", step.alias("step"), "testset", "score", "residual", "control"))
     table = pl.concat(frames, how="diagonal_relaxed")
-    return {"residuals": table} if table.height <= MOST_SCORES else {}
+    if table.height > MOST_SCORES:
+        return {}
+    return {"residuals": table}
 
 
 def _contradictions(correlations: pl.DataFrame) -> str:
-    """On which pairs two models' means are findings of opposite signs; empty where there are none."""
+    """On which pairs test sets go together in one model and pull apart in another; empty where there are none."""
     means = correlations.filter(pl.col("run").is_null(), pl.col("model").is_not_null(), pl.col("q") < FINDING)
     means = means.filter(pl.col("kind") == correlations["kind"][0])
     both = ((pl.col("r") > 0).any() & (pl.col("r") < 0).any()).alias("both")
@@ -310,4 +355,4 @@ def _contradictions(correlations: pl.DataFrame) -> str:
     names = [f"{a} and {b}" for a, b in split.select("a", "b").iter_rows()]
     if not names:
         return ""
-    return f"Models' means are findings of opposite signs on {count(split.height, 'pair')} ({joined(names, 3)})."
+    return f"Go together in one model and pull in opposite directions in another: {'; '.join(names[:MOST_PAIRS])}."

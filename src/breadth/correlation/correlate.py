@@ -142,7 +142,7 @@ def correlate(
     method
         ``pearson`` correlates values, ``spearman`` their ranks.
     robust
-        Correlate by the scatter of a bivariate t distribution, in which rows far out count for less. The frame
+        Correlate by the scatter of a bivariate t distribution, in which outliers count for less. The frame
         ``pairs`` then also has the plain correlation, and the summary says where the two disagree.
     ci
         ``iid`` (Fisher), ``ar`` (effective sample size), ``block`` (block bootstrap); ``auto`` is ``ar`` with an

@@ -51,7 +51,7 @@ PANELS: Spec = {
 #: A click on a mark chooses the items of its two test sets.
 DRILL = {"testset": "b", "testset2": "a"}
 
-COLOURS = "Strong and bold: a finding (false discovery rate below 5%); faded: undecided. Grey: not computed."
+COLOURS = "Strong and bold: more than chance; faded: undecided. Grey: not computed."
 
 
 def result_figure(result: Correlation) -> alt.TopLevelMixin:

@@ -36,8 +36,12 @@ def agreement_figure(
     # The same correlations as in the heatmap and in ``heterogeneity``: those that decide.
     known = set(correlations.filter(pl.col("r").is_not_null())["kind"])
     kind = next((name for name in ("corrected", "partial") if name in known), "raw")
-    unit = "model" if len(models) > 1 else "run"
-    lanes = list(models) if unit == "model" else correlations["run"].drop_nulls().unique().sort().to_list()
+    if len(models) > 1:
+        unit, lanes, dots = "model", list(models), "Dot: mean over the model's runs"
+        own = "!isValid(datum.run) && isValid(datum.model)"
+    else:
+        unit, lanes, dots = "run", correlations["run"].drop_nulls().unique().sort().to_list(), "Dot: a run"
+        own = "isValid(datum.run)"
     pairs = heterogeneity.select("a", "b").unique(maintain_order=True)
     chosen = heterogeneity.sort("p_differ", nulls_last=True).select("a", "b").unique(maintain_order=True)
     chosen = chosen.head(MOST_PAIRS)
@@ -78,33 +82,39 @@ def agreement_figure(
     line = {"type": "rule", "strokeWidth": 1.5}
     dot = {"type": "point", "filled": True, "size": 42, "cursor": "pointer"}
     roomy = len(lanes) <= MOST_LANES
-    own = "!isValid(datum.run) && isValid(datum.model)" if unit == "model" else "isValid(datum.run)"
+    # Where there is room, every lane has a place of its own, and an interval.
+    offset: Spec = {}
+    lines: list[Spec] = []
+    step, with_lines, clear = 20, "", "that has strong dots on both sides of 0"
+    if roomy:
+        offset = {"yOffset": {"field": unit, "sort": lanes}}
+        lines = [{"mark": line, "encoding": {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}}}]
+        step, with_lines = max(20, 7 * len(lanes)), "; line: its 95% interval"
+        clear = "where intervals on both sides of 0 exclude it"
     means: Spec = {
         "data": {"name": "correlations"},
         "transform": [{"filter": f"datum.kind == '{kind}' && {own}"}, *transform],
         "encoding": {
             "y": y,
-            **({"yOffset": {"field": unit, "sort": lanes}} if roomy else {}),
+            **offset,
             "color": model_colour(models, legend=unit == "model"),
             "opacity": {"condition": {"test": FOUND, "value": 1}, "value": 0.35},
             "tooltip": tooltip(("pair", "pair"), (unit, unit), *MEAN_TIPS),
         },
         "layer": [
-            *([{"mark": line, "encoding": {"x": x | {"field": "ci_low"}, "x2": {"field": "ci_high"}}}] * roomy),
+            *lines,
             {"mark": dot, "encoding": {"x": x | {"field": "r"}}},
         ],
     }
     spec: Spec = {
         "usermeta": {"most": 860},
         "width": "container",
-        "height": {"step": max(20, 7 * len(lanes) if roomy else 0), "for": "position"},
+        "height": {"step": step, "for": "position"},
         "params": params,
         "layer": [prediction, zero, means],
     }
-    dots = "Dot: mean over the model's runs" if unit == "model" else "Dot: a run"
-    clear = "where intervals on both sides of 0 exclude it" if roomy else "that has strong dots on both sides of 0"
     caption = (
-        f"{dots}{'; line: its 95% interval' if roomy else ''}; faded: not a finding (false discovery rate above 5%). "
+        f"{dots}{with_lines}; faded: may be chance. "
         f"Grey bar: where a new {new}'s correlation is expected (95% prediction interval). "
         f"{unit.capitalize()}s disagree on a pair {clear}; faded dots on both sides of it do not show that."
     )
@@ -129,6 +139,9 @@ def similarity_figure(groups: Sequence[str], *, given: str, unit: str = "run") -
     )
     # Runs of one model are neighbours, whichever of the two the table names first.
     names = list(groups)
+    width, height = 36, 30
+    if small:
+        width, height = 22, 20
     straight = f"indexof({names}, datum['{first}']) < indexof({names}, datum['{second}'])"
     spec = {
         "data": {"name": "similarity"},
@@ -141,15 +154,14 @@ def similarity_figure(groups: Sequence[str], *, given: str, unit: str = "run") -
             {"calculate": f"datum.straight ? datum['{first}'] : datum['{second}']", "as": "first"},
             {"calculate": f"datum.straight ? datum['{second}'] : datum['{first}']", "as": "second"},
         ],
-        "width": {"step": 22 if small else 36},
-        "height": {"step": 20 if small else 30},
+        "width": {"step": width},
+        "height": {"step": height},
         "encoding": {"x": nominal("first", groups, labelAngle=-45), "y": nominal("second", groups)},
         "layer": heat_layers("r", "text", tips, 1.0, "similarity", ".0f"),
     }
     caption = (
-        f"For every two {unit}s: do pairs of test sets that go together in one go together in the other? (Correlation "
-        f"of their correlations {given}; Mantel's test.) Strong and bold: false discovery rate below 5%; faded: "
-        "undecided."
+        f"For every two {unit}s: do pairs of test sets that go together in one go together in the other? (1: the "
+        f"same pairs do, {given}; 0: no relation.) Strong and bold: more than chance; faded: undecided."
     )
     return Figure("similarity", f"How alike are {unit}s?", caption, spec, "similarity")
 
@@ -159,13 +171,17 @@ def windows_figure(window_means: pl.DataFrame, testsets: Sequence[str], *, given
     models = by_strength(window_means, "model")
     shown = models[:MOST_PANELS]
     order = [f"{a} – {b}" for i, a in enumerate(testsets) for b in testsets[i + 1 :]]
+    # Every panel has its labels beside it: of long names, fewer panels fit side by side.
+    labels = min(190, 7 * max(map(len, order), default=0)) + 30
     apart = window_means["train_set"].n_unique() > 1
-    panel = "datum.model + ' · ' + datum.train_set" if apart else "datum.model"
+    panel = "datum.model"
+    if apart:
+        panel = "datum.model + ' · ' + datum.train_set"
     tips = tooltip(("pair", "pair"), ("model", "model"), ("steps", "steps"), *MEAN_TIPS)
     spec = {
         "data": {"name": "window_means"},
         "usermeta": {
-            "panel": 64 * window_means["window"].n_unique() + 140,
+            "panel": 64 * window_means["window"].n_unique() + labels,
             "panels": window_means.filter(pl.col("model").is_in(shown)).select("model", "train_set").n_unique(),
         },
         "transform": [

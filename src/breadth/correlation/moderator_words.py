@@ -1,4 +1,4 @@
-"""What makes test sets agree, in words, as a table of the terminal, and as a figure."""
+"""What correlations depend on, in words and as a figure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from breadth.correlation.moderators import ANY, KIND, ModeratorFlag
 from breadth.results import Figure
 from breadth.results.figures import Spec, tooltip
-from breadth.results.terminal import WIDTH, interval_text, make_table, probability_text
-from breadth.results.words import FINDING, count, joined
+from breadth.results.words import FINDING, correlation_text, joined
 
 #: Names of levels that a sentence gives.
 MOST_LEVELS = 3
 
 
 def moderator_words(frame: pl.DataFrame, means: pl.DataFrame) -> str:
-    """A sentence per moderator: whether correlations depend on it, from where to where, and by how much at most."""
+    """A sentence per moderator: whether correlations depend on it, from where to where."""
     alone = frame.filter((pl.col("given") == "") | (pl.col("moderator") == KIND))
     sentences = []
     for part in alone.partition_by("moderator", maintain_order=True):
@@ -34,89 +31,70 @@ def _sentence(rows: Sequence[dict[str, Any]], ends: pl.DataFrame) -> str:
     name, last = rows[0]["moderator"], rows[-1]
     if last["p"] is None:
         return f"Whether correlations depend on {name} cannot be said: {last['note']}."
-    sure = last["q"] < FINDING
-    observed = ""
-    if last["flag"] == ModeratorFlag.LOW_RELIABILITY:
-        observed = " These are correlations as observed: there is too little signal to correct them for noise."
-    over = f"over {count(last['k'], last['over'])}"
-    if last["over"] == "run" and last["k"] < last["n"]:
-        # Too few models, so that their runs are the units.
-        over = f"over {count(last['n'], 'run')}, for these models only"
     if name == KIND:
-        start = "Test sets of one kind of shift agree"
-        words = (
-            f"{start} {'more' if last['estimate'] > 0 else 'less'} than others"
-            if sure
-            else ("Whether two test sets are of one kind of shift makes no clear difference")
-        )
-        change = (
-            f"mean r {_short_correlation(last['r_from'])} for two kinds, {_short_correlation(last['r_to'])} for one"
-        )
-        return f"{words}: {change} ({_range(last)}).{observed}"
-    if last["contrast"] == ANY:
-        contrasts = [row for row in rows if row["q"] is not None and row["q"] < FINDING and row["contrast"] != ANY]
-        if not sure:
-            return f"Correlations do not clearly depend on {name} ({over}, p {probability_text(last['p'])}).{observed}"
-        named = [f"{row['contrast'].removesuffix(' - others')} {_short_correlation(row['r_to'])}" for row in contrasts]
-        text = f"Correlations depend on {name} ({over}, p {probability_text(last['p'])})"
-        if named:
-            text += f": mean r {joined(named, MOST_LEVELS)}"
-        return f"{text}.{observed}"
-    first_level, last_level = (ends["level"][0], ends["level"][-1]) if ends.height else ("lowest", "highest")
-    first, second = _short_correlation(last["r_from"]), _short_correlation(last["r_to"])
-    change = f"mean r {first} at {first_level}, {second} at {last_level}"
-    if not sure:
-        return f"Correlations do not clearly depend on {name}: {change} ({_range(last)}; {over}).{observed}"
-    numeric = last["contrast"].startswith("per ")
+        sentence = _kind_sentence(last)
+    elif last["contrast"] == ANY:
+        sentence = _category_sentence(name, rows)
+    else:
+        sentence = _number_sentence(name, last, ends)
+    if last["flag"] == ModeratorFlag.LOW_RELIABILITY:
+        sentence += " (The noise of small test sets is not accounted for: too little would be left.)"
+    return sentence
+
+
+def _kind_sentence(row: dict[str, Any]) -> str:
+    """Whether test sets of one kind of shift agree more."""
+    change = f"{_mean(row['r_to'])} for two of one kind, {_mean(row['r_from'])} for two of different kinds"
+    if row["q"] >= FINDING:
+        return f"Whether two test sets are of one kind of shift makes no clear difference (mean correlation {change})."
+    which = "farther apart"
+    if row["estimate"] > 0:
+        which = "closer together"
+    return f"Test sets of one kind of shift are {which} than others (mean correlation {change})."
+
+
+def _category_sentence(name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Whether correlations differ between the levels of a category, and which stand out."""
+    last = rows[-1]
+    if last["q"] >= FINDING:
+        return f"Correlations do not clearly depend on {name}{_scope(last)}."
+    named = []
+    for row in rows:
+        if row["contrast"] != ANY and row["q"] is not None and row["q"] < FINDING:
+            named.append(f"{_mean(row['r_to'])} for {row['contrast'].removesuffix(' - others')}")
+    if not named:
+        return f"Correlations depend on {name}{_scope(last)}."
+    return f"Correlations depend on {name}: mean correlation {joined(named, MOST_LEVELS)}{_scope(last)}."
+
+
+def _number_sentence(name: str, row: dict[str, Any], ends: pl.DataFrame) -> str:
+    """Whether correlations grow or fall with a number, or differ between two levels."""
+    first, last = "the lowest", "the highest"
+    if ends.height:
+        first, last = ends["level"][0], ends["level"][-1]
+    at = "for"
+    if row["contrast"].startswith("per "):
+        at = "at"
+    change = f"mean correlation {_mean(row['r_from'])} {at} {first}, {_mean(row['r_to'])} {at} {last}"
+    if row["q"] >= FINDING:
+        return f"Correlations do not clearly depend on {name} ({change}){_scope(row)}."
     words = f"Correlations depend on {name}"
-    if numeric:
-        words = f"Correlations {'grow' if last['estimate'] > 0 else 'fall'} with {name}"
-    return f"{words}: {change} ({_range(last)}; {over}).{observed}"
+    if row["contrast"].startswith("per "):
+        words = f"Correlations fall with {name}"
+        if row["estimate"] > 0:
+            words = f"Correlations grow with {name}"
+    return f"{words}: {change}{_scope(row)}."
 
 
-def _range(row: dict[str, Any]) -> str:
-    """The interval of an estimate, which is on Fisher's scale."""
-    what = row["contrast"] if row["contrast"].startswith("per ") else "difference"
-    return f"{what} {row['estimate']:+.2f}, {row['ci_low']:+.2f} to {row['ci_high']:+.2f} in Fisher's z".replace(
-        "-", "−"
-    )
+def _scope(row: dict[str, Any]) -> str:
+    """That the models were too few to speak for others, so that their runs were compared."""
+    if row["over"] == "run" and row["k"] < row["n"]:
+        return ", for these models only"
+    return ""
 
 
-def _short_correlation(r: float) -> str:
-    """A correlation without its leading zero."""
-    return f"{r:+.2f}".replace("0.", ".", 1).replace("-", "−")
-
-
-def moderators_table(frame: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Moderators with their slopes or differences; a star marks findings."""
-    numbers = ["mean r", "change in z", "95% interval", "p", "p (shuffled)", "over"]
-    names = ["moderator", "contrast"]
-    if (frame["given"] != "").any():
-        names.append("given")
-    table = make_table(
-        "What makes test sets agree? (*: q < 0.05)", names, numbers, width, least=["p (shuffled)", "over"]
-    )
-    for row in frame.iter_rows(named=True):
-        cells = [Text(str(row[name])) for name in names]
-        if row["p"] is None:
-            cells += [Text("-"), Text("-"), Text("see note", style="dim italic"), Text("-"), Text("-"), Text("-")]
-            table.add_row(*cells)
-            continue
-        sure = row["q"] < FINDING
-        style = "bold" if sure else ""
-        if row["estimate"] is None:
-            cells += [Text("-"), Text("any" + "*" * sure, style=style), Text("-")]
-        else:
-            cells.append(Text(f"{row['r_from']:+.2f} → {row['r_to']:+.2f}"))
-            cells.append(Text(f"{row['estimate']:+.2f}{'*' if sure else ' '}", style=style))
-            cells.append(interval_text(row["ci_low"], row["ci_high"]))
-        shuffled = "-" if row["p_permutation"] is None else probability_text(row["p_permutation"])
-        number = row["n"] if row["over"] not in ("model",) and row["moderator"] == KIND else row["k"]
-        if row["over"] == "run":
-            number = row["n"]
-        cells += [Text(probability_text(row["p"])), Text(shuffled), Text(count(number, row["over"]))]
-        table.add_row(*cells)
-    return table
+def _mean(r: float) -> str:
+    return correlation_text(r, sign=True)
 
 
 def moderators_figure(means: pl.DataFrame, name: str, *, given: str, noun: str) -> Figure:

@@ -787,7 +787,7 @@ def kind_codes(evidence: Evidence, kinds: Mapping[str, str]) -> Ints:
     if lacking:
         raise InputError(
             f"{name}: moderator {KIND} needs the kind of shift of every test set, and that of {listed(lacking, 6)} is "
-            "not known; give it with --kinds NAME=KIND (kinds= in Python), wildcards allowed"
+            "not known; give it with --kinds NAME=KIND, wildcards allowed"
         )
     code = {kind: index for index, kind in enumerate(dict.fromkeys(kinds[each] for each in testsets))}
     if len(code) < 2 or len(code) == len(testsets):

@@ -6,7 +6,9 @@ correction for both, or says that it does not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,8 +18,7 @@ from breadth.correlation.attenuation import LEAST_RELIABILITY, MOST_LEAK
 from breadth.correlation.panel import make_panel
 from breadth.correlation.partial import partial_correlations
 from breadth.correlation.units import pool_units
-from breadth.results import Answer, about
-from breadth.results.words import joined
+from breadth.results import Answer
 
 if TYPE_CHECKING:
     from breadth.correlation.result import Correlation
@@ -42,13 +43,16 @@ def deciding(pairs: pl.DataFrame) -> pl.DataFrame:
 class TooSmall(NamedTuple):
     """Test sets whose scores are mostly noise once the control is accounted for, and what would be enough.
 
-    ``share`` is the share of the pairs of test sets that have one of them, ``signal`` what is not noise at worst.
+    ``share`` is the share of the pairs of test sets that have one of them. ``enough`` has the questions that would be
+    enough by test set, ``now`` those that there are; where no number can be named, a test set is in ``now`` alone.
+    ``counted`` says that noise follows from the number of questions, not from answers.
     """
 
-    names: tuple[str, ...]
-    share: float
-    signal: float
-    needed: str
+    names: tuple[str, ...] = ()
+    share: float = 0.0
+    enough: Mapping[str, float] = MappingProxyType({})
+    now: Mapping[str, int] = MappingProxyType({})
+    counted: bool = False
 
 
 def find_too_small(result: Correlation) -> TooSmall:
@@ -57,11 +61,20 @@ def find_too_small(result: Correlation) -> TooSmall:
     The signal in the residual of a test set stays as it is with more items; its own noise falls as one over its items,
     and what leaks in from the control as one over the control's. Enough is where half of the variance is signal.
     """
-    each = [_too_small_sets(part) for part in result.analyses if part.corrected]
-    names = tuple(dict.fromkeys(name for part in each for name in part.names))
-    signal = min((part.signal for part in each), default=1.0)
-    share = max((part.share for part in each), default=0.0)
-    return TooSmall(names, share, signal, " ".join(dict.fromkeys(part.needed for part in each if part.needed)))
+    names: list[str] = []
+    share, counted = 0.0, False
+    enough: dict[str, float] = {}
+    now: dict[str, int] = {}
+    for analysis in result.analyses:
+        if not analysis.corrected:
+            continue
+        part = _too_small_sets(analysis)
+        names += part.names
+        share, counted = max(share, part.share), counted or part.counted
+        now |= part.now
+        for name, questions in part.enough.items():
+            enough[name] = max(enough.get(name, 0.0), questions)
+    return TooSmall(tuple(dict.fromkeys(names)), share, enough, now, counted)
 
 
 def _too_small_sets(result: Correlation) -> TooSmall:
@@ -71,9 +84,11 @@ def _too_small_sets(result: Correlation) -> TooSmall:
     a, b = np.triu_indices(len(testsets), 1)
     sizes = dict(result.trajectories.sizes)
     if result.settings.counts is not None:
-        columns = (*testsets, *controls)
-        sizes |= {name: int(n) for name, n in zip(columns, result.settings.counts, strict=True) if not np.isnan(n)}
-    small, shares, ways = [], [], dict[str, float]()
+        for name, questions in zip((*testsets, *controls), result.settings.counts, strict=True):
+            if not np.isnan(questions):
+                sizes[name] = int(questions)
+    small: list[str] = []
+    ways: dict[str, float] = {}
     for index, name in enumerate(testsets):
         mine = np.concatenate([pooled.reliability_a[a == index], pooled.reliability_b[b == index]])
         noise = np.concatenate([pooled.noise_a[a == index], pooled.noise_b[b == index]])
@@ -82,28 +97,31 @@ def _too_small_sets(result: Correlation) -> TooSmall:
         if signal >= LEAST_RELIABILITY and leak <= MOST_LEAK:
             continue
         small.append(name)
-        shares.append(max(signal, 0.0))
         # Whichever of the two sources of noise is the larger one is worth reducing first.
-        guilty = [name] if own >= leak else [each for each in controls if each in sizes]
-        times = max(own, leak) / signal if signal > NEXT_TO_NOTHING else np.inf
-        ways |= {each: max(ways.get(each, 0.0), times) for each in guilty if each in sizes}
+        guilty: Sequence[str] = controls
+        if own >= leak:
+            guilty = [name]
+        times = np.inf
+        if signal > NEXT_TO_NOTHING:
+            times = max(own, leak) / signal
+        for each in guilty:
+            if each in sizes:
+                ways[each] = max(ways.get(each, 0.0), times)
     if float(np.median(pooled.reliability_control)) < LEAST_RELIABILITY - 1e-9:
         small += list(controls)
-        ways |= dict.fromkeys((name for name in controls if name in sizes), np.inf)
-    known = {name: times for name, times in ways.items() if np.isfinite(times)}
-    needed = ""
-    if known:
-        named = [f"{about(sizes[name] * times)} in {name} (now {sizes[name]:,})" for name, times in known.items()]
-        needed = f"This many questions would be about enough: {joined(named, 4)}."
-    elif ways:
-        named = [f"{name} (now {sizes[name]:,})" for name in ways]
-        needed = f"It takes many more questions, at least ten times as many, in {joined(named, 4)}."
-    if needed and result.settings.counts is not None:
-        needed += " With answers question by question, noise would be measured and may turn out smaller."
-    touched = np.isin(a, [testsets.index(name) for name in small if name in testsets])
-    touched |= np.isin(b, [testsets.index(name) for name in small if name in testsets])
-    share = 1.0 if set(small) & set(controls) else float(touched.mean())
-    return TooSmall(tuple(small), share, min(shares, default=0.0), needed)
+        for name in controls:
+            if name in sizes:
+                ways[name] = np.inf
+    enough = {}
+    for name, times in ways.items():
+        if np.isfinite(times):
+            enough[name] = sizes[name] * times
+    now = {name: sizes[name] for name in enough or ways}
+    places = [place for place, name in enumerate(testsets) if name in small]
+    share = float((np.isin(a, places) | np.isin(b, places)).mean())
+    if set(small) & set(controls):
+        share = 1.0
+    return TooSmall(tuple(small), share, enough, now, result.settings.counts is not None)
 
 
 def has_accuracies(result: Correlation) -> bool:
@@ -119,27 +137,41 @@ def has_accuracies(result: Correlation) -> bool:
     return True
 
 
-def unknown_noise_words(result: Correlation, answer: Answer) -> str:
-    """What the answer takes for granted where the noise of scores is not known; empty where it is.
+class Doubt(NamedTuple):
+    """What the answer takes for granted where the noise of scores is not known.
+
+    ``items`` each or fewer would change the answer to ``answer``; None where no number would, or where none was tried.
+    """
+
+    text: str = ""
+    items: int | None = None
+    answer: Answer | None = None
+
+
+def doubt_noise(result: Correlation, answer: Answer) -> Doubt:
+    """What the answer takes for granted where the noise of scores is not known; empty where that changes nothing.
 
     The items that would change the answer are found by asking again for several sizes of all test sets and the control,
     as if their scores were accuracies of so many items.
     """
     known = result.trajectories.halves is not None
     if result.corrected:
-        return ""
+        return Doubt()
     if result.settings.rank and known:
-        return "Ranks are not corrected for the noise of finite test sets; --method pearson is."
+        return Doubt("Correlations of ranks do not account for the noise of small test sets; those of values do.")
     if known or not has_accuracies(result):
-        return "These scores are not corrected for the noise of finite test sets."
-    start = "How many questions the test sets have is not known, so their noise is not corrected for"
+        return Doubt("The noise of small test sets is not accounted for.")
     if result._partial.r.size > MOST_TRIED or result.settings.rank:
-        return f"{start} (--item-counts)."
-    changes = [items for items in TRIED_ITEMS if answer_with_items(result, items) is not answer][:1]
-    if not changes:
-        return f"{start}; even {TRIED_ITEMS[-1]} each would give the same answer."
-    changed = answer_with_items(result, changes[0])
-    return f"{start}. With {changes[0]:,} each or fewer the answer would be “{changed.value}”: give --item-counts."
+        return Doubt("How many questions the test sets have is not known, so their noise is not accounted for.")
+    for items in TRIED_ITEMS:
+        changed = answer_with_items(result, items)
+        if changed is not answer:
+            text = (
+                f"This answer holds if each test set has more than {items:,} questions; with fewer it is “{changed}”. "
+                "So enter the number of questions of each test set first."
+            )
+            return Doubt(text, items, changed)
+    return Doubt()
 
 
 def answer_with_items(result: Correlation, items: int) -> Answer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from breadth.correlation.attenuation import LEAST_RELIABILITY
 from breadth.correlation.figure import result_figure
@@ -27,6 +28,7 @@ from breadth.correlation.partial import (
     residual_series,
     rows_needed,
 )
+from breadth.correlation.shown import COLUMNS_OF, correlation_columns, correlations_shown
 from breadth.correlation.units import (
     FEWEST_UNITS,
     Pooled,
@@ -38,10 +40,9 @@ from breadth.correlation.units import (
     pool_units,
 )
 from breadth.correlation.unmeasured import unmeasured_pairs
-from breadth.correlation.verdict import correlation_verdict
-from breadth.correlation.words import correlation_details
+from breadth.correlation.words import correlation_details, correlation_verdict
 from breadth.inference import benjamini_hochberg
-from breadth.results import Result
+from breadth.results import Columns, Result
 from breadth.results.words import joined
 from breadth.sources import ScoreTable
 
@@ -98,6 +99,8 @@ class Correlation(Result):
     asked; ``kinds`` are the kinds of shift of the test sets that are known. The other frames are computed on first use.
     """
 
+    COLUMNS: ClassVar[Mapping[str, Columns]] = COLUMNS_OF
+
     pairs: pl.DataFrame
     windows: pl.DataFrame
     trajectories: ScoreTable
@@ -117,10 +120,18 @@ class Correlation(Result):
         return self.trajectories.by
 
     @property
+    def control_name(self) -> str:
+        """What is taken into account: the controls; empty where there are none."""
+        if self.settings.adjust == "none":
+            return ""
+        return joined(self.trajectories.controls)
+
+    @property
     def given(self) -> str:
         """What correlations are adjusted for, in words."""
-        controlled = self.trajectories.controls and self.settings.adjust != "none"
-        return f"after controlling for {joined(self.trajectories.controls)}" if controlled else "without a control"
+        if not self.control_name:
+            return "without a control"
+        return f"after controlling for {self.control_name}"
 
     @property
     def analyses(self) -> tuple[Correlation, ...]:
@@ -147,10 +158,10 @@ class Correlation(Result):
         """
         if self.few_units:
             return self._each_unit
-        frame = (
-            self.heterogeneity.rename({"r_mean": "r"}) if self.by else deciding(self.pairs).with_columns(k=pl.lit(1))
-        )
-        return frame.select(*(["train_set"] if "train_set" in frame.columns else []), *POOLED_COLUMNS)
+        frame = deciding(self.pairs).with_columns(k=pl.lit(1))
+        if self.by:
+            frame = self.heterogeneity.rename({"r_mean": "r"})
+        return frame.select(cs.by_name("train_set", require_all=False), *POOLED_COLUMNS)
 
     @cached_property
     def _each_unit(self) -> pl.DataFrame:
@@ -240,9 +251,11 @@ class Correlation(Result):
         panel, labels = make_panel(self.trajectories)
         left = residual_series(panel, self.settings.adjust, self.settings.rank)
         frame, (_, length, m) = self.trajectories.frame, panel.scores.shape
-        sizes = frame.group_by(labels.columns, maintain_order=True).len()["len"].to_numpy() if self.by else [length]
-        inside = np.arange(length)[None, :] < np.asarray(sizes)[:, None]
-        keys = frame.select([*self.by, *([self.trajectories.order] if self.trajectories.order else [])])
+        sizes = np.array([length])
+        if self.by:
+            sizes = frame.group_by(labels.columns, maintain_order=True).len()["len"].to_numpy()
+        inside = np.arange(length)[None, :] < sizes[:, None]
+        keys = frame.select(list(filter(None, (*self.by, self.trajectories.order))))
         rows = np.repeat(np.arange(frame.height), m)
         names = pl.Series(self.trajectories.testsets, dtype=pl.String).gather(np.tile(np.arange(m), frame.height))
         values = {"score": panel.scores[inside].reshape(-1), "residual": left[inside].reshape(-1)}
@@ -252,7 +265,9 @@ class Correlation(Result):
     @property
     def moderators(self) -> pl.DataFrame:
         """What the correlations depend on: a row per moderator and contrast; empty unless it was asked."""
-        return pl.DataFrame(schema=MODERATOR_SCHEMA) if self.moderation is None else self.moderation.frame
+        if self.moderation is None:
+            return pl.DataFrame(schema=MODERATOR_SCHEMA)
+        return self.moderation.frame
 
     @cached_property
     def unmeasured(self) -> pl.DataFrame:
@@ -267,7 +282,9 @@ class Correlation(Result):
     @property
     def moderator_means(self) -> pl.DataFrame:
         """Mean correlation of every unit and what the regression expects, by moderator; empty unless it was asked."""
-        return pl.DataFrame(schema=MEANS_SCHEMA) if self.moderation is None else self.moderation.means
+        if self.moderation is None:
+            return pl.DataFrame(schema=MEANS_SCHEMA)
+        return self.moderation.means
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Every frame by name: pairs, heterogeneity, similarity, windows, changes, residuals, moderators, ..."""
@@ -278,13 +295,17 @@ class Correlation(Result):
         return {name: getattr(self, name) for name in names}
 
     def table(self, name: str | None = None) -> pl.DataFrame:
-        """One frame by name; ``pairs`` by default."""
-        return self.pairs if name is None else super().table(name)
+        """One frame by name; ``pairs`` by default, without computing the others."""
+        if name is None:
+            return self.pairs
+        return super().table(name)
 
     # Methods that have modules of their own.
     figure = result_figure
     verdict = correlation_verdict
     details = correlation_details
+    shown = correlations_shown
+    columns = correlation_columns
 
 
 @dataclass(frozen=True)
@@ -304,17 +325,27 @@ class CorrelationByTrainSet(Correlation):
             part.__dict__["heterogeneity"], together = together.head(height), together.slice(height)
 
     @property
-    def given(self) -> str:
-        """What correlations are adjusted for: the in-domain set of every run, and what all share."""
-        each = [part.trajectories.controls for part in self.parts.values()]
-        shared = [name for name in each[0] if all(name in controls for controls in each)]
-        own = joined([name for name in self.trajectories.controls if name not in shared])
-        return f"after controlling for {joined([f'the in-domain set of every run ({own})', *shared])}"
+    def control_name(self) -> str:
+        """What is taken into account: the in-domain set of every run, and what all share."""
+        if self.settings.adjust == "none":
+            return ""
+        shared, own = list(self.trajectories.controls), []
+        for part in self.parts.values():
+            for name in self.trajectories.controls:
+                if name in shared and name not in part.trajectories.controls:
+                    shared.remove(name)
+                    own.append(name)
+        own.sort(key=self.trajectories.controls.index)
+        return joined([f"the in-domain set of every run ({joined(own)})", *shared])
+
+    def _stacked(self, name: str) -> pl.DataFrame:
+        """A frame of the analyses of all training sets."""
+        return stacked({train_set: getattr(part, name) for train_set, part in self.parts.items()})
 
     @cached_property
     def heterogeneity(self) -> pl.DataFrame:
         """Per training set and pair over its runs: the mean correlation and how much runs differ."""
-        return stacked({name: part.heterogeneity for name, part in self.parts.items()})
+        return self._stacked("heterogeneity")
 
     @property
     def analyses(self) -> tuple[Correlation, ...]:
@@ -329,25 +360,25 @@ class CorrelationByTrainSet(Correlation):
     @cached_property
     def pooled(self) -> pl.DataFrame:
         """The rows that the verdicts of all training sets are about; false discovery rates over all of them."""
-        return with_q(stacked({name: part.pooled for name, part in self.parts.items()}))
+        return with_q(self._stacked("pooled"))
 
     @cached_property
     def by_unit(self) -> pl.DataFrame:
         """One row per training set, unit and pair."""
-        return with_q(stacked({name: part.by_unit for name, part in self.parts.items()}))
+        return with_q(self._stacked("by_unit"))
 
     @cached_property
     def similarity(self) -> pl.DataFrame:
         """For every two runs of one training set: how alike their correlation matrices are."""
-        return with_q(stacked({name: part.similarity for name, part in self.parts.items()}))
+        return with_q(self._stacked("similarity"))
 
     @cached_property
     def residuals(self) -> pl.DataFrame:
         """Residuals of every score after adjustment for the run's own in-domain set."""
-        return stacked({name: part.residuals for name, part in self.parts.items()})
+        return self._stacked("residuals")
 
     def details(self) -> str:
-        """A paragraph of plain language per training set."""
+        """A paragraph per training set."""
         return "\n\n".join(f"Trained on {name}: {part.details()}" for name, part in self.parts.items())
 
 
@@ -366,7 +397,8 @@ def select_groups(partial: Partial, chosen: Ints) -> Partial:
 def means_frame(pooled: Pooled, testsets: Sequence[str]) -> pl.DataFrame:
     """One row per pair of test sets: what :func:`pool_units` gives."""
     names = pl.Series(testsets, dtype=pl.String)
-    a, b = (names.gather(side) for side in np.triu_indices(len(testsets), 1))
+    first, second = np.triu_indices(len(testsets), 1)
+    a, b = names.gather(first), names.gather(second)
     further = {name: getattr(pooled, name) for name in MEAN_COLUMNS if name in Pooled._fields}
     return pl.DataFrame({"a": a, "b": b, **pooled.summary._asdict(), **further}, nan_to_null=True)
 
@@ -398,7 +430,8 @@ def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: ScoreTable
     groups, pairs = partial.r.shape
     correction = partial.correction
     index = np.repeat(np.arange(groups), pairs)
-    a, b = (np.tile(side, groups) for side in np.triu_indices(len(trajectories.testsets), 1))
+    first, second = np.triu_indices(len(trajectories.testsets), 1)
+    a, b = np.tile(first, groups), np.tile(second, groups)
     names = pl.Series(trajectories.testsets, dtype=pl.String)
     numbers = {name: getattr(partial, name).reshape(-1) for name in PAIR_COLUMNS[2:9]}
     if correction is not None:
@@ -422,8 +455,11 @@ def pairs_frame(partial: Partial, labels: pl.DataFrame, trajectories: ScoreTable
         columns |= {name: values.reshape(-1) for name, values in zip(PLAIN_COLUMNS, partial.plain, strict=True)}
     frame = pl.DataFrame(columns, nan_to_null=True)
     # Test sets of which it is not known how many items they have, where that is known of others.
-    counts = () if settings.counts is None else settings.counts
-    uncounted = [name for name, count in zip(trajectories.testsets, counts, strict=False) if np.isnan(count)]
+    uncounted = []
+    if settings.counts is not None:
+        for testset, count in zip(trajectories.testsets, settings.counts, strict=False):
+            if np.isnan(count):
+                uncounted.append(testset)
     uncertain = partial.flag.reshape(-1) > 0
     if correction is not None:
         uncertain |= (frame["r_corrected"].is_null() & frame["r"].is_not_null()).to_numpy()

@@ -1,7 +1,7 @@
 """How far do scores move up and down during training, and do models differ in it?
 
-The numeric core (``mean_squares`` of runs, ``pooling`` over runs and models), and the result with its words, terminal
-tables and figure. Imports ``correlation``, ``records`` and ``results``.
+The numeric core (``mean_squares`` of runs, ``pooling`` over runs and models), and the result with its words, columns
+and figure. Imports ``correlation``, ``records`` and ``results``.
 """
 
 from breadth.fluctuation.mean_squares import MeanSquares, contrasts, mean_over_testsets, mean_squares
@@ -10,10 +10,7 @@ from breadth.fluctuation.result import (
     NoiseSource,
     Stability,
     StabilityFlag,
-    comparisons_table,
     fluctuation_figure,
-    models_table,
-    stability_verdict,
 )
 from breadth.fluctuation.stability import stability
 
@@ -26,14 +23,11 @@ __all__ = [
     "StabilityFlag",
     "Typical",
     "compare_models",
-    "comparisons_table",
     "contrasts",
     "fluctuation_figure",
     "mean_over_testsets",
     "mean_squares",
-    "models_table",
     "spread_of_runs",
     "stability",
-    "stability_verdict",
     "typical_run",
 ]
