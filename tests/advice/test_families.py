@@ -79,7 +79,7 @@ def test_a_column_of_families_is_recognised_named_or_turned_off():
 
 def test_too_few_families_are_refused_if_asked_for_and_else_not_used():
     few = MODELS.with_columns(family=pl.Series([f"f{k % 3}" for k in range(20)]))
-    with pytest.raises(InputError, match=r"--cluster family has 3 values; .*at least 4"):
+    with pytest.raises(InputError, match=r'cluster="family" has 3 values; .*at least 4'):
         find_families(few, few["model"].to_list(), "family", "t")
     assert find_families(few, few["model"].to_list(), None, "t") == (None, [])
 

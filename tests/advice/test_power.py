@@ -1,5 +1,7 @@
 """Power: items against published and simulated values, seeds, checkpoints, clusters."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,6 +11,7 @@ import breadth
 from breadth.advice import paired_items, paired_power, unpaired_items
 from breadth.comparison import exact_p
 from breadth.errors import InputError
+from breadth.results import Question, State
 
 
 def test_paired_items_have_the_power_they_promise():
@@ -35,10 +38,22 @@ def test_plan_from_answers():
     assert result.plan["items_paired"][0] == pytest.approx(paired_items(0.42, 0.02), rel=0.06)
     assert result.power < 0.3
     assert result.wrong_sign == pytest.approx(stats.norm.sf(0.02 / np.sqrt(0.42 / 1000)), abs=0.01)
-    assert str(result.verdict()).startswith("No: 1,000 items show a difference of 2 points")
-    assert str(breadth.advise_power(matrix, difference=0.2).verdict()).startswith("Yes")
+    verdict = result.verdict()
+    assert (verdict.question, verdict.state) == (Question.POWER, State.NO)
+    needed = result.plan["items_paired"][0]
+    assert number_in(verdict.answer) == pytest.approx(needed, rel=0.03)
+    assert verdict.facts["questions"] == 1000
+    assert verdict.answer.split()[1] in verdict.reason
+    enough = breadth.advise_power(matrix, difference=0.2).verdict()
+    assert enough.state is State.YES
+    assert number_in(enough.answer) < 1000
     assert "every model has one run" in result.warnings[0]
     assert len(result.figure().to_dict()["datasets"]["curve"]) == result.curve.height
+
+
+def number_in(text):
+    """The number in an answer such as "About 4,000 questions"."""
+    return int(re.search(r"[\d,]+", text)[0].replace(",", ""))
 
 
 def runs(spread, seeds=4, items=500, passages=0):
@@ -62,6 +77,26 @@ def test_seeds_set_a_limit_that_items_do_not_lift():
     assert needed[1] is None
     assert needed[20] is None or needed[20] > paired_items(0.48, 0.05)
     assert breadth.advise_power(runs(0.0), difference=0.05).plan["items_paired"].null_count() <= 1
+    # The answer is a number of runs then, with one of questions that goes with it.
+    result = breadth.advise_power(runs(0.04), difference=0.05)
+    verdict = result.verdict()
+    assert verdict.state is State.NO
+    assert number_in(verdict.answer) > 4
+    assert "runs" in verdict.answer.split()
+    assert number_in(verdict.answer) in result.plan.drop_nulls("items_paired")["seeds"]
+    for row in result.shown()[0].frame.iter_rows(named=True):
+        assert row["items_paired"] is not None
+
+
+def test_where_no_plan_is_enough_the_number_of_runs_that_is_too_small_is_said():
+    result = breadth.advise_power(runs(0.2), difference=0.01)
+    assert result.plan["items_paired"].null_count() == result.plan.height
+    verdict = result.verdict()
+    assert number_in(verdict.answer) > 20
+    assert verdict.facts["runs that are too few"] in verdict.answer
+    larger = verdict.facts["larger difference, in points"] / 100
+    plan = breadth.advise_power(runs(0.2), difference=larger).plan
+    assert plan.filter(pl.col("items_paired") <= 500)["seeds"].min() == 20
 
 
 def test_clusters_multiply_the_items():
@@ -78,7 +113,7 @@ def test_checkpoints_of_a_study(simulated_study):
     ("options", "message"),
     [
         ({"seeds": True}, "every model has one run, so nothing is known about seeds"),
-        ({"difference": 0}, "--difference is 0"),
+        ({"difference": 0}, "difference= is 0"),
         ({"cluster": "topic"}, "there is no column 'topic'"),
     ],
 )
@@ -97,9 +132,9 @@ def test_models_that_answer_alike():
 def test_items_that_are_nearly_enough_are_called_enough():
     answers = np.random.default_rng(0).random((4, 2000)) < 0.7
     needed = breadth.advise_power(answers, difference=0.05).plan["items_paired"][0]
-    for share, word in ((0.95, "Yes: "), (0.85, "No: ")):
+    for share, state in ((0.95, State.YES), (0.85, State.NO)):
         few = int(share * needed)
         result = breadth.advise_power(answers[:, :few], difference=0.05)
         assert result.power < 0.8
         assert 0.9 * needed < result.plan["items_paired"][0] < 1.1 * needed
-        assert str(result.verdict()).startswith(word)
+        assert result.verdict().state is state

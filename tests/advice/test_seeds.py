@@ -9,6 +9,7 @@ import breadth
 from breadth.advice import SeedAdvice
 from breadth.advice.seeds import checkpoint_variance, seed_power, seeds_needed
 from breadth.errors import InputError
+from breadth.results import Answer, Question, State
 
 
 def scores(seeds=20, steps=0, spread=1.0, noise=0.0, models=("a", "b")):
@@ -39,8 +40,11 @@ def test_spread_between_runs_without_checkpoints():
     assert result.n_models == 2
     assert result.noise["run_sd"].to_list() == pytest.approx([1 / np.sqrt(3), 1, 1, 1], rel=0.2)
     assert result.noise["checkpoint_sd"].null_count() == 4
-    assert str(result.verdict()).startswith("Yes: 60 runs per model show a difference of 1 point in")
-    assert "that takes answers to single items" in result.details()
+    verdict = result.verdict()
+    assert (verdict.question, verdict.state) == (Question.SEEDS, State.YES)
+    assert verdict.facts["runs of each model"] == 60
+    assert str(result.plan["seeds"][0]) in verdict.answer.split()
+    assert "answers to single questions" in result.details()
     assert len(result.figure().to_dict()["datasets"]["noise"]) == 4
 
 
@@ -50,6 +54,10 @@ def test_noise_of_checkpoints_and_what_averaging_saves():
     own = result.plan.filter(testset="x")
     assert own["checkpoints"].to_list() == [1, 3, 5]
     assert own["seeds"].is_sorted(descending=True)
+    few = breadth.advise_power(scores(seeds=3, steps=60, spread=2, noise=1.0), difference=0.01)
+    verdict, whole = few.verdict(), few.plan.filter(testset="mean of test sets")["seeds"].to_list()
+    assert verdict.state is State.NO
+    assert {str(whole[0]), str(whole[-1])} <= set(verdict.numbers())
     assert checkpoint_variance([np.arange(5.0)]) != checkpoint_variance([np.arange(5.0)])  # too few: NaN
     assert checkpoint_variance([np.arange(20.0)]) == pytest.approx(0)
 
@@ -57,9 +65,10 @@ def test_noise_of_checkpoints_and_what_averaging_saves():
 def test_one_run_each_tells_checkpoints_alone():
     frame = scores(seeds=1, steps=20, noise=0.5).drop("seed")
     result = breadth.advise_power(frame)
-    assert str(result.verdict()).startswith("Not enough data: every model has one run")
+    assert result.verdict().answer is Answer.UNKNOWN
+    assert "seed" in result.verdict().advice
     assert result.plan["seeds"].null_count() == result.plan.height
-    with pytest.raises(InputError, match=r"one run each, so nothing is known about seeds.*or leave out --seeds"):
+    with pytest.raises(InputError, match=r"one run each, so nothing is known about seeds.*or leave out seeds=True"):
         breadth.advise_power(frame, seeds=True)
 
 
@@ -67,7 +76,7 @@ def test_what_is_refused():
     models = scores(seeds=1, models=[f"m{k}" for k in range(30)]).drop("seed")
     with pytest.raises(InputError, match="scores of 30 models with one run each"):
         breadth.advise_power(models)
-    with pytest.raises(InputError, match="holds scores; naming models and --cluster take answers"):
+    with pytest.raises(InputError, match="holds scores; naming models and cluster= take answers"):
         breadth.advise_power(scores(), "a", "b")
     unnamed = models.rename({"model": "which"})
     with pytest.raises(InputError, match="no column says which rows are runs of one model"):

@@ -27,7 +27,7 @@ def halves():
     ids=["items", "together", "guessing", "copies"],
 )
 def test_shares_are_refused_with_the_option_that_rounds_them(halves, ask):
-    with pytest.raises(breadth.InputError, match="--round-shares"):
+    with pytest.raises(breadth.InputError, match="round_shares=True"):
         ask(halves)
     result = ask(halves, round_shares=True)
     whole = ask((halves >= 0.5).astype(float))
@@ -38,7 +38,7 @@ def test_shares_are_refused_with_the_option_that_rounds_them(halves, ask):
 
 def test_scores_of_a_short_form_from_shares(halves):
     form = breadth.advise_items((halves[:30] >= 0.5).astype(float), k=20)
-    with pytest.raises(breadth.InputError, match="--round-shares"):
+    with pytest.raises(breadth.InputError, match="round_shares=True"):
         breadth.advise_score(form, halves[30:])
     rounded = breadth.advise_score(form, halves[30:], round_shares=True)
     whole = breadth.advise_score(form, (halves[30:] >= 0.5).astype(float))

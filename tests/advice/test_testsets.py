@@ -1,6 +1,7 @@
 """Predicting test sets: choice, intervals, range, time, what is refused."""
 
 import itertools
+import re
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from breadth.advice import Predictor, choose_sets, read_scores
 from breadth.advice.prediction import fit_families
 from breadth.advice.short_form import PENALTIES
 from breadth.errors import InputError
+from breadth.results import Question, State
 
 
 def scores(models=150, seed=0):
@@ -32,8 +34,18 @@ def test_one_set_of_each_ability_is_enough():
     assert steps[1].error < 4 < steps[0].error
     result = breadth.advise_testsets(frame(scores()), error=4)
     assert len(result.chosen) == 2
-    assert str(result.verdict()).startswith("Yes: ")
-    assert str(breadth.advise_testsets(frame(scores()), error=0.5).verdict()).startswith("No: no choice")
+    verdict = result.verdict()
+    assert (verdict.question, verdict.state) == (Question.DROP, State.YES)
+    # The answer is what can be dropped; a sentence also says what is kept.
+    assert set(result.dropped) == set("abcde") - set(result.chosen)
+    assert set(re.findall(r"\b[a-e]\b", verdict.answer)) == set(result.dropped)
+    assert set(result.chosen) <= set(re.findall(r"\w+", verdict.reason))
+    assert f"{result.steps['rmse'][1]:.1f}" in verdict.numbers()
+    none = breadth.advise_testsets(frame(scores()), error=0.5).verdict()
+    assert (none.answer, none.state) == ("None", State.NO)
+    # The error that is said to be enough is enough.
+    enough = float(none.facts["error with which some can be dropped, in points"])
+    assert breadth.advise_testsets(frame(scores()), error=enough).reached
     assert len(result.figure().to_dict()["datasets"]["steps"]) == 4
 
 
@@ -58,7 +70,9 @@ def test_missing_scores_are_predicted_or_refused_by_name():
     refused = result.predictions.filter(~pl.col("in_range"))
     assert set(result.evaluate) == set(refused["model"]) >= {"m005", "m006"}
     assert refused["score"].null_count() == refused.height
-    assert "in full to get back inside" in result.details()
+    verdict = result.verdict()
+    assert result.evaluate[0] in verdict.needed
+    assert verdict.facts["missing scores that cannot be predicted"] == refused.height
 
 
 def test_errors_look_forward_where_there_is_a_date():
@@ -94,7 +108,7 @@ def test_a_study_is_averaged_by_test_set():
 def test_what_is_refused(values, message):
     with pytest.raises(InputError, match=message):
         breadth.advise_testsets(frame(values))
-    with pytest.raises(InputError, match="--error is 0"):
+    with pytest.raises(InputError, match="error= is 0"):
         breadth.advise_testsets(frame(values), error=0)
 
 
@@ -109,7 +123,7 @@ def study_of(ability, sets="xyz", items=200):
 
 def test_a_test_set_at_chance_is_refused_with_the_remedy():
     study = study_of(np.linspace(0.3, 0.9, 30))
-    with pytest.raises(InputError, match=r"on z models differ no more than by chance.*leave z out with --testsets x,y"):
+    with pytest.raises(InputError, match=r'on z models differ no more than by chance.*leave z out with testsets="x,y"'):
         breadth.advise_testsets(study)
     assert set(breadth.advise_testsets(study, testsets="x,y").steps["testset"]) <= {"x", "y"}
     with pytest.raises(InputError, match="there is no test set w"):
@@ -212,7 +226,7 @@ def test_the_result_says_for_which_kind_of_model_it_holds():
     result = breadth.advise_testsets(named, error=8)
     assert result.holds_for == "a model of another family"
     assert (result.family, result.n_families) == ("family", 14)
-    assert "a model of another family" in str(result.verdict())
+    assert "another family" in result.verdict().findings
     alone = breadth.advise_testsets(named, error=8, cluster="none")
     assert (alone.family, alone.holds_for) == (None, "a model like these")
     assert result.steps["worst"].max() > alone.steps["worst"].max()

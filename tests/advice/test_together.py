@@ -1,5 +1,7 @@
 """Models together: votes, routing, honest gains."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,6 +10,7 @@ import breadth
 from breadth.advice import route, route_gain, vote, vote_gain
 from breadth.advice.together import make_folds
 from breadth.errors import InputError
+from breadth.results import Answer, Question, State
 
 
 def test_votes_and_ties():
@@ -73,14 +76,43 @@ def test_table_with_levels_sets_and_margins():
     assert result.gains["combination"].to_list() == names
     assert result.gains["honest"].null_count() == 1
     assert result.gains["naive"][-1] > result.gains["naive"][:-1].max()
-    assert str(result.verdict()).startswith(("Yes", "No", "Not enough data"))
+    assert result.verdict().answer in (Answer.YES, Answer.NO, Answer.UNKNOWN)
+    assert result.verdict().question == Question.TOGETHER
     assert len(result.figure().to_dict()["datasets"]["gains"]) == 7
 
 
 def test_what_is_refused():
-    with pytest.raises(InputError, match="2 models share 50 items; combining takes at least 3 models"):
+    with pytest.raises(InputError, match="2 models share 50 questions; combining takes at least 3 models"):
         breadth.advise_together(np.ones((2, 50), dtype=np.int8))
-    with pytest.raises(InputError, match="no model gets any item right"):
+    with pytest.raises(InputError, match="no model gets any question right"):
         breadth.advise_together(np.zeros((4, 50), dtype=np.int8))
     with pytest.raises(InputError, match="answers are shares"):
         breadth.advise_together(np.full((4, 50), 0.5))
+
+
+def test_a_vote_of_independent_models_is_named_with_its_interval():
+    answers = (np.random.default_rng(0).random((3, 1500)) < 0.7).astype(np.int8)
+    result = breadth.advise_together(answers)
+    verdict = result.verdict()
+    assert verdict.answer is Answer.YES
+    best = result.gains.drop_nulls("honest").sort("honest", descending=True).row(0, named=True)
+    for number in ("honest", "ci_low", "ci_high"):
+        assert f"{100 * best[number]:.1f}" in verdict.numbers()
+    assert result.best in verdict.reason
+
+
+def test_models_that_fail_together_gain_nothing_and_no_number_has_a_sign():
+    shared = np.random.default_rng(0).random(3000) < 0.7
+    answers = np.tile(shared, (4, 1))
+    answers[1:, :300] = False
+    verdict = breadth.advise_together(answers.astype(np.int8)).verdict()
+    assert (verdict.answer, verdict.state) == (Answer.NO, State.NO)
+    assert not re.search(r"[+−]\d", str(verdict))
+
+
+def test_what_is_open_says_how_many_questions_would_tell():
+    answers = (np.random.default_rng(1).random((5, 60)) < 0.7).astype(np.int8)
+    verdict = breadth.advise_together(answers).verdict()
+    if verdict.answer is Answer.UNKNOWN:
+        assert int(verdict.facts["questions that would be enough"].replace(",", "")) > 60
+    assert verdict.answer is not Answer.NO

@@ -1,14 +1,17 @@
 """``compare`` on tables and studies: who is compared, which cells there are, what is refused."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import breadth
 from breadth.comparison import By, Within, final_groups
+from breadth.comparison.comparison import NEITHER, NOT_DECIDED
 from breadth.comparison.groups import ONE_RUN_EACH, guessed_testsets
 from breadth.errors import InputError
-from breadth.results import Answer
+from breadth.results import Answer, Question, State
 from breadth.sources import open_study
 
 
@@ -46,10 +49,23 @@ def test_cells_add_up_and_q_covers_them_all():
         assert (part["difference"] * part["n_items"]).sum() / 200 == pytest.approx(whole["difference"])
     assert (cells["q"] >= cells["p"]).all()
     assert result.items.height == whole["only_first"] + whole["only_second"]
-    assert str(result.verdict()).startswith("Yes: b is better than a: +")
-    assert "With one run each" in result.details()
-    backwards = breadth.compare(table(np.random.default_rng(0)), "b", "a")
-    assert str(backwards.verdict()).startswith("No: a is worse than b")
+    assert "one run each" in result.details()
+
+
+def test_the_answer_is_the_better_one_and_both_orders_say_the_same():
+    frame = table(np.random.default_rng(0))
+    verdict, backwards = (breadth.compare(frame, *names).verdict() for names in (("a", "b"), ("b", "a")))
+    assert verdict.question == Question.BETTER
+    assert (verdict.answer, verdict.state) == (backwards.answer, backwards.state) == ("b", State.YES)
+    # Who is ahead is said in words: no number has a sign.
+    for said in (verdict, backwards):
+        assert not re.search(r"[+−-]\d", said.reason)
+        assert {"a", "b"} <= set(re.findall(r"\w+", said.reason))
+    assert verdict.numbers() == backwards.numbers()
+    row = breadth.compare(frame, "a", "b").cells.row(0, named=True)
+    for number in (row["difference"], row["ci_low"], row["ci_high"]):
+        assert f"{100 * number:.1f}" in verdict.numbers()
+    assert verdict.facts["questions"] == 200
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -62,18 +78,23 @@ def test_interval_test_and_answer_never_disagree(items, seeds):
         excludes = row["ci_low"] > 0 or row["ci_high"] < 0
         assert excludes == (row["q"] < 0.05)
         assert row["q"] == row["p"]
-        answer = result.verdict().answer
+        verdict = result.verdict()
         if excludes:
-            assert answer in (Answer.YES, Answer.NO, Answer.DEPENDS)
+            assert verdict.answer == ("b" if row["difference"] > 0 else "a")
+            assert verdict.state in (State.YES, State.MIXED)
+        else:
+            assert verdict.answer in (NEITHER, NOT_DECIDED, Answer.MIXED)
         half = (row["ci_high"] - row["ci_low"]) / 2
-        if answer is Answer.NO and not excludes:
+        if verdict.answer == NEITHER:
             # A difference of 5 points would have been seen.
             assert half < 0.05
 
 
 def test_five_items_answered_alike_are_not_enough():
     answers = np.tile(np.array([1, 0, 1, 1, 0], dtype=np.int8), (2, 1))
-    assert breadth.compare(answers).verdict().answer is Answer.UNKNOWN
+    verdict = breadth.compare(answers).verdict()
+    assert (verdict.answer, verdict.state) == (NOT_DECIDED, State.OPEN)
+    assert int(verdict.facts["questions that would be enough"].replace(",", "")) > 100
 
 
 def test_better_overall_and_worse_on_one_test_set_is_both_said():
@@ -87,12 +108,93 @@ def test_better_overall_and_worse_on_one_test_set_is_both_said():
         testset = np.where(worse, "x", "y")
         rows.append(pl.DataFrame({"subject": model, "item": np.arange(items), "testset": testset, "correct": correct}))
     verdict = breadth.compare(pl.concat(rows), "a", "b").verdict()
-    assert verdict.answer is Answer.DEPENDS
+    assert (verdict.answer, verdict.state) == ("b", State.MIXED)
+    assert re.search(r"\ba\b.* x ", verdict.findings)
+
+
+def test_each_is_ahead_somewhere_and_nobody_overall():
+    generator = np.random.default_rng(0)
+    rows = []
+    for model, shares in {"a": (0.8, 0.4, 0.5), "b": (0.4, 0.8, 0.5)}.items():
+        for name, share in zip(("x", "y", "z"), shares, strict=True):
+            correct = (generator.permutation(200) < 200 * share).astype(int)
+            rows.append(pl.DataFrame({"subject": model, "item": np.arange(200), "testset": name, "correct": correct}))
+    verdict = breadth.compare(pl.concat(rows), "a", "b").verdict()
+    assert verdict.answer is Answer.MIXED
+    assert {"a", "b", "x", "y"} <= set(re.findall(r"\w+", verdict.reason))
+
+
+def test_as_many_questions_as_are_said_to_be_enough_are_enough():
+    generator = np.random.default_rng(0)
+    verdict = breadth.compare(table(generator, items=150, lift=0.0)).verdict()
+    needed = int(verdict.facts["questions that would be enough"].replace(",", ""))
+    seen = []
+    for seed in range(60):
+        row = breadth.compare(table(np.random.default_rng(seed), items=needed, lift=0.05)).cells.row(0, named=True)
+        seen.append(row["p"] < 0.05)
+    assert 0.65 < np.mean(seen) < 0.95
+
+
+def test_where_runs_vary_most_runs_are_asked_for():
+    generator = np.random.default_rng(1)
+    parts = []
+    for model in "ab":
+        for seed in range(3):
+            correct = (generator.random(3000) < 0.6 + generator.normal(0, 0.05)).astype(int)
+            parts.append(pl.DataFrame({"model": model, "seed": seed, "item": np.arange(3000), "correct": correct}))
+    facts = breadth.compare(pl.concat(parts)).verdict().facts
+    assert int(facts["runs that would be enough"]) > 3
+    assert "questions that would be enough" not in facts
+
+
+def test_several_models_have_a_winner_candidates_or_none():
+    generator = np.random.default_rng(0)
+
+    def compared(*shares):
+        answers = (generator.random((len(shares), 800)) < np.array(shares)[:, None]).astype(np.int8)
+        names = [str(k) for k in range(len(shares))]
+        return breadth.compare(answers, *names)
+
+    winner = compared(0.5, 0.9, 0.6).verdict()
+    assert (winner.answer, winner.state) == ("1", State.YES)
+    two = compared(0.7, 0.7, 0.3).verdict()
+    assert two.answer is Answer.MIXED
+    assert two.reason.startswith("0 and 1 ")
+    assert compared(0.7, 0.7, 0.7).verdict().state is State.OPEN
+    same = np.tile((generator.random(5000) < 0.5).astype(np.int8), (3, 1))
+    assert breadth.compare(same, "0", "1", "2").verdict().state is State.NO
+
+
+def test_the_hardest_questions_are_called_that():
+    generator = np.random.default_rng(0)
+    level = np.arange(1000) % 4
+    parts = []
+    for model in "ab":
+        share = np.where((level == 3) & (model == "b"), 0.9, 0.5)
+        correct = (generator.random(1000) < share).astype(int)
+        parts.append(pl.DataFrame({"subject": model, "item": np.arange(1000), "level": level, "correct": correct}))
+    verdict = breadth.compare(pl.concat(parts)).verdict()
+    assert verdict.answer == "b"
+    assert "the hardest quarter" in verdict.findings
+    assert "b" in verdict.advice.split()
+
+
+def test_tables_have_their_columns_declared():
+    result = breadth.compare(table(np.random.default_rng(0)), margin=0.05)
+    for name, frame in result.tables().items():
+        declared = {column.name for column in result.COLUMNS[name]}
+        assert {"difference", "ci_low"} <= declared or name == "items"
+        assert declared <= {*frame.columns, "within"}
+    shown = result.shown()[0]
+    assert shown.frame["where"].to_list()[:2] == ["all questions", "x"]
+    assert shown.frame["sure"][0]
+    several = breadth.compare(table(np.random.default_rng(0), models="abc"), "a", "b", "c")
+    assert several.shown()[0].frame.height == 3
 
 
 def test_one_run_each_is_about_these_models():
     one = breadth.compare(table(np.random.default_rng(0)), "a", "b")
-    assert ONE_RUN_EACH in one.verdict().lines()[1]
+    assert ONE_RUN_EACH in one.verdict().needed
     two = breadth.compare(table(np.random.default_rng(0), seeds=2), "a", "b")
     assert ONE_RUN_EACH not in str(two.verdict())
     # Answers of models about which nothing is known: no recipe that another run could have.
@@ -127,7 +229,7 @@ def test_groups_of_one_name_are_told_apart():
 def test_all_runs_of_a_model_are_one_side():
     result = breadth.compare(table(np.random.default_rng(1), seeds=3))
     assert result.cells.select("runs_first", "runs_second").unique().row(0) == (3, 3)
-    assert "and runs are treated as a sample" in result.details()
+    assert "and runs are treated" in result.details()
     one = breadth.compare(table(np.random.default_rng(1), seeds=3), "a / 0", "b")
     assert one.cells.select("runs_first", "runs_second").row(0) == (1, 3)
 
@@ -145,7 +247,9 @@ def test_a_new_test_set_is_predicted_from_three_on():
     result = breadth.compare(table(np.random.default_rng(3), testsets=sets, items=1200))
     row = result.testsets.row(0, named=True)
     assert row["predict_low"] < row["ci_low"] < row["difference"] < row["ci_high"] < row["predict_high"]
-    assert "so this carries over" in str(result.verdict())
+    verdict = result.verdict()
+    assert f"{100 * row['predict_low']:.1f}" in verdict.numbers()
+    assert "b" in verdict.findings.split()
     two = breadth.compare(table(np.random.default_rng(3), testsets=sets[:2])).testsets.row(0, named=True)
     assert two["ci_low"] is not None
     assert two["predict_low"] is None
@@ -156,7 +260,9 @@ def test_margin():
     frame = table(generator, items=3000, lift=0)
     cells = breadth.compare(frame, margin=0.1).cells
     assert cells["within"][0] == Within.EQUIVALENT
-    assert "within 10 points of" in str(breadth.compare(frame, margin=0.1).verdict())
+    verdict = breadth.compare(frame, margin=0.1).verdict()
+    assert (verdict.answer, verdict.state) == (NEITHER, State.NO)
+    assert "10" in verdict.numbers()
     assert breadth.compare(table(generator, lift=0.3), margin=0.1).cells["within"][0] == Within.BETTER
     assert breadth.compare(table(generator, lift=-0.3), margin=0.1).cells["within"][0] == Within.WORSE
 
@@ -164,7 +270,10 @@ def test_margin():
 def test_worse_is_one_sentence_or_none():
     frame = table(np.random.default_rng(5), lift=-0.25)
     result = breadth.compare(frame)
-    assert result.worse(0.02).startswith("b is worse than a by more than 2 points: overall by ")
+    said = result.worse(0.02)
+    assert said.startswith("b is worse than a")
+    assert not re.search(r"[+−-]\d", said)
+    assert f"{-100 * result.cells['difference'][0]:.1f}" in said
     assert "on x" in result.worse(0.02, "x,y")
     assert result.worse(0.9) is None
     assert breadth.compare(frame, "b", "a").worse(0.02) is None
@@ -206,7 +315,7 @@ def test_a_study_compares_last_checkpoints(levels_study):
         (None, ("a",), {}, "name at least two"),
         (None, ("a", "a"), {}, "named twice"),
         (None, (), {"cluster": "passag"}, "there is no column 'passag'.* Did you mean passage"),
-        (None, (), {"margin": 1.5}, "--margin is 1.5"),
+        (None, (), {"margin": 1.5}, "margin= is 1.5"),
     ],
 )  # fmt: skip
 def test_what_is_refused(frame, names, options, message):

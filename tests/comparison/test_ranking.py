@@ -1,14 +1,18 @@
 """Ranks and their intervals."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import breadth
+from breadth.advice import paired_items
 from breadth.comparison import rank_intervals
+from breadth.comparison.comparison import NOT_DECIDED
 from breadth.comparison.groups import ONE_RUN_EACH
 from breadth.errors import InputError
-from breadth.results import Answer
+from breadth.results import State
 
 
 def test_intervals_hold_the_true_ranks():
@@ -53,7 +57,9 @@ def test_ranking_of_a_table_with_gaps():
     assert result.ranks.height == 4
     assert result.n_items == 280
     assert len(result.warnings) == 2
-    assert str(result.verdict()).startswith("Yes: 0 is the best of 4 models")
+    verdict = result.verdict()
+    assert (verdict.answer, verdict.state) == ("0", State.YES)
+    assert verdict.facts == {"questions": 280, "models": 4, "may be the best": 1}
     assert not result.neighbours["apart"][1]
     assert len(result.figure().to_dict()["datasets"]["ranks"]) == 4
 
@@ -104,15 +110,15 @@ def test_no_two_statements_contradict_each_other(truth, items):
         # One number for the difference of two models, in the ranking and in a comparison.
         ends = ["difference", "ci_low", "ci_high", "p"]
         assert [near[name][0] for name in ends] == pytest.approx([whole[name] for name in ends])
-        if verdict.answer is Answer.YES:
+        if verdict.state is State.YES:
             assert candidates.height == 1
             assert near["apart"][0]
             assert ranks["rank_high"][0] == 1
-            assert pair.verdict().answer in (Answer.YES, Answer.DEPENDS)
+            assert verdict.answer == pair.verdict().answer == first
             assert whole["ci_low"] > 0
         else:
             assert candidates.height > 1
-            assert verdict.answer is (Answer.UNKNOWN if candidates.height == len(truth) else Answer.DEPENDS)
+            assert verdict.state is (State.OPEN if candidates.height == len(truth) else State.MIXED)
         # Neighbours that cannot be told apart may share a rank, and those that can are apart by the comparison too.
         for k, row in enumerate(near.iter_rows(named=True)):
             assert row["p_joint"] >= row["p"] - 1e-12
@@ -149,7 +155,53 @@ def test_whether_there_is_a_best_model_hardly_depends_on_the_seed():
 
 def test_a_lead_on_three_items_is_no_proof():
     answers = np.array([[1, 1, 1], [0, 0, 0], [0, 1, 0]], dtype=np.int8)
-    assert breadth.rank(answers).verdict().answer is Answer.UNKNOWN
+    assert breadth.rank(answers).verdict().state is State.OPEN
+
+
+def test_two_models_are_ranked_in_the_words_of_a_comparison():
+    answers = probit_answers(np.random.default_rng(0), [0.6, 0.8], 400)
+    ranking, compared = breadth.rank(answers), breadth.compare(answers)
+    assert ranking.verdict().reason == compared.verdict().reason
+    equal = breadth.rank(probit_answers(np.random.default_rng(0), [0.6, 0.6], 100)).verdict()
+    assert (equal.answer, equal.state) == (NOT_DECIDED, State.OPEN)
+    assert int(equal.facts["questions that would be enough"].replace(",", "")) > 100
+
+
+def test_models_that_share_the_first_place_lead_together():
+    answers = np.zeros((4, 60), dtype=np.int8)
+    answers[:2, :40] = 1
+    answers[2, :38] = 1
+    answers[3, :5] = 1
+    verdict = breadth.rank(answers).verdict()
+    assert verdict.state is State.MIXED
+    assert {"3", "4"} <= set(verdict.answer.split())
+    assert {"0", "1", "2"} <= set(re.findall(r"\w+", verdict.reason))
+
+
+def test_all_that_may_be_the_best_are_named_and_bold_in_the_table():
+    answers = probit_answers(np.random.default_rng(2), [0.6, 0.62, 0.64, 0.66, 1.6, 1.7], 300)
+    ranking = breadth.rank(answers)
+    verdict, shown = ranking.verdict(), ranking.shown()[0].frame
+    assert verdict.state is State.MIXED
+    assert 1 < len(ranking.candidates) < 6
+    for name in ranking.candidates:
+        assert name in re.findall(r"\w+", verdict.reason)
+    assert shown.filter("may_be_best")["model"].to_list() == ranking.candidates
+    assert verdict.advice
+
+
+def test_as_many_questions_as_would_separate_the_first_two_do():
+    answers = np.zeros((3, 1000), dtype=np.int8)
+    answers[:2, :700] = 1
+    answers[0, 700:810] = 1
+    answers[1, 810:900] = 1
+    answers[2, :300] = 1
+    ranking = breadth.rank(answers)
+    said = int(ranking.verdict().facts["questions that would separate the first two"].replace(",", ""))
+    assert not ranking.neighbours["apart"][0]
+    # Seen with a probability of 80 %: a lead of 2 points where the two disagree on 20 of 100 questions.
+    assert said == pytest.approx(paired_items(0.2, 0.02), rel=0.05)
+    assert breadth.rank(np.tile(answers, (1, round(said / 1000)))).neighbours["apart"][0]
 
 
 def test_one_run_each_is_about_these_models(levels_study):

@@ -22,7 +22,7 @@ def power_figure(difference: float, table: str = "curve") -> Figure:
         "scale": {"type": "log"},
         "axis": {"title": "difference of accuracy", "format": "~%", "tickCount": 5},
     }
-    number = {"title": "items", "format": "~s", "tickCount": 5}
+    number = {"title": "questions", "format": "~s", "tickCount": 5}
     y = {"field": "items", "type": "quantitative", "scale": {"type": "log"}, "axis": number}
     kind = {
         "field": "kind",
@@ -30,7 +30,7 @@ def power_figure(difference: float, table: str = "curve") -> Figure:
         "legend": {"orient": "top", "title": None},
         "scale": {"domain": ["paired", "unpaired"], "range": [[1, 0], [5, 4]]},
     }
-    tips = tooltip(("kind", "items"), ("difference", "difference", ".1%"), ("items", "number", ",.0f"))
+    tips = tooltip(("kind", "questions"), ("difference", "difference", ".1%"), ("items", "number", ",.0f"))
     spec: Spec = {
         "data": {"name": table}, "width": "container", "height": 240, "usermeta": {"most": 520},
         "transform": [
@@ -46,10 +46,11 @@ def power_figure(difference: float, table: str = "curve") -> Figure:
         ],
     }  # fmt: skip
     caption = (
-        "Items for 80% power, answered by both models (paired) or different ones for each (unpaired). How much "
-        "training runs vary is not counted here: where it matters, the plan says so."
+        "Questions with which a difference is seen 4 times in 5, if both models answer the same ones (paired) or "
+        "different ones (unpaired). How much training runs vary is not counted here: where it matters, the plan says "
+        "so."
     )
-    return Figure("power", "Items needed", caption, spec, table)
+    return Figure("power", "Questions needed", caption, spec, table)
 
 
 def seeds_figure(noise: pl.DataFrame, table: str = "noise") -> Figure:
@@ -86,8 +87,8 @@ def errors_figure(table: str = "errors") -> Figure:
         "mark": {"type": "bar", "color": "@muted", "height": 12},
         "encoding": {"y": nominal("models", ["like these", "stronger"]), "x": x, "tooltip": tips},
     }  # fmt: skip
-    caption = "Error of full scores estimated from the short form, on models that it was not made with."
-    return Figure("short_form", "Expected error of the short form", caption, spec, table)
+    caption = "Error of scores on all questions, estimated from the subset, on models that it was not made with."
+    return Figure("short_form", "Expected error of the subset", caption, spec, table)
 
 
 def scores_figure(scores: pl.DataFrame, table: str = "scores") -> Figure:
@@ -126,8 +127,8 @@ def scores_figure(scores: pl.DataFrame, table: str = "scores") -> Figure:
     }  # fmt: skip
     if scores.height > MOST_SHOWN:
         spec["transform"] = [{"filter": {"field": "subject", "oneOf": shown}}]
-    caption = "95% intervals. Filled: reference models helped; hollow: the plain estimate."
-    return Figure("short_scores", "Full scores from the short form", caption, spec, table)
+    caption = "95% intervals. Filled: other models helped; hollow: the model's own answers alone."
+    return Figure("short_scores", "Scores on all questions, from the subset", caption, spec, table)
 
 
 def steps_figure(steps: pl.DataFrame, error: float, table: str = "steps") -> Figure:
@@ -169,7 +170,7 @@ def gains_figure(gains: pl.DataFrame, table: str = "gains") -> Figure:
     x: Spec = {
         "field": "honest",
         "type": "quantitative",
-        "axis": {"title": "gain over the best model", "labelExpr": labels},
+        "axis": {"title": "better than the best model by", "labelExpr": labels},
     }
     y = nominal("combination", order)
     spec: Spec = {
@@ -187,7 +188,5 @@ def gains_figure(gains: pl.DataFrame, table: str = "gains") -> Figure:
             ),
         ],
     }  # fmt: skip
-    caption = (
-        "Filled: gain on items that nothing was chosen on, with 95% intervals. Hollow: what the data seem to show."
-    )
+    caption = "Filled: on questions that nothing was chosen on, with 95% intervals. Hollow: on those it was chosen on."
     return Figure("together", "Models together", caption, spec, table)

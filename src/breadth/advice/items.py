@@ -1,17 +1,16 @@
-"""``advise items`` and ``advise score``: a short form of a test, and full scores from answers to it."""
+"""``advise items`` and ``advise score``: a subset of the questions, and scores on all of them from answers to it."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from breadth.advice.families import describe_target, mean_of_families
 from breadth.advice.figures import errors_figure, scores_figure
@@ -34,11 +33,10 @@ from breadth.advice.short_form import (
     try_short_form,
 )
 from breadth.errors import InputError, listed
-from breadth.inference import Floats
+from breadth.inference import LEVEL, Floats
 from breadth.records import ROUND_SHARES
-from breadth.results import Answer, Result, Verdict, as_chart
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
-from breadth.results.words import count, joined
+from breadth.results import Answer, Column, Columns, Question, Result, Shown, State, Verdict, as_chart
+from breadth.results.words import agree, count, distance_text, joined, rounded_up
 from breadth.sources import open_answers
 from breadth.threads import one_blas_thread
 
@@ -57,8 +55,66 @@ LARGEST_ERROR, LEAST_COVERAGE = 0.05, 0.9
 #: Kinds of new models whose errors are averaged over models; of other kinds, every family counts once.
 ALL_ALIKE = ("like these", "stronger")
 
+#: Of so many models, the share of 95 % is said: "19 of 20" is not taken for a number of questions.
+MODELS_OF = 20
+
+#: Mean score of the strongest models from which it lies near the top, where scores vary less.
+NEAR_THE_TOP = 0.8
+
 #: Checks of the assisted estimate, and what it means that one fails.
-CHECKS = {"predicts": "references differ", "in_range": "out of range", "agrees": "disagrees"}
+CHECKS = {
+    "predicts": "others differ",
+    "in_range": "out of range",
+    "agrees": "others disagree",
+}
+
+ITEMS = Columns(
+    Column("item", header="question", priority=1, meaning="A question of the subset."),
+    Column("testset", header="test set", meaning="Its test set."),
+    Column("p_correct", format="share", header="right", meaning="Share of the models that get it right."),
+    Column("stratum", format="d", priority=4, meaning="The group of questions of like difficulty it was drawn from."),
+    Column("weight", format=".4f", priority=3, meaning="What it counts in a score on all questions."),
+)
+ERRORS = Columns(
+    Column("models", header="new models", priority=1, meaning="The kind of models whose scores were estimated."),
+    Column(
+        "within", format="percent", header="95 of 100 within", priority=1,
+        meaning="Points by which the estimate is off for 95 of 100 of these models at most.",
+    ),
+    Column("rmse", format="percent", header="typical error", priority=1, meaning="Root mean squared error, in points."),
+    Column(
+        "plain_rmse", format="percent", header="without help", priority=3,
+        meaning="The same where nothing is learnt from other models.",
+    ),
+    Column(
+        "coverage", format="share", header="inside interval",
+        meaning="Share of these models whose score on all questions lies in the 95% interval.",
+    ),
+    Column("assisted", format="share", header="helped", priority=3, meaning="Share that other models help with."),
+    Column("n_models", format=",d", header="tried", priority=4, meaning="Models that were tried."),
+)  # fmt: skip
+SCORES = Columns(
+    Column("subject", header="model", priority=1, meaning="The model."),
+    Column("score", format="percent", header="% right", priority=1, meaning="Estimated score on all questions."),
+    Column("ci_low", "ci_high", format="percent", priority=1, meaning="Where that score lies in 95 of 100 cases."),
+    Column("estimate", meaning="assisted if other models helped, else plain: its own answers alone."),
+    Column("plain", format="percent", header="on its own", priority=3, meaning="The score without other models' help."),
+    Column("plain_low", "plain_high", format="percent", priority=4, meaning="The interval of that."),
+    Column("assisted", format="percent", header="with help", priority=4, meaning="The score with their help."),
+    Column("assisted_low", "assisted_high", format="percent", priority=4, meaning="The interval of that."),
+    Column("predicts", format="flag", priority=4, meaning="Whether the other models predict each other."),
+    Column("in_range", format="flag", header="in range", priority=4, meaning="Whether it scores like one of them."),
+    Column("agrees", format="flag", priority=4, meaning="Whether both estimates agree."),
+)
+
+#: Why other models did not help, in a table of scores.
+WHY_PLAIN = Column(
+    "why", header="why plain", priority=3, words=True,
+    meaning=(
+        "Why other models did not help: others differ (they do not predict each other), out of range (the model scores "
+        "unlike any of them), others disagree (with the interval of its own answers)."
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +123,12 @@ class ShortForm(Result):
 
     ``items``: ``item, testset, p_correct, stratum, weight``, a row per chosen item. ``errors``: ``models`` (like these,
     stronger, or of another family where families are known), ``rmse``, ``plain_rmse``, ``coverage``, ``assisted``,
-    ``n_models``: errors of full scores estimated from short forms of this size, on models that the short form was not
-    made with. ``holds_for`` says which kind of model the intervals of scores are about.
+    ``n_models``, ``within`` (what 95 % of the absolute errors stay below): errors of full scores estimated from short
+    forms of this size, on models that the short form was not made with. ``holds_for`` says which kind of model the
+    intervals of scores are about.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"items": ITEMS, "errors": ERRORS}
 
     items: pl.DataFrame
     errors: pl.DataFrame
@@ -96,42 +155,101 @@ class ShortForm(Result):
     def verdict(self) -> Verdict:
         """Can these items stand for all?
 
-        Yes: the error on models like these, on stronger ones and, where families are known, on those of another family
-        is at most 5 points, and intervals cover in 90 % of cases. It depends: on some of them. No: on none.
+        The answer is how far off scores are. Its state is yes if the error on models like these, on stronger ones and,
+        where families are known, on those of another family is at most 5 points, and intervals cover in 90 % of cases;
+        mixed if it is on some of them; no if on none.
         """
         size, k = len(self.strata), self.items.height
         rows = self.errors.to_dicts()
-        good = [row["rmse"] <= LARGEST_ERROR and row["coverage"] >= LEAST_COVERAGE for row in rows]
+        good = []
+        for row in rows:
+            good.append(row["rmse"] <= LARGEST_ERROR and row["coverage"] >= LEAST_COVERAGE)
         answer = Answer.NO
         if all(good):
             answer = Answer.YES
         elif any(good):
-            answer = Answer.DEPENDS
-        like, strong = rows[0], rows[1]
-        within = [
-            f"{100 * like['rmse']:.1f} points on models like these",
-            f"{100 * strong['rmse']:.1f} on stronger ones",
-        ]
-        within += [f"{100 * row['rmse']:.1f} on those {row['models']}" for row in rows[2:]]
-        reason = f"{k} of {size:,} items give the full score within {joined(within)} (root mean square)."
-        covered = joined([f"{row['coverage']:.0%}" for row in rows])
-        covers = f"95% intervals hold the full score in {covered} of cases."
-        needed = "" if answer is Answer.YES else "Choose more items (-k) for a smaller error."
-        return Verdict(answer, reason, covers, needed)
+            answer = Answer.MIXED
+        models, most = len(self.references.models), round(LEVEL * MODELS_OF)
+        facts: dict[str, float | str] = {"questions of the subset": k, "all questions": size}
+        facts |= {"models it was learnt from": models, "models within the error": f"{most} of {MODELS_OF}"}
+        state = {Answer.YES: State.YES, Answer.MIXED: State.MIXED, Answer.NO: State.NO}[answer]
+        like, *others = rows
+        only = ""
+        if answer is Answer.NO:
+            only = "only "
+        reason = (
+            f"{k} questions chosen from these {size:,} give a model's score on all of them {only}within "
+            f"{distance_text(like['within'])} (for {most} of {MODELS_OF} new models like the {models:,} here)."
+        )
+        findings = []
+        for row in others:
+            findings.append(f"For {_kind(row['models'])} it is {distance_text(row['within'])}{self._why(row, like)}.")
+        covered = float(self.errors["coverage"].to_numpy().min())
+        facts["models inside the interval"] = round(100 * covered)
+        if covered < LEAST_COVERAGE:
+            findings.append(
+                f"The 95% intervals are too narrow: they hold the score of {round(100 * covered)}% of models."
+            )
+        return Verdict(
+            f"Within {distance_text(like['within'])}", reason, " ".join(findings),
+            self._more_questions(answer, facts), question=Question.SUBSET, advice=self._use(answer, facts),
+            state=state, facts=facts,
+        )  # fmt: skip
+
+    def _why(self, row: Mapping[str, Any], like: Mapping[str, Any]) -> str:
+        """Why the error of stronger models is another one, where that is known."""
+        if row["models"] != ALL_ALIKE[1]:
+            return ""
+        scores = np.sort(self.references.matrix.mean(axis=1, dtype=np.float64))
+        strong = float(scores[-max(1, len(scores) * 3 // 10) :].mean())
+        if row["within"] > like["within"]:
+            return ", because weaker models teach less about them"
+        if row["within"] < like["within"] and strong >= NEAR_THE_TOP:
+            return ", because near the top scores vary less"
+        return ""
+
+    def _use(self, answer: Answer, facts: dict[str, float | str]) -> str:
+        """Which differences between models the subset shows, and where to find its questions."""
+        # Each of two scores errs, and both errors together are so many times as large.
+        seen = math.ceil(100 * math.sqrt(2) * float(self.errors["within"].to_numpy().max()))
+        facts["difference that the subset shows, in points"] = seen
+        use = "Good enough"
+        if answer is Answer.NO:
+            use = "Of use only"
+        return (
+            f"{use} to spot differences between models above about {seen} points; for smaller ones ask all questions. "
+            "The table `items` lists the chosen ones."
+        )
+
+    def _more_questions(self, answer: Answer, facts: dict[str, float | str]) -> str:
+        """How many questions would be enough; errors shrink with the square root of their number."""
+        if answer is Answer.YES:
+            return ""
+        worst = float(self.errors["rmse"].to_numpy().max())
+        if worst <= LARGEST_ERROR:
+            return ""
+        needed = self.items.height * (worst / LARGEST_ERROR) ** 2
+        if needed > len(self.strata) / 2:
+            return "No small part of the questions would be enough: use all of them."
+        facts["questions that would be enough"] = rounded_up(needed)
+        facts["largest typical error, in points"] = f"{100 * LARGEST_ERROR:g}"
+        return f"About {rounded_up(needed)} questions would bring the typical error to {100 * LARGEST_ERROR:g} points."
+
+    def shown(self) -> Sequence[Shown]:
+        """The expected errors, a row per kind of new models."""
+        title = f"How far off scores from {self.items.height} questions are, in points"
+        return [Shown(title, self.errors, ERRORS)]
 
     def details(self) -> str:
-        """How the items were drawn, and how errors were measured."""
+        """How the questions were drawn, and how errors were measured."""
         models = len(self.references.models)
         held_out = ["a random quarter", "the strongest 30% predicted from the weaker half"]
         if self.references.column is not None:
             held_out.append(f"whole families left out ({self.references.column}, each counts once)")
-        plain = joined([f"{100 * error:.1f}" for error in self.errors["plain_rmse"]])
-        helped = joined([f"{share:.0%}" for share in self.errors["assisted"]])
         return (
-            "The items are a random sample, stratified by test set and by difficulty. Errors were measured on "
-            f"held-out models, out of {count(models, 'model')}: {joined(held_out)}. The mean of the strata alone would "
-            f"err by {plain} points; reference models helped {helped} of models. Intervals that reference models "
-            f"narrow are about {self.holds_for}."
+            "The questions are a random sample, stratified by test set and by difficulty. Errors were measured on "
+            f"held-out models, out of {count(models, 'model')}: {joined(held_out)}. Intervals that other models narrow "
+            f"are about {self.holds_for}."
         )
 
     def figure(self) -> alt.TopLevelMixin:
@@ -142,13 +260,11 @@ class ShortForm(Result):
 short_form_verdict = ShortForm.verdict
 
 
-def errors_table(errors: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Expected errors in points."""
-    table = make_table("Expected error in points", ["models"], ["RMSE", "plain", "coverage", "assisted"], width)
-    for row in errors.iter_rows(named=True):
-        numbers = (f"{100 * row['rmse']:.1f}", f"{100 * row['plain_rmse']:.1f}")
-        table.add_row(Text(row["models"]), *numbers, f"{row['coverage']:.0%}", f"{row['assisted']:.0%}")
-    return table
+def _kind(name: str) -> str:
+    """A kind of new models, as a sentence names it."""
+    if name == ALL_ALIKE[1]:
+        return "models stronger than all of these"
+    return f"models {name}"
 
 
 @one_blas_thread
@@ -203,10 +319,10 @@ def advise_items(
     models, size = known.matrix.shape
     if size < 2 * FEWEST_ITEMS:
         raise InputError(
-            f"a short form takes at least {2 * FEWEST_ITEMS} items that all models answered; it has {size}"
+            f"a subset takes at least {2 * FEWEST_ITEMS} questions that all models answered; there are {size}"
         )
     if not FEWEST_ITEMS <= k <= size // 2:
-        raise InputError(f"-k is {k}; choose from {FEWEST_ITEMS} to {size // 2}, half of the {size:,} items")
+        raise InputError(f"-k is {k}; choose from {FEWEST_ITEMS} to {size // 2}, half of the {size:,} questions")
     scores = known.matrix.mean(axis=1, dtype=np.float64)
     if not differ_beyond_chance(known.matrix):
         raise InputError(
@@ -240,7 +356,7 @@ def advise_items(
             "weight": weight[strata[chosen]],
         }
     )
-    names = ["models", "rmse", "plain_rmse", "coverage", "assisted", "n_models"]
+    names = ["models", "rmse", "plain_rmse", "coverage", "assisted", "n_models", "within"]
     errors = pl.DataFrame(rows, schema=names, orient="row")
     return ShortForm(items, errors, known, strata, chosen, known.warnings)
 
@@ -258,17 +374,28 @@ def _held_out_models(known: References, scores: Floats, seed: int) -> dict[str, 
     return splits
 
 
-def _mean_errors(trials: Sequence[Trial], groups: Sequence[Indices]) -> tuple[float, float, float, float, int]:
-    """RMSE of the rule and of the plain estimate, coverage, share of assisted models, number; groups count once."""
+def _mean_errors(trials: Sequence[Trial], groups: Sequence[Indices]) -> tuple[float, float, float, float, int, float]:
+    """RMSE of the rule and of the plain estimate, coverage, share of assisted models, number; and what errors stay
+    below for 95 % of models. Groups count once.
+    """
     # A family that is left out in several trials is another group in each.
     numbers = [10**9 * trial + group for trial, group in enumerate(groups)]
     group = np.unique(np.concatenate(numbers), return_inverse=True)[1].astype(np.intp)
-    squares = np.concatenate([trial.error**2 for trial in trials])
-    plain = np.concatenate([trial.plain_error**2 for trial in trials])
-    covered = np.concatenate([trial.covered for trial in trials]).astype(np.float64)
-    used = np.concatenate([trial.used for trial in trials]).astype(np.float64)
-    means = [float(mean_of_families(values, group).mean()) for values in (squares, plain, covered, used)]
-    return float(np.sqrt(means[0])), float(np.sqrt(means[1])), means[2], means[3], len(squares)
+    every = Trial(*map(np.concatenate, zip(*trials, strict=True)))
+    rmse = float(np.sqrt(mean_of_families(every.error**2, group).mean()))
+    plain = float(np.sqrt(mean_of_families(every.plain_error**2, group).mean()))
+    covered = float(mean_of_families(every.covered.astype(np.float64), group).mean())
+    used = float(mean_of_families(every.used.astype(np.float64), group).mean())
+    return rmse, plain, covered, used, len(every.error), _quantile_of_groups(np.abs(every.error), group)
+
+
+def _quantile_of_groups(values: Floats, group: Indices) -> float:
+    """What 95 % of the values stay below, if every group counts once."""
+    order = np.argsort(values)
+    weight = 1 / np.bincount(group)[group[order]]
+    share = np.cumsum(weight) / weight.sum()
+    place = min(int(np.searchsorted(share, LEVEL)), len(values) - 1)
+    return float(values[order[place]])
 
 
 @dataclass(frozen=True)
@@ -280,6 +407,8 @@ class ShortScores(Result):
     estimate must pass. ``family`` is the column that names families of the reference models, None where they count as
     independent; ``holds_for`` says which kind of model assisted intervals are about. Plain ones hold for any model.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"scores": SCORES}
 
     scores: pl.DataFrame
     n_items: int
@@ -298,28 +427,69 @@ class ShortScores(Result):
         return {"scores": self.scores}
 
     def verdict(self) -> Verdict:
-        """Are the full scores known? By the median half-width of their intervals: yes up to 5 points, no beyond 10."""
+        """What would the score on all items be? That of the best model, and how well scores are known.
+
+        By the median half-width of their intervals: known up to 5 points, in part up to 10.
+        """
         frame = self.scores
         half = frame.select(((pl.col("ci_high") - pl.col("ci_low")) / 2).median()).item() or 0.0
-        helped = frame.filter(pl.col("estimate") == "assisted").height
+        facts: dict[str, float | str] = {"all questions": self.n_all, "questions of the subset": self.n_items}
+        best = frame.sort("score", descending=True, maintain_order=True).row(0, named=True)
+        score = f"{100 * best['score']:.1f}%"
+        interval = f"95% interval {100 * best['ci_low']:.1f} to {100 * best['ci_high']:.1f}"
+        state = State.NO
+        if half <= LARGEST_ERROR:
+            state = State.YES
+        elif half <= 2 * LARGEST_ERROR:
+            state = State.MIXED
+        who, answer, findings = best["subject"], f"About {score}", ""
+        lowest, highest = frame["score"].to_numpy().min(), frame["score"].to_numpy().max()
+        if frame.height > 1:
+            facts["models"] = frame.height
+            facts["points to either side"] = f"{100 * half:.1f}"
+            facts["cases inside the interval"] = f"{round(100 * LEVEL)} of 100"
+            answer = f"{lowest:.0%} to {highest:.0%}"
+            who = f"The best of {count(frame.height, 'model')}, {best['subject']},"
+            findings = (
+                f"The usual interval reaches {distance_text(half)} to either side; in {round(100 * LEVEL)} of 100 "
+                "cases the score on all questions lies inside."
+            )
         reason = (
-            f"the full score of {count(frame.height, 'model')} on {self.n_all:,} items is known within "
-            f"{100 * half:.1f} points from {self.n_items} items (median half-width of 95% intervals)."
+            f"{who} would get about {score} of all {self.n_all:,} questions right ({interval}), judged by "
+            f"{self.n_items} of them."
         )
-        line = f"Reference models helped for {helped} of {frame.height}; the others have the plain mean of the strata."
-        needed = "" if half <= LARGEST_ERROR else "A short form of more items narrows the intervals."
-        answer = Answer.YES if half <= LARGEST_ERROR else Answer.DEPENDS if half <= 2 * LARGEST_ERROR else Answer.NO
-        return Verdict(answer, reason, line, needed)
+        advice = "Answer all questions where models differ by less than these intervals reach."
+        needed = "Answers to more of the questions would narrow the intervals."
+        if state is State.YES:
+            needed = ""
+        return Verdict(
+            answer, reason, findings, needed, question=Question.SUBSET_SCORE, advice=advice, state=state, facts=facts
+        )
+
+    def shown(self) -> Sequence[Shown]:
+        """A row per model, and why other models did not help where they did not."""
+        reasons: list[str | None] = []
+        for row in self.scores.iter_rows(named=True):
+            failed = None
+            if row["estimate"] == "plain":
+                failed = next((words for check, words in CHECKS.items() if not row[check]), None)
+            reasons.append(failed)
+        frame = self.scores.with_columns(pl.Series("why", reasons, dtype=pl.String))
+        columns = (SCORES + Columns(WHY_PLAIN)).filled(frame)
+        return [Shown(f"Scores on all {self.n_all:,} questions, in per cent", frame, columns)]
 
     def details(self) -> str:
         """Which estimate was used, and which checks passed."""
         frame = self.scores
-        said = "do" if frame["predicts"].all() else "do not"
+        said = "do not"
+        if frame["predicts"].all():
+            said = "do"
         inside, agrees = int(frame["in_range"].sum()), int(frame["agrees"].sum())
         return (
-            f"The assisted estimate is used where three checks pass: the reference models {said} predict each other (R "
-            f"squared {self.r2:.2f}); {inside} of {frame.height} lie in their range; {agrees} agree with the plain "
-            f"estimate's interval. Assisted intervals are about {self.holds_for}, plain ones about any model."
+            f"Other models help (assisted) where three checks pass: they {said} predict each other (R squared "
+            f"{self.r2:.2f}); the model lies in their range ({inside} of {frame.height}); and the estimate agrees with "
+            f"the interval of the model's own answers ({agrees}). Else it is the stratified mean of its own answers. "
+            f"Assisted intervals are about {self.holds_for}, plain ones about any model."
         )
 
     def figure(self) -> alt.TopLevelMixin:
@@ -328,21 +498,6 @@ class ShortScores(Result):
 
 
 scores_verdict = ShortScores.verdict
-
-
-def short_scores_table(result: ShortScores, width: int = WIDTH) -> Table:
-    """A row per model: estimate, interval, which estimate, and the check that failed if one did."""
-    frame = result.scores
-    title = "Full scores in per cent" + (
-        f": the first {MOST_ROWS} of {frame.height}" if frame.height > MOST_ROWS else ""
-    )
-    table = make_table(title, ["model", "estimate", "failed check"], ["score", "interval", "plain"], width)
-    for row in frame.head(MOST_ROWS).iter_rows(named=True):
-        failed = next((words for key, words in CHECKS.items() if not row[key]), "-")
-        span = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
-        numbers = (f"{100 * row['score']:.1f}", span, f"{100 * row['plain']:.1f}")
-        table.add_row(Text(row["subject"]), row["estimate"], failed, *numbers)
-    return table
 
 
 def advise_score(
@@ -381,33 +536,37 @@ def advise_score(
     if round_shares:
         study = study.rounded()
     wanted = [known.items[j] for j in chosen]
-    place = {name: j for j, name in enumerate(study.item_names)}
-    if missing := [name for name in wanted if name not in place]:
+    place = dict(zip(study.item_names, range(study.items.height), strict=True))
+    missing = [name for name in wanted if name not in place]
+    if missing:
         own = set(wanted)
-        extra = [name for name in study.item_names if name not in own]
-        other = f"; it has {len(extra):,} others ({listed(extra, 3)})" if extra else ""
+        extra, other = [name for name in study.item_names if name not in own], ""
+        if extra:
+            other = f"; it has {len(extra):,} others ({listed(extra, 3)})"
         raise InputError(
-            f"{study.name}: lacks {len(missing)} of the {len(wanted)} items of the short form: {listed(missing, 5)}"
-            f"{other}. A short form is scored with exactly its own items"
+            f"{study.name}: lacks {len(missing)} of the {len(wanted)} questions of the subset: {listed(missing, 5)}"
+            f"{other}. A subset is scored with exactly its own questions"
         )
     columns = [place[name] for name in wanted]
     if study.matrix.dtype != np.int8:
         raise InputError(
-            f"{study.name}: answers are shares; a short form is scored with right and wrong answers. {ROUND_SHARES}"
+            f"{study.name}: answers are shares; a subset is scored with right and wrong answers. {ROUND_SHARES}"
         )
     study = study.with_items(np.array(columns))  # in the order of the short form
     complete = np.asarray(study.answered.all(axis=1))
     if not complete.any():
-        raise InputError(f"{study.name}: no subject answered all {len(wanted)} items of the short form")
-    warnings = list(study.warnings)
+        raise InputError(f"{study.name}: no model answered all {len(wanted)} questions of the subset")
+    warnings, names = list(study.warnings), np.array(study.subject_names)
     if not complete.all():
-        left = listed([name for name, full in zip(study.subject_names, complete, strict=True) if not full], 3)
-        warnings.append(f"{int((~complete).sum())} subjects that did not answer all items are left out: {left}")
+        left = listed(names[~complete].tolist(), 3)
+        number = int((~complete).sum())
+        verb = agree(number, "is", "are")
+        warnings.append(f"{count(number, 'model')} that did not answer all questions {verb} left out: {left}")
     scorer = ShortFormScorer.of(known.matrix, chosen, strata, known.family)
     estimate = scorer.score(study.matrix[complete])
     frame = pl.DataFrame(
         {
-            "subject": [name for name, full in zip(study.subject_names, complete, strict=True) if full],
+            "subject": names[complete].tolist(),
             "score": estimate.score,
             "ci_low": estimate.low,
             "ci_high": estimate.high,

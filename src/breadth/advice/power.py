@@ -6,23 +6,23 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from rich.table import Table
 from scipy import special
 
 from breadth.advice.figures import power_figure
 from breadth.advice.seeds import (
     CHECKPOINTS,
+    LARGEST_AIM,
     PLANNED,
-    WRONG_SIGN,
+    UNLIKELY,
     SeedAdvice,
     advise_seeds,
     checkpoint_variance,
+    describe_wrong_sign,
     open_runs,
-    said_points,
 )
 from breadth.comparison import (
     EXACT,
@@ -37,9 +37,19 @@ from breadth.comparison import (
 from breadth.errors import InputError, listed
 from breadth.inference import NORMAL, Floats
 from breadth.records import Study
-from breadth.results import POWER, SEEN, Answer, Result, Verdict, as_chart
-from breadth.results.terminal import WIDTH, make_table
-from breadth.results.words import count
+from breadth.results import (
+    POWER,
+    SEEN,
+    Column,
+    Columns,
+    Question,
+    Result,
+    Shown,
+    State,
+    Verdict,
+    as_chart,
+)
+from breadth.results.words import agree_chance, chances_text, count, rounded_up, size_text
 from breadth.sources import ScoreTable
 
 if TYPE_CHECKING:
@@ -48,7 +58,7 @@ if TYPE_CHECKING:
 #: Pairs of models whose disagreement is looked at, and how close they must be in accuracy if there are enough such.
 MOST_PAIRS, CLOSE, FEWEST_CLOSE = 500, 0.05, 5
 
-#: A factor below which one number of items is about another: nobody adds 5 items to 100.
+#: A factor below which one number of items is about another: nobody adds 5 questions to 100.
 NEARLY = 1.1
 
 #: Numbers of seeds that the plan lists.
@@ -96,7 +106,10 @@ def paired_items(disagreement: float, difference: float) -> float:
     low, high = int(0.5 * about), int(1.5 * about + 10 / difference)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if paired_power(middle, disagreement, difference) >= PLANNED else (middle, high)
+        if paired_power(middle, disagreement, difference) >= PLANNED:
+            high = middle
+        else:
+            low = middle
     return float(high)
 
 
@@ -125,10 +138,40 @@ class AnswerNoise(NamedTuple):
     checkpoint: float
 
 
-def rounded(items: float) -> str:
-    """A number of items with two digits."""
-    digits = max(0, len(str(int(items))) - 2)
-    return f"{math.ceil(items / 10**digits) * 10**digits:,}"
+#: Why a number of questions is no answer where there are few runs.
+TOO_FEW_RUNS = "Runs of a model differ too much for any number of questions to be enough."
+
+#: What to do where the data cannot show a difference, besides collecting more.
+AIM_LARGER = "aim for a larger difference"
+
+PLAN = Columns(
+    Column("seeds", format="d", header="runs of each model", priority=1, meaning="Training runs of each model."),
+    Column(
+        "checkpoints", format="d", header="checkpoints averaged", priority=1,
+        meaning="How many of the last checkpoints of a run are averaged.",
+    ),
+    Column(
+        "items_paired", format="needed", header="same questions", priority=1,
+        meaning="Questions that are needed if both models answer the same ones; a dash where no number is enough.",
+    ),
+    Column(
+        "items_unpaired", format="needed", header="different questions", priority=2,
+        meaning="Questions that each model needs if they answer different ones; a dash where no number is enough.",
+    ),
+)  # fmt: skip
+NOISE = Columns(
+    Column("disagreement", format="share", priority=1, meaning="Share of questions that only one of two models gets."),
+    Column("low", "high", format="share", header="of most pairs", meaning="The same for 80 of 100 pairs of models."),
+    Column("accuracy", format="share1", meaning="Median accuracy of these models."),
+    Column("design", format=".2f", header="clusters", meaning="By how much clusters multiply the questions needed."),
+    Column("run", format=".2g", header="variance of runs", meaning="Variance of accuracy between runs of a model."),
+    Column("checkpoint", format=".2g", header="variance of checkpoints", meaning="The same between checkpoints."),
+)
+CURVE = Columns(
+    Column("difference", format="share1", priority=1, meaning="The difference of accuracy to see."),
+    Column("items_paired", format="needed", header="same questions", priority=1, meaning="Questions it takes."),
+    Column("items_unpaired", format="needed", header="different questions", meaning="Questions for each model."),
+)
 
 
 @dataclass(frozen=True)
@@ -140,6 +183,8 @@ class PowerAdvice(Result):
     ``wrong_sign``: the chance that the data there are show a difference of this size with the wrong sign, and
     ``power`` the chance that they show it at all.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"plan": PLAN, "noise": NOISE, "curve": CURVE}
 
     plan: pl.DataFrame
     noise: pl.DataFrame
@@ -156,48 +201,137 @@ class PowerAdvice(Result):
         return {"plan": self.plan, "noise": self.noise, "curve": self.curve}
 
     def verdict(self) -> Verdict:
-        """Is there enough to see the difference? Yes: with a probability of at least 80 %, or nearly."""
-        said = said_points(self.difference)
-        have = count(self.n_items, "item") + (f" and {self.n_runs} runs per model" if self.n_runs > 1 else "")
-        chance = f"{have} show a difference of {said} with a probability of {self.power:.0%}"
-        wrong = WRONG_SIGN.format(self.wrong_sign)
-        first = self.plan.drop_nulls("items_paired").head(1)
-        if self.power >= 0.8:
-            return Verdict(Answer.YES, f"{chance}.", wrong)
-        if not first.height:
-            return Verdict(
-                Answer.NO, f"{chance}.", wrong, "No number of items is enough: runs vary too much. Add seeds."
-            )
-        row = first.row(0, named=True)
-        if row["seeds"] == 1 and self.n_runs == 1 and row["items_paired"] <= NEARLY * self.n_items:
-            enough = f"{have} are about enough to see a difference of {said} (probability {self.power:.0%})."
-            return Verdict(Answer.YES, enough, wrong)
-        seeds = f" with {count(row['seeds'], 'seed')} per model" if row["seeds"] > 1 else ""
-        needed = (
-            f"It takes {rounded(row['items_paired'])} items{seeds}, answered by both models; "
-            f"{rounded(row['items_unpaired'])} each if they answer different ones."
-        )
-        return Verdict(Answer.NO, f"{chance}.", wrong, needed)
+        """How many questions does it take? A number, and whether there are as many, or nearly.
+
+        Yes: the difference would be seen with a probability of at least 80 %. Where no number of questions is enough
+        with the runs there are, the answer is a number of runs.
+        """
+        said = size_text(self.difference)
+        facts: dict[str, float | str] = {"questions": self.n_items, "difference to see, in points": said.split()[0]}
+        have = count(self.n_items, "question")
+        if self.n_runs > 1:
+            have += f" and {self.n_runs} runs of each model"
+            facts["runs of each model"] = self.n_runs
+        row = self._with_these_runs()
+        needed = None
+        if row is not None:
+            needed = row["items_paired"]
+        nearly = needed is not None and self.n_runs == 1 and needed <= NEARLY * self.n_items
+        if self.power >= PLANNED or nearly:
+            enough = "are enough"
+            if self.power < PLANNED:
+                enough = "are about enough"
+            reason = f"{have} {enough} to see a difference of {said}"
+            answer = f"{have} {enough}"
+            if needed is not None and needed * NEARLY < self.n_items:
+                answer = f"About {rounded_up(needed)} questions"
+                reason += f"; about {rounded_up(needed)} would do"
+            return self._answer(answer, f"{reason}.", State.YES, facts, self._same_questions(row))
+        chance = chances_text(self.power)
+        facts["chance to see it"] = chance
+        unseen = f"With {have} there {agree_chance(chance)} of seeing a difference of {said}."
+        if self.power < UNLIKELY:
+            unseen = f"A difference of {said} would probably go unnoticed with {have} ({chance} of seeing it)."
+        if needed is None:
+            return self._more_runs(unseen, facts)
+        number, planned = rounded_up(needed), chances_text(PLANNED)
+        facts["chance that is planned for"] = planned
+        reason = f"{unseen} For {planned} you need about {number}."
+        advice = f"Add questions, or {AIM_LARGER}. {self._same_questions(row)}".strip()
+        return self._answer(f"About {number} questions", reason, State.NO, facts, advice)
+
+    def _with_these_runs(self) -> dict[str, Any] | None:
+        """The row of the plan for as many runs as there are; None where no number of questions is enough for them."""
+        rows = self.plan.filter(pl.col("seeds") <= self.n_runs, checkpoints=1).drop_nulls("items_paired")
+        if not rows.height:
+            return None
+        return rows.row(-1, named=True)
+
+    def _more_runs(self, unseen: str, facts: dict[str, float | str]) -> Verdict:
+        """What to say where runs vary so much that questions alone do not help."""
+        possible = self.plan.drop_nulls("items_paired")
+        if not possible.height:
+            spread = 2 * (self.noise["run"][0] or 0.0)
+            # Beyond so many runs, some number of questions is enough.
+            least = rounded_up(SEEN**2 * spread / self.difference**2)
+            facts["runs that are too few"] = least
+            reason = f"{unseen} Runs of a model differ so much that even {least} runs of each would not be enough."
+            return self._answer(f"{least} runs are not enough", reason, State.NO, facts, self._larger(facts))
+        # The cheapest plan: with the questions there are if that is possible, else with the fewest answers in all.
+        here = possible.filter(pl.col("items_paired") <= NEARLY * self.n_items).sort("seeds", "checkpoints")
+        if here.height:
+            row = here.row(0, named=True)
+        else:
+            answers = pl.col("seeds") * pl.col("items_paired")
+            row = possible.sort(answers, "seeds", "checkpoints").row(0, named=True)
+        runs, number = row["seeds"], rounded_up(row["items_paired"])
+        averaged = ""
+        if row["checkpoints"] > 1:
+            averaged = f", averaging the last {row['checkpoints']} checkpoints of each"
+        reason = f"{unseen} {TOO_FEW_RUNS} You need about {runs} runs of each{averaged}, and {number} questions."
+        advice = f"Train more runs, or {AIM_LARGER}."
+        return self._answer(f"About {runs} runs of each model", reason, State.NO, facts, advice)
+
+    def _larger(self, facts: dict[str, float | str]) -> str:
+        """The difference that the most runs of the plan would show with the questions there are, in whole points."""
+        runs, noise = SEEDS[-1], self.noise.row(0, named=True)
+        error = math.sqrt(noise["disagreement"] * noise["design"] / self.n_items + 2 * (noise["run"] or 0.0) / runs)
+        points = math.ceil(100 * SEEN * error)
+        if points >= LARGEST_AIM:
+            return f"{AIM_LARGER.capitalize()}, or find out why runs differ so much."
+        facts["runs that would show a larger difference"] = runs
+        facts["larger difference, in points"] = points
+        return f"{AIM_LARGER.capitalize()}: about {runs} runs of each would show {count(points, 'point')}."
+
+    def _answer(self, answer: str, reason: str, state: State, facts: dict[str, float | str], advice: str) -> Verdict:
+        """A verdict with what all of them say: how easily the wrong model comes out ahead."""
+        findings = describe_wrong_sign(self.wrong_sign, facts)
+        return Verdict(answer, reason, findings, advice=advice, question=Question.POWER, state=state, facts=facts)
+
+    def _same_questions(self, row: Mapping[str, Any] | None) -> str:
+        """That both models should answer the same questions; and what different ones take, where it is more."""
+        advice = "Let both models answer the same questions"
+        if row is None or row["items_unpaired"] < NEARLY * row["items_paired"]:
+            return f"{advice}."
+        return f"{advice}; with different ones for each it takes about {rounded_up(row['items_unpaired'])}."
+
+    def shown(self) -> Sequence[Shown]:
+        """Questions by runs and checkpoints."""
+        columns = PLAN
+        if self.plan["seeds"].n_unique() == 1:
+            columns = columns.without("seeds")
+        if self.plan["checkpoints"].n_unique() == 1:
+            columns = columns.without("checkpoints")
+        frame, note = self.plan, ""
+        possible = frame.drop_nulls("items_paired")
+        if possible.height < frame.height:
+            note = "-: no number of questions is enough, because runs differ too much."
+        if 0 < possible.height < frame.height:
+            frame, note = possible, "With other numbers of runs, no number of questions is enough."
+        return [Shown(f"Questions needed to see {size_text(self.difference)}", frame, columns, note=note)]
 
     def details(self) -> str:
         """Where the numbers come from."""
         noise = self.noise.row(0, named=True)
         apart = 2 * noise["accuracy"] * (1 - noise["accuracy"])
         parts = [
-            f"Models that are close disagree on {noise['disagreement']:.0%} of items (10% to 90% of pairs: "
+            f"Models that are close disagree on {noise['disagreement']:.0%} of questions (10% to 90% of pairs: "
             f"{noise['low']:.0%} to {noise['high']:.0%})."
         ]
         if apart > 0:
             parts.append(
-                f"Pairing needs {noise['disagreement'] / apart:.0%} of the items that different items would take."
+                f"The same questions for both take {noise['disagreement'] / apart:.0%} of what different ones would."
             )
         if noise["design"] >= NEARLY:
-            parts.append(f"Clusters multiply the items needed by {noise['design']:.1f}.")
+            parts.append(f"Clusters multiply the questions needed by {noise['design']:.1f}.")
         if noise["run"] is not None:
-            parts.append(f"Runs of a model differ by {100 * math.sqrt(noise['run']):.1f} points (sd).")
+            parts.append(f"Runs of a model differ by {100 * math.sqrt(noise['run']):.1f} points (standard deviation).")
         if noise["checkpoint"] is not None:
-            parts.append(f"Neighbouring checkpoints differ by {100 * math.sqrt(noise['checkpoint']):.1f} points (sd).")
-        parts.append("Power is 80% at 5% two-sided.")
+            parts.append(
+                f"Neighbouring checkpoints differ by {100 * math.sqrt(noise['checkpoint']):.1f} points (standard "
+                "deviation)."
+            )
+        parts.append("Planned for a power of 80% in a two-sided test at 5% (McNemar).")
         return " ".join(parts)
 
     def figure(self) -> alt.TopLevelMixin:
@@ -206,17 +340,6 @@ class PowerAdvice(Result):
 
 
 power_verdict = PowerAdvice.verdict
-
-
-def plan_table(plan: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Items by seeds and checkpoints; a dash where no number of items is enough."""
-    numbers = ["seeds", "checkpoints averaged", "paired", "unpaired"]
-    table = make_table("Items needed (-: no number is enough)", [], numbers, width)
-    for row in plan.iter_rows(named=True):
-        sizes = (row["items_paired"], row["items_unpaired"])
-        shown = ("-" if size is None else rounded(size) for size in sizes)
-        table.add_row(str(row["seeds"]), str(row["checkpoints"]), *shown)
-    return table
 
 
 def advise_power(
@@ -303,14 +426,26 @@ def advise_power(
 def plan_frame(noise: AnswerNoise, difference: float, several: bool) -> pl.DataFrame:
     """Items by number of seeds and of checkpoints that are averaged; null where no number of items suffices."""
     rows: list[tuple[int | None, ...]] = []
-    averaged = CHECKPOINTS if several and not np.isnan(noise.checkpoint) else (1,)
-    for runs, checkpoints in itertools.product(SEEDS if several else (1,), averaged):
-        removed = noise.checkpoint * (1 - 1 / checkpoints) if checkpoints > 1 else 0.0
-        spread = 2 * max(noise.run - removed, 0.0) if several else 0.0
+    seeds: tuple[int, ...] = (1,)
+    averages: tuple[int, ...] = (1,)
+    spread = 0.0
+    if several:
+        seeds = SEEDS
+        if not np.isnan(noise.checkpoint):
+            averages = CHECKPOINTS
+    paired, unpaired = paired_items(noise.disagreement, difference), unpaired_items(noise.accuracy, difference)
+    for runs, checkpoints in itertools.product(seeds, averages):
+        if several:
+            removed = 0.0
+            if checkpoints > 1:
+                removed = noise.checkpoint * (1 - 1 / checkpoints)
+            spread = 2 * max(noise.run - removed, 0.0)
         room = 1 - SEEN**2 * spread / runs / difference**2
-        paired, unpaired = paired_items(noise.disagreement, difference), unpaired_items(noise.accuracy, difference)
-        sizes = [int(np.ceil(size * noise.design / room)) if room > 0 else None for size in (paired, unpaired)]
-        rows.append((runs, checkpoints, *sizes))
+        if room > 0:
+            same, different = np.ceil(np.array([paired, unpaired]) * noise.design / room)
+            rows.append((runs, checkpoints, int(same), int(different)))
+        else:
+            rows.append((runs, checkpoints, None, None))
     names = ("seeds", "checkpoints", "items_paired", "items_unpaired")
     return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
 
@@ -333,7 +468,8 @@ def measure_noise(study: Study, groups: Sequence[Group], cluster: Any) -> Answer
         raise InputError(f"{study.name}: no two models answered the same items, so their disagreement is not known")
     table = np.array(measured)
     close = table[table[:, 1] < CLOSE]
-    table = close if len(close) >= FEWEST_CLOSE else table
+    if len(close) >= FEWEST_CLOSE:
+        table = close
     low, middle, high = np.quantile(table[:, 0], [0.1, 0.5, 0.9])
     design = max(1.0, float(np.nanmedian(table[:, 3])))
     run = _run_variance(study, groups)
@@ -362,7 +498,9 @@ def _run_variance(study: Study, groups: Sequence[Group]) -> float:
         if len(group.rows) > 1 and len(columns) > 1:
             spread, noise, own = run_spread(group_answers(study, group, columns))
             total, df = total + own * (spread - noise), df + own
-    return max(total / df, 0.0) if df else float("nan")
+    if not df:
+        return float("nan")
+    return max(total / df, 0.0)
 
 
 def _checkpoint_noise(study: Study) -> float:

@@ -57,7 +57,7 @@ def reference_models(study: Study, cluster: str | None = None) -> References:
     """
     if study.matrix.dtype != np.int8:
         raise InputError(
-            f"{study.name}: answers are shares; a short form takes right and wrong answers (1 or 0). {ROUND_SHARES}"
+            f"{study.name}: answers are shares; a subset takes right and wrong answers (1 or 0). {ROUND_SHARES}"
         )
     groups = final_groups(study)
     rows = np.array([group.rows[0] for group in groups], dtype=np.intp)
@@ -65,21 +65,21 @@ def reference_models(study: Study, cluster: str | None = None) -> References:
     nobody = np.flatnonzero(~study.answered.any(axis=0))
     if len(nobody):
         some = listed([study.item_names[j] for j in nobody], 3)
-        raise InputError(f"{study.name}: {len(nobody)} items were answered by nobody ({some}); remove them")
+        raise InputError(f"{study.name}: {len(nobody)} questions were answered by nobody ({some}); remove them")
     keep = models_with_common_items(answered)
     columns = np.flatnonzero(answered[keep].all(axis=0))
     if keep.sum() < FEWEST_MODELS or not len(columns):
-        common = f", and {len(columns):,} items were answered by all of them" if keep.sum() >= FEWEST_MODELS else ""
+        common = f", and {len(columns):,} questions were answered by all of them" if keep.sum() >= FEWEST_MODELS else ""
         raise InputError(
             f"{study.name}: has {int(keep.sum())} models with enough answers{common}; advice that learns from "
-            f"reference models takes at least {FEWEST_MODELS} that answered the same items"
+            f"reference models takes at least {FEWEST_MODELS} that answered the same questions"
         )
     warnings = list(study.warnings)
     if not keep.all():
         left_out = [group.name for group, kept in zip(groups, keep, strict=True) if not kept]
         warnings.append(describe_left_out(study, left_out))
     if len(columns) < study.items.height:
-        warnings.append(f"{study.items.height - len(columns):,} items that not all models answered are left out")
+        warnings.append(f"{study.items.height - len(columns):,} questions that not all models answered are left out")
     names = [group.name for group in groups]
     families, said = find_families(study.subjects[rows], names, cluster, study.name)
     reference, family, short = limit_to_families(families, keep, FEWEST_MODELS, cluster, study.name)
@@ -134,12 +134,12 @@ def load_short_form(path: str | os.PathLike[str]) -> tuple[References, Indices, 
         raise InputError(f"{path}: no such file; `breadth advise items` writes it")
     arrays = read_arrays(Path(path))
     if missing := [name for name in ARRAYS if name not in arrays]:
-        raise InputError(f"{path}: is not a short form (no {listed(missing)}); `breadth advise items` writes one")
+        raise InputError(f"{path}: is no subset of questions (no {listed(missing)}); `breadth advise items` writes one")
     # Files written without families, or before they were recorded, take models as independent.
     grouped = "family" in arrays and "family_column" in arrays
     if wrong := _unfit_arrays(arrays, grouped):
         raise InputError(
-            f"{path}: is a damaged short form: its array {listed(wrong)} is not what belongs there; write it again "
+            f"{path}: is damaged: its array {listed(wrong)} is not what belongs there; write it again "
             "with `breadth advise items`"
         )
     models, items, testsets = (tuple(map(str, arrays[name])) for name in ("models", "items", "testset"))

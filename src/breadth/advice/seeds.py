@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 from scipy import special
 
 from breadth.advice.figures import seeds_figure
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, Floats
 from breadth.records import Study
-from breadth.results import Answer, Result, Verdict, as_chart
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+from breadth.results import Answer, Column, Columns, Question, Result, Shown, State, Verdict, as_chart
+from breadth.results.words import agree_chance, chances_text, count, sentences, size_text
 from breadth.sources import ScoreTable, open_answers, open_source, read_table
 
 if TYPE_CHECKING:
@@ -27,11 +25,20 @@ if TYPE_CHECKING:
 #: Power that is planned for.
 PLANNED = 0.8
 
+#: Standard errors beyond which a difference is always seen; the noncentral t distribution is not computed so far out.
+CERTAIN = 30.0
+
 #: Numbers of checkpoints to average that the plan lists.
 CHECKPOINTS = (1, 3, 5)
 
 #: Checkpoints of a run from which their noise is estimated.
 FEWEST_CHECKPOINTS = 6
+
+#: A chance of seeing a difference below which it would probably not be seen.
+UNLIKELY = 0.4
+
+#: Runs of a model that can usually be afforded, and a difference in points from which it is no use to aim for it.
+FEASIBLE, LARGEST_AIM = 20, 50
 
 #: Seeds beyond which the plan says that no number is enough.
 MOST_SEEDS = 1000
@@ -43,7 +50,11 @@ MODELS = ("model", "model_name", "train_set", "examples", "method", "strategy", 
 #: The row of the plan that is about the mean of all test sets.
 MEAN = "mean of test sets"
 
-WRONG_SIGN = "With a true difference of that size, the measured one has the wrong sign in {:.1%} of cases."
+#: A chance that the wrong model comes out ahead from which it is said.
+WORTH_SAYING = 0.02
+
+#: How many times as many seeds as the mean of all test sets a single one must take for that to be said.
+MANY_MORE = 2
 
 
 def checkpoint_variance(courses: Sequence[Floats]) -> float:
@@ -51,13 +62,13 @@ def checkpoint_variance(courses: Sequence[Floats]) -> float:
 
     NaN if no run has enough checkpoints.
     """
-    squares = [
-        square
-        for course in courses
-        if len(course) >= FEWEST_CHECKPOINTS
-        for square in np.diff(course[len(course) // 2 :], 2) ** 2
-    ]
-    return float(np.mean(squares) / 6) if squares else float("nan")
+    squares: list[Floats] = []
+    for course in courses:
+        if len(course) >= FEWEST_CHECKPOINTS:
+            squares.append(np.diff(course[len(course) // 2 :], 2) ** 2)
+    if not squares:
+        return float("nan")
+    return float(np.concatenate(squares).mean() / 6)
 
 
 def seed_power(runs: int, sd: float, difference: float) -> float:
@@ -72,7 +83,9 @@ def seed_power(runs: int, sd: float, difference: float) -> float:
         return 1.0
     df = 2 * runs - 2
     away, critical = difference / sd * np.sqrt(runs / 2), special.stdtrit(df, (1 + LEVEL) / 2)
-    return float(1 - special.nctdtr(df, away, critical)) if away < 30 else 1.0
+    if away >= CERTAIN:
+        return 1.0
+    return float(1 - special.nctdtr(df, away, critical))
 
 
 def seeds_needed(sd: float, difference: float) -> int | None:
@@ -82,13 +95,42 @@ def seeds_needed(sd: float, difference: float) -> int | None:
         return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if seed_power(middle, sd, difference) >= PLANNED else (middle, high)
+        if seed_power(middle, sd, difference) >= PLANNED:
+            high = middle
+        else:
+            low = middle
     return high
 
 
-def said_points(share: float) -> str:
-    """A difference in points, as a sentence names it."""
-    return "1 point" if share == 0.01 else f"{100 * share:g} points"
+def describe_wrong_sign(chance: float | None, facts: dict[str, float | str]) -> str:
+    """How easily the wrong model comes out ahead, where that may happen; its number is added to ``facts``."""
+    if chance is None or chance < WORTH_SAYING:
+        return ""
+    times = chances_text(chance, "time")
+    facts["how often the wrong model comes out ahead"] = times
+    return f"The wrong model would come out ahead about {times}."
+
+
+PLAN = Columns(
+    Column("testset", header="test set", priority=1, meaning="The test set, or the mean of all."),
+    Column(
+        "checkpoints", format="d", header="checkpoints averaged", priority=1,
+        meaning="How many of the last checkpoints of a run are averaged.",
+    ),
+    Column("sd", format=".2f", header="runs differ by", priority=2, meaning="Standard deviation of runs, in points."),
+    Column(
+        "seeds", format="d", header="runs needed", priority=1,
+        meaning="Runs of each model that show the difference; a dash where a thousand are not enough.",
+    ),
+)  # fmt: skip
+NOISE = Columns(
+    Column("testset", header="test set", priority=1, meaning="The test set, or the mean of all."),
+    Column("run_sd", format=".2f", header="runs", priority=1, meaning="How far runs of a model differ, in points."),
+    Column(
+        "checkpoint_sd", format=".2f", header="checkpoints", priority=1,
+        meaning="How far neighbouring checkpoints of a run differ, in points.",
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,6 +142,8 @@ class SeedAdvice(Result):
     several runs, or where a thousand are not enough. ``noise``: ``testset, run_sd, checkpoint_sd``. Both in points. The
     first row of each is about the mean of all test sets. ``power`` and ``wrong_sign`` are for the runs there are.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"plan": PLAN, "noise": NOISE}
 
     plan: pl.DataFrame
     noise: pl.DataFrame
@@ -115,41 +159,116 @@ class SeedAdvice(Result):
         return {"plan": self.plan, "noise": self.noise}
 
     def verdict(self) -> Verdict:
-        """Are there enough runs to see the difference? Yes: with a probability of at least 80 %, on the mean of all."""
-        said = said_points(self.difference)
-        whole = {row["checkpoints"]: row for row in self.plan.filter(testset=MEAN).iter_rows(named=True)}
-        if self.power is None or self.wrong_sign is None:
-            sd = self.noise.row(0, named=True)["checkpoint_sd"]
-            reason = "every model has one run, so how many seeds it takes is not known."
-            line = f"Neighbouring checkpoints of a run differ by {sd:.2f} points (sd), mean of test sets."
-            return Verdict(Answer.UNKNOWN, reason, line, "Add runs of one model, told apart by a column `seed`.")
-        chance = (
-            f"{self.n_runs} runs per model show a difference of {said} in the mean of all test sets with a probability"
-        )
-        wrong = WRONG_SIGN.format(self.wrong_sign)
+        """How many runs does it take to see the difference in the mean of all test sets? A number of them.
+
+        Yes: the runs there are show it with a probability of at least 80 %. Not enough data: every model has one run.
+        """
+        said = size_text(self.difference)
+        facts: dict[str, float | str] = {"difference to see, in points": said.split()[0]}
+        if self.power is None:
+            return self._one_run_each()
+        facts["runs of each model"] = self.n_runs
+        whole = dict(self.plan.filter(testset=MEAN).select("checkpoints", "seeds").iter_rows())
+        enough, have = whole[1], f"{count(self.n_runs, 'run')} of each model"
+        answer = f"About {enough} runs of each model"
+        if enough is None:
+            answer = f"{MOST_SEEDS:,} runs are not enough"
+        hardest = self._hardest_testset(enough, facts)
         if self.power >= PLANNED:
-            return Verdict(Answer.YES, f"{chance} of {self.power:.0%}.", wrong)
-        needed = "No number of seeds up to 1,000 is enough."
-        if whole[1]["seeds"] is not None:
-            needed = f"It takes {whole[1]['seeds']} seeds per model"
-            last = max(whole)
-            saved = whole[last]["seeds"] is not None and whole[last]["seeds"] < whole[1]["seeds"]
-            needed += f", or {whole[last]['seeds']} if the last {last} checkpoints are averaged." if saved else "."
-        return Verdict(Answer.NO, f"{chance} of {self.power:.0%}.", wrong, needed)
+            reason = f"{have} are enough to see a difference of {said} in the mean of all test sets"
+            advice = "Compare models by the mean of all test sets."
+            if enough is not None and enough < self.n_runs:
+                reason += f"; about {enough} would do"
+                advice = f"Train about {enough} runs of each model and compare the mean of all test sets."
+            return self._answer(answer, f"{reason}.", State.YES, facts, hardest, advice)
+        chance = chances_text(self.power)
+        facts["chance to see it"] = chance
+        where = f"a difference of {said} in the mean of all test sets"
+        reason = f"With {have} there {agree_chance(chance)} of seeing {where}."
+        if self.power < UNLIKELY:
+            reason = f"{where[0].upper()}{where[1:]} would probably go unnoticed with {have} ({chance} of seeing it)."
+        if enough is None:
+            facts["runs that are too few"] = MOST_SEEDS
+            reason += f" Even {MOST_SEEDS:,} would not be enough."
+            return self._answer(answer, reason, State.NO, facts, hardest, f"{self._larger(facts)}.")
+        planned, last = chances_text(PLANNED), max(whole)
+        facts["chance that is planned for"] = planned
+        fewest, saving = whole[last], ""
+        if fewest is not None and fewest < enough:
+            saving = f", or {fewest} if the last {last} checkpoints of each are averaged"
+        reason += f" For {planned} you need about {enough}{saving}."
+        advice = "Train more runs, or aim for a larger difference."
+        if enough > FEASIBLE:
+            advice = f"{self._larger(facts)}."
+        return self._answer(answer, reason, State.NO, facts, hardest, advice)
+
+    def _larger(self, facts: dict[str, float | str]) -> str:
+        """The difference in whole points that a feasible number of runs would show."""
+        sd = self.plan.filter(testset=MEAN, checkpoints=1)["sd"][0]
+        for points in range(1, LARGEST_AIM):
+            if seed_power(FEASIBLE, sd, points) >= PLANNED:
+                facts["runs that would show a larger difference"] = FEASIBLE
+                facts["larger difference, in points"] = points
+                return f"Aim for a larger difference: {FEASIBLE} runs of each would show {count(points, 'point')}"
+        return "Find out why runs of a model differ so much before you compare models"
+
+    def _answer(
+        self, answer: str, reason: str, state: State, facts: dict[str, float | str], hardest: str, advice: str
+    ) -> Verdict:
+        findings = sentences(describe_wrong_sign(self.wrong_sign, facts), hardest)
+        return Verdict(answer, reason, findings, question=Question.SEEDS, advice=advice, state=state, facts=facts)
+
+    def _hardest_testset(self, enough: int | None, facts: dict[str, float | str]) -> str:
+        """The test set that takes most runs, where it takes many more than the mean of all does."""
+        single = self.plan.filter(pl.col("testset") != MEAN, checkpoints=1)
+        if enough is None or not single.height:
+            return ""
+        row = single.sort("sd", descending=True, nulls_last=True).row(0, named=True)
+        if row["seeds"] is None:
+            facts["runs that are too few for a single test set"] = MOST_SEEDS
+            return (
+                f"On {row['testset']} alone even {MOST_SEEDS:,} would not be enough: its runs differ by "
+                f"{row['sd']:.1f} points (standard deviation)."
+            )
+        if row["seeds"] <= MANY_MORE * enough:
+            return ""
+        return (
+            f"On {row['testset']} alone it takes {row['seeds']}: its runs differ by {row['sd']:.1f} points (standard "
+            "deviation)."
+        )
+
+    def _one_run_each(self) -> Verdict:
+        reason = "Every model has one run, so how many runs it takes is not known."
+        sd = self.noise.row(0, named=True)["checkpoint_sd"]
+        findings = ""
+        if sd is not None:
+            findings = (
+                f"Neighbouring checkpoints of a run differ by about {sd:.2f} points (mean of all test sets), but that "
+                "is no substitute for runs with other seeds."
+            )
+        advice = "Train three or more runs of one model with different seeds, and mark the runs in a column `seed`."
+        return Verdict(Answer.UNKNOWN, reason, findings, question=Question.SEEDS, advice=advice)
+
+    def shown(self) -> Sequence[Shown]:
+        """Runs by test set; how far neighbouring checkpoints differ, where no model has several runs."""
+        if self.power is None:
+            return [Shown("How far neighbouring checkpoints differ, in points", self.noise, NOISE.filled(self.noise))]
+        columns = PLAN
+        if self.plan["checkpoints"].n_unique() == 1:
+            columns = columns.without("checkpoints")
+        note = ""
+        if self.plan["seeds"].null_count():
+            note = f"-: {MOST_SEEDS:,} runs are not enough."
+        return [Shown(f"Runs of each model to see {size_text(self.difference)}", self.plan, columns, note=note)]
 
     def details(self) -> str:
-        """Where the numbers come from, and what scores cannot tell."""
-        noise = self.noise.row(0, named=True)
+        """What the numbers are about, and what scores cannot tell."""
         parts = []
-        if noise["run_sd"] is not None:
-            parts.append(f"In the mean of all test sets, runs of a model differ by {noise['run_sd']:.2f} points (sd).")
-        if noise["checkpoint_sd"] is not None:
-            parts.append(f"Neighbouring checkpoints differ by {noise['checkpoint_sd']:.2f} points (sd).")
         if self.n_models == 1:
-            parts.append("All runs are taken as repeats of one model, since no column tells models apart.")
+            parts.append("All runs are taken as repeats of one model, since no column says which model they are of.")
         parts.append(
-            "Power is 80% at 5% two-sided, for new runs on the same items. Scores do not show how many items are "
-            "needed; that takes answers to single items."
+            "Planned for a power of 80% in a two-sided t test at 5%, for new runs on the same questions. Scores do not "
+            "show how many questions are needed; that takes answers to single questions."
         )
         return " ".join(parts)
 
@@ -159,23 +278,6 @@ class SeedAdvice(Result):
 
 
 seeds_verdict = SeedAdvice.verdict
-
-
-def seeds_table(result: SeedAdvice, width: int = WIDTH) -> Table:
-    """Seeds per model by test set and checkpoints averaged; a dash where no number is enough.
-
-    Where no model has several runs, how far neighbouring checkpoints differ.
-    """
-    if result.power is None:
-        table = make_table("Neighbouring checkpoints of a run differ by", ["test set"], ["sd in points"], width)
-        for name, _, sd in result.noise.head(MOST_ROWS).iter_rows():
-            table.add_row(Text(name), "-" if sd is None else f"{sd:.2f}")
-        return table
-    numbers = ["checkpoints averaged", "sd in points", "seeds"]
-    table = make_table(f"Seeds per model to see {said_points(result.difference)}", ["test set"], numbers, width)
-    for row in result.plan.head(MOST_ROWS).iter_rows(named=True):
-        table.add_row(Text(row["testset"]), str(row["checkpoints"]), f"{row['sd']:.2f}", str(row["seeds"] or "-"))
-    return table
 
 
 class _RunScores(NamedTuple):
@@ -197,39 +299,60 @@ def advise_seeds(
     same items, so it says how far a difference holds for new runs on these test sets, not on new items.
     """
     runs = _read_runs(scores, keys)
-    last = [np.stack([course[-1] for course in group]) for group in runs.courses]
+    last, courses = [], []
+    for group in runs.courses:
+        last.append(np.stack([course[-1] for course in group]))
+        courses += group
     several = [group for group in last if len(group) > 1]
-    checkpoint = np.array(
-        [
-            checkpoint_variance([course[:, j] for group in runs.courses for course in group])
-            for j in range(len(runs.testsets))
-        ]
-    )
+    checkpoint = np.empty(len(runs.testsets))
+    for j in range(len(runs.testsets)):
+        checkpoint[j] = checkpoint_variance([course[:, j] for course in courses])
     if not several and (seeds or np.isnan(checkpoint).all()):
+        remedy = ". Planning questions takes answers to single questions"
+        if seeds:
+            remedy = ", or leave out --seeds"
         raise InputError(
             f"{runs.name}: has scores of {len(last)} models with one run each, so nothing is known about seeds; add "
-            "runs of one model, told apart by a column `seed`"
-            + (", or leave out --seeds" if seeds else ". Items take answers, item by item")
+            f"runs of one model, told apart by a column `seed`{remedy}"
         )
-    df = sum(len(group) - 1 for group in several)
-    squares = sum(((group - group.mean(axis=0)) ** 2).sum(axis=0) for group in several)
-    spread = squares / df if df else np.full(len(runs.testsets), np.nan)
+    spread, df = _spread_of_runs(several, len(runs.testsets))
     rows: list[tuple[Any, ...]] = []
     for j, name in enumerate(runs.testsets):
-        for averaged in CHECKPOINTS if not np.isnan(checkpoint[j]) else (1,):
-            removed = checkpoint[j] * (1 - 1 / averaged) if averaged > 1 else 0.0
-            sd = float(np.sqrt(max(spread[j] - removed, 0.0))) if df else None
-            rows.append((name, averaged, sd, None if sd is None else seeds_needed(sd, 100 * difference)))
+        averages: tuple[int, ...] = CHECKPOINTS
+        if np.isnan(checkpoint[j]):
+            averages = CHECKPOINTS[:1]
+        for averaged in averages:
+            if not df:
+                rows.append((name, averaged, None, None))
+                continue
+            removed = 0.0
+            if averaged > 1:
+                removed = checkpoint[j] * (1 - 1 / averaged)
+            sd = float(np.sqrt(max(spread[j] - removed, 0.0)))
+            rows.append((name, averaged, sd, seeds_needed(sd, 100 * difference)))
     schema: dict[str, Any] = {"testset": pl.String, "checkpoints": pl.Int64, "sd": pl.Float64, "seeds": pl.Int64}
+    plan = pl.DataFrame(rows, schema=schema, orient="row")
     noise = {"testset": runs.testsets, "run_sd": np.sqrt(spread), "checkpoint_sd": np.sqrt(checkpoint)}
-    number = int(np.median([len(group) for group in several])) if df else 1
-    sd = float(np.sqrt(spread[0])) if df else float("nan")
-    error = sd * np.sqrt(2 / number)
-    wrong = (float(special.ndtr(-100 * difference / error)) if sd > 0 else 0.0) if df else None
-    return SeedAdvice(
-        pl.DataFrame(rows, schema=schema, orient="row"), pl.DataFrame(noise).fill_nan(None), difference, len(last),
-        number, seed_power(number, sd, 100 * difference) if df else None, wrong, runs.warnings,
-    )  # fmt: skip
+    noise_frame = pl.DataFrame(noise).fill_nan(None)
+    if not df:
+        return SeedAdvice(plan, noise_frame, difference, len(last), 1, None, None, runs.warnings)
+    number, sd = int(np.median(list(map(len, several)))), float(np.sqrt(spread[0]))
+    wrong = 0.0
+    if sd > 0:
+        wrong = float(special.ndtr(-100 * difference / (sd * np.sqrt(2 / number))))
+    power = seed_power(number, sd, 100 * difference)
+    return SeedAdvice(plan, noise_frame, difference, len(last), number, power, wrong, runs.warnings)
+
+
+def _spread_of_runs(several: Sequence[Floats], columns: int) -> tuple[Floats, int]:
+    """Variance of the scores [columns] of runs of a model, pooled over models, and its degrees of freedom."""
+    squares, df = np.zeros(columns), 0
+    for group in several:
+        squares += ((group - group.mean(axis=0)) ** 2).sum(axis=0)
+        df += len(group) - 1
+    if not df:
+        return np.full(columns, np.nan), 0
+    return squares / df, df
 
 
 def _read_runs(opened: ScoreTable, keys: Sequence[str]) -> _RunScores:
@@ -249,13 +372,19 @@ def _read_runs(opened: ScoreTable, keys: Sequence[str]) -> _RunScores:
         )
     models = [name for name in by if name.lower() not in REPEATS]
     scores = frame.select(pl.col(names).cast(pl.Float64)).to_numpy()
-    scores = 100 * scores if scores.max() <= 1.5 else scores
+    if scores.max() <= 1.5:  # shares
+        scores = 100 * scores
     scores = np.column_stack([scores.mean(axis=1), scores])
     places = frame.select(by).with_row_index("__row")
     courses: list[list[Floats]] = []
-    for part in places.partition_by(models, maintain_order=True) if models else [places]:
+    parts = [places]
+    if models:
+        parts = places.partition_by(models, maintain_order=True)
+    for part in parts:
         # Without checkpoints every row is a run; with them, the other columns say which run it is.
-        own = part.partition_by(by, maintain_order=True) if opened.order else part.partition_by("__row")
+        own = part.partition_by("__row")
+        if opened.order:
+            own = part.partition_by(by, maintain_order=True)
         courses.append([scores[run["__row"].to_numpy()] for run in own])
     return _RunScores(courses, [MEAN, *names], opened.name, tuple(warnings))
 
@@ -267,11 +396,15 @@ def open_runs(source: Any) -> tuple[Study | ScoreTable, tuple[str, ...]]:
         opened = open_source(source)
     if isinstance(opened, Study) or (opened is not None and opened.order is not None):
         return opened, ()
-    scores = {} if opened is None else {"testsets": [*opened.controls, *opened.testsets]}
+    scores = {}
+    if opened is not None:
+        scores = {"testsets": [*opened.controls, *opened.testsets]}
     with suppress(InputError):
         columns = read_table(source).frame.columns
         keys = tuple(name for name in columns if name.lower() in (*MODELS, *REPEATS))
         by_run = open_source(source, by=keys or "none", order="none", control="none", **scores)
         if isinstance(by_run, ScoreTable):
             return by_run, keys
-    return open_answers(source) if opened is None else opened, ()
+    if opened is None:
+        return open_answers(source), ()
+    return opened, ()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from breadth.advice.families import Families, describe_target, find_families, limit_to_families
 from breadth.advice.figures import steps_figure
@@ -19,11 +18,10 @@ from breadth.advice.references import FEWEST_MODELS, differ_beyond_chance
 from breadth.advice.short_form import Indices
 from breadth.comparison import final_groups
 from breadth.errors import InputError, did_you_mean, listed, unknown_column
-from breadth.inference import Floats
+from breadth.inference import NORMAL, Floats
 from breadth.records import Study
-from breadth.results import Answer, Result, Verdict, as_chart
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
-from breadth.results.words import count, joined
+from breadth.results import Column, Columns, Question, Result, Shown, State, Verdict, as_chart
+from breadth.results.words import agree, count, joined, number_word
 from breadth.sources import ScoreTable, open_source, read_table
 from breadth.threads import one_blas_thread
 
@@ -39,6 +37,31 @@ PERCENT = 100.0
 
 #: Models that are named to get back into range.
 MOST_NAMED = 10
+
+#: Test sets, and models, that a verdict names.
+MOST_SETS, MOST_MODELS = 6, 3
+
+STEPS = Columns(
+    Column("n", format="d", header="test sets", priority=1, meaning="How many test sets are known."),
+    Column("testset", header="add", priority=1, bold="kept", meaning="The test set that is best added next."),
+    Column("rmse", format=".1f", header="typical error", priority=1, meaning="Of predicting all others, in points."),
+    Column("worst_testset", header="worst", meaning="The test set that is predicted worst."),
+    Column("worst", format=".1f", header="its error", meaning="The typical error of that one, in points."),
+)
+PREDICTIONS = Columns(
+    Column("model", priority=1, meaning="The model."),
+    Column("testset", header="test set", priority=1, meaning="A test set that the model was not evaluated on."),
+    Column("score", format=".1f", priority=1, meaning="Its predicted score; a dash where it cannot be predicted."),
+    Column("ci_low", "ci_high", format=".1f", priority=1, meaning="Where that score lies in 95 of 100 cases."),
+    Column(
+        "in_range", format="flag", header="in range", priority=3,
+        meaning="Whether the model scores like the others; the score of one that does not is not predicted.",
+    ),
+)  # fmt: skip
+
+
+#: The share of the spread of models up to which an error of predictions is called small.
+SMALL_ERROR = 0.5
 
 
 class ModelScores(NamedTuple):
@@ -69,6 +92,8 @@ class PredictionAdvice(Result):
     independent; ``holds_for`` says which kind of model errors and intervals are about.
     """
 
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"steps": STEPS, "predictions": PREDICTIONS}
+
     steps: pl.DataFrame
     predictions: pl.DataFrame
     chosen: tuple[str, ...]
@@ -80,13 +105,20 @@ class PredictionAdvice(Result):
     warnings: tuple[str, ...] = ()
     family: str | None = None
     n_families: int | None = None
+    #: How far models lie apart on every test set (standard deviation, in points).
+    spreads: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def dropped(self) -> tuple[str, ...]:
         """The test sets that need not be evaluated, if those chosen are enough; in the order of their names."""
-        last = self.steps.row(-1, named=True)
-        names = {*self.steps["testset"], last["worst_testset"]}
-        return tuple(sorted(names - set(self.chosen))) if self.reached else ()
+        if not self.reached:
+            return ()
+        return tuple(sorted(self._testsets - set(self.chosen)))
+
+    @property
+    def _testsets(self) -> set[str]:
+        """All test sets; the one that is never added is predicted from all others."""
+        return {*self.steps["testset"], self.steps["worst_testset"][-1]}
 
     @property
     def holds_for(self) -> str:
@@ -98,47 +130,123 @@ class PredictionAdvice(Result):
         return {"steps": self.steps, "predictions": self.predictions}
 
     def verdict(self) -> Verdict:
-        """Which test sets can be dropped? Those that the others predict within the error; No if there is none."""
+        """Which test sets can be dropped? Those that the others predict within the error; none if there is none."""
+        allowed = f"{self.error:g}"
+        facts: dict[str, float | str] = {"test sets": len(self._testsets), "error that is allowed, in points": allowed}
+        if not self.reached:
+            return self._none_dropped(facts)
         last = self.steps.row(len(self.chosen) - 1, named=True)
-        if self.reached:
-            verb = "predicts" if len(self.chosen) == 1 else "predict"
-            it = "it" if len(self.dropped) == 1 else "them"
-            reason = f"{joined(self.dropped, 6)} can be dropped: {joined(self.chosen, 6)} {verb} {it} within"
-            worst = f"Worst: {last['worst_testset']}, {last['worst']:.1f} points."
-            if self.family is not None:
-                worst += f" Errors are those for {self.holds_for}."
-            return Verdict(Answer.YES, f"{reason} {last['rmse']:.1f} points (root mean square).", worst)
-        best = self.steps.sort("rmse").row(0, named=True)
+        dropped = self.dropped
+        it, verb = agree(len(dropped), "it", "them"), agree(len(self.chosen), "predicts", "predict")
+        if len(dropped) > MOST_SETS:
+            facts["test sets that can be dropped, besides those named"] = len(dropped) - MOST_SETS
+        kept = self._kept(self.chosen, facts)
         reason = (
-            f"no choice predicts the others within {self.error:g} points; the best, {count(best['n'], 'test set')}, "
-            f"errs by {best['rmse']:.1f}."
+            f"You can drop {joined(dropped, MOST_SETS)}: {kept} {verb} {it} with a typical error of {last['rmse']:.1f} "
+            "points."
         )
-        return Verdict(Answer.NO, reason, "", "Evaluate on all test sets, or accept a larger --error.")
+        worst = last["worst_testset"]
+        findings = []
+        if len(dropped) > 1:
+            findings.append(f"Hardest to predict is {worst}: {last['worst']:.1f} points.")
+        if worst in self.spreads:
+            spread = self.spreads[worst]
+            facts[f"standard deviation of {worst}, in points"] = f"{spread:.1f}"
+            small = "That is small"
+            if last["worst"] > SMALL_ERROR * spread:
+                small = "That is not small"
+            findings.append(
+                f"{small} beside how far these models differ on {worst}: by {spread:.1f} points (standard deviation)."
+            )
+        if self.family is not None:
+            findings.append(f"This holds for models of another {self.family}, too.")
+        # Each of two predictions errs, and in 95 of 100 cases by no more than so many standard errors together.
+        close = math.ceil(NORMAL * math.sqrt(2) * last["worst"])
+        facts["difference of two predictions that may be chance, in points"] = close
+        advice = (
+            f"If the predicted scores of two models on {worst} differ by less than about {close} points, either may be "
+            "better: evaluate both."
+        )
+        answer = joined(dropped, MOST_MODELS)
+        return Verdict(
+            answer, reason, " ".join(findings), self._still_missing(facts), question=Question.DROP, advice=advice,
+            facts=facts,
+        )  # fmt: skip
+
+    def _none_dropped(self, facts: dict[str, float | str]) -> Verdict:
+        """That the others do not predict any test set well enough, and how well they do at best."""
+        best = self.steps.sort("rmse").row(0, named=True)
+        known = self.steps["testset"].head(best["n"]).to_list()
+        left = sorted(self._testsets - set(known))
+        allowed = facts["error that is allowed, in points"]
+        verb = agree(len(known), "predicts", "predict")
+        reason = (
+            f"None can be dropped: at best, {self._kept(known, facts)} {verb} {joined(left, MOST_SETS)} with a typical "
+            f"error of {best['rmse']:.1f} points, more than the {allowed} allowed."
+        )
+        enough = f"{math.ceil(10 * best['rmse']) / 10:g}"
+        facts["error with which some can be dropped, in points"] = enough
+        advice = f"Evaluate on all of them, or allow an error of {enough} points."
+        return Verdict(
+            "None", reason, "", self._still_missing(facts), question=Question.DROP, advice=advice, state=State.NO,
+            facts=facts,
+        )  # fmt: skip
+
+    def _kept(self, names: Sequence[str], facts: dict[str, float | str]) -> str:
+        """The test sets from which others are predicted: by name, or "the other five" where they are many."""
+        if len(names) <= MOST_MODELS:
+            return joined(names)
+        facts["test sets that predict the others"] = len(names)
+        return f"the other {number_word(len(names))}"
+
+    def _still_missing(self, facts: dict[str, float | str]) -> str:
+        """Which missing scores are not predicted, and what would change that."""
+        refused = self.predictions.filter(~pl.col("in_range")).height
+        if not refused or not self.evaluate:
+            return ""
+        facts["missing scores that cannot be predicted"] = refused
+        facts["missing scores"] = self.predictions.height
+        facts["models to evaluate, besides those named"] = max(len(self.evaluate) - MOST_MODELS, 0)
+        return (
+            f"{refused:,} of {count(self.predictions.height, 'missing score')} cannot be predicted, because their "
+            f"models score unlike the others: evaluate {joined(self.evaluate, MOST_MODELS)} on all test sets."
+        )
+
+    def shown(self) -> Sequence[Shown]:
+        """Test sets in the order in which they are added, and the scores that are predicted."""
+        kept, note = pl.lit(False), ""
+        if self.reached:
+            kept, note = pl.col("n") <= len(self.chosen), "Bold: enough to predict the others."
+        steps = self.steps.with_columns(kept.alias("kept"))
+        tables = [Shown("How well the test sets so far predict the others, in points", steps, STEPS, note=note)]
+        if self.predictions.height:
+            title = f"Predicted scores, with intervals for {self.holds_for}"
+            tables.append(Shown(title, self.predictions, PREDICTIONS))
+        return tables
 
     def details(self) -> str:
-        """How errors were measured, and which models lie outside the range."""
-        parts = [f"Errors are those of {self._held_out()}, out of {count(self.n_models, 'model')} with all test sets."]
-        missing, out = self.predictions, self.predictions.filter(~pl.col("in_range"))
-        if missing.height:
-            inside = missing.height - out.height
+        """How errors were measured, and what a prediction is refused for."""
+        parts = [
+            f"Errors are root mean squares over {self._held_out()}, out of {count(self.n_models, 'model')} with all "
+            "test sets."
+        ]
+        if self.predictions.height:
             parts.append(
-                f"Of {count(missing.height, 'missing score')}, {inside:,} {'is' if inside == 1 else 'are'} predicted."
+                f"Intervals are for {self.holds_for}. Scores of models outside the range of the others are not "
+                "predicted."
             )
-            if inside:
-                parts.append(f"Intervals (95%) are for {self.holds_for}.")
-            if out.height:
-                parts.append(
-                    f"Those of {count(out['model'].n_unique(), 'model')} lie outside the range of the others and are "
-                    f"refused; evaluate {joined(self.evaluate, 10)} in full to get back inside."
-                )
         return " ".join(parts)
 
     def _held_out(self) -> str:
         later = "later models predicted from earlier ones"
+        if self.family is None and self.dated:
+            return later
         if self.family is None:
-            return later if self.dated else "models that were held out, at random"
+            return "models that were held out, at random"
         whole = f"models of another {self.family} ({self.n_families} were left out in turn; each counts once)"
-        return f"{whole} or of {later}, whichever are larger" if self.dated else whole
+        if self.dated:
+            return f"{whole} or of {later}, whichever are larger"
+        return whole
 
     def figure(self) -> alt.TopLevelMixin:
         """Error of predicting the others by the number of test sets."""
@@ -146,32 +254,6 @@ class PredictionAdvice(Result):
 
 
 prediction_verdict = PredictionAdvice.verdict
-
-
-def steps_table(result: PredictionAdvice, width: int = WIDTH) -> Table:
-    """Test sets in the order in which they are added; those that are enough are marked."""
-    table = make_table(
-        "Error in points of predicting the others", ["add", "worst"], ["sets", "RMSE", "its RMSE"], width
-    )
-    for row in result.steps.iter_rows(named=True):
-        enough = result.reached and row["n"] <= len(result.chosen)
-        name = Text(row["testset"], style="bold" if enough else "")
-        table.add_row(name, Text(row["worst_testset"]), str(row["n"]), f"{row['rmse']:.1f}", f"{row['worst']:.1f}")
-    return table
-
-
-def predictions_table(predictions: pl.DataFrame, width: int = WIDTH, holds_for: str = "") -> Table:
-    """Predicted scores with their intervals; a dash where a model lies outside the range."""
-    title = "Predicted scores with 95% intervals"
-    title += f" for {holds_for}" if holds_for else ""
-    title += f": the first {MOST_ROWS} of {predictions.height}" if predictions.height > MOST_ROWS else ""
-    table = make_table(title, ["model", "test set"], ["score", "interval"], width)
-    shown = predictions.head(MOST_ROWS)
-    for row in shown.iter_rows(named=True):
-        score = "-" if row["score"] is None else f"{row['score']:.1f}"
-        span = "out of range" if row["score"] is None else f"{row['ci_low']:.1f} to {row['ci_high']:.1f}"
-        table.add_row(Text(row["model"]), Text(row["testset"]), score, span)
-    return table
 
 
 @one_blas_thread
@@ -224,8 +306,9 @@ def advise_testsets(
     table = read_scores(source, date, testsets, cluster)
     complete = np.asarray(~np.isnan(table.scores).any(axis=1))
     if complete.sum() < FEWEST_MODELS:
-        several = len(table.models) >= FEWEST_MODELS
-        remedy = "Leave out test sets that few models have, with --testsets" if several else "Add models"
+        remedy = "Add models"
+        if len(table.models) >= FEWEST_MODELS:
+            remedy = "Leave out test sets that few models have, with --testsets"
         raise InputError(
             f"{table.name}: {int(complete.sum())} models have scores on all {len(table.testsets)} test sets; "
             f"predicting takes at least {FEWEST_MODELS}. {remedy}"
@@ -234,37 +317,38 @@ def advise_testsets(
     # Where families turn out not to be usable, what was said of them no longer holds.
     warnings = [*table.warnings, *(warnings or table.family_warnings)]
     scores = table.scores[reference]
-    if still := [name for name, spread in zip(table.testsets, scores.std(axis=0), strict=True) if spread < 1e-9]:
+    names = np.array(table.testsets)
+    still = names[scores.std(axis=0) < 1e-9].tolist()
+    if still:
         raise InputError(f"{table.name}: all models have one score on {listed(still)}; leave it out with --testsets")
-    shares = _predictable_shares(scores)
-    unrelated = [name for name, share in zip(table.testsets, shares, strict=False) if share <= 0]
+    shares = np.array(_predictable_shares(scores))
+    unrelated = names[: len(shares)][shares <= 0].tolist()
     if unrelated:
         warnings.append(
             f"{listed(unrelated)}: the other test sets say nothing about it; it measures something else, or models are "
             "at chance there"
         )
     steps = choose_sets(scores, table.dated, family=family)
-    enough = next((k for k, step in enumerate(steps, start=1) if step.error <= error), None)
-    number = enough or len(steps)
-    chosen = tuple(table.testsets[step.added] for step in steps[:number])
+    rows = []
+    enough = 0
+    for number, step in enumerate(steps, start=1):
+        worst = int(np.nanargmax(step.each))
+        rows.append((number, table.testsets[step.added], step.error, float(step.each[worst]), table.testsets[worst]))
+        if not enough and step.error <= error:
+            enough = number
+    frame = pl.DataFrame(rows, schema=["n", "testset", "rmse", "worst", "worst_testset"], orient="row")
+    chosen = tuple(frame["testset"].head(enough or len(steps)))
     predictions, outside = _predictions(table, complete, reference, family)
     # Models outside the range, spread evenly over their scores: evaluated in full, they bring the others inside.
     order = sorted(outside, key=lambda k: float(np.nanmean(table.scores[k])))
     at = np.unique(np.linspace(0, len(order) - 1, min(MOST_NAMED, len(order))).round().astype(int))
-    frame = pl.DataFrame(
-        {
-            "n": range(1, len(steps) + 1),
-            "testset": [table.testsets[step.added] for step in steps],
-            "rmse": [step.error for step in steps],
-            "worst": [float(np.nanmax(step.each)) for step in steps],
-            "worst_testset": [table.testsets[np.nanargmax(step.each)] for step in steps],
-        }
-    )
+    evaluate = tuple(table.models[order[k]] for k in at)
+    column = families = None
+    if family is not None and table.families is not None:
+        column, families = table.families.column, int(family.max()) + 1
     return PredictionAdvice(
-        frame, predictions, chosen, error, enough is not None, len(scores), table.dated,
-        tuple(table.models[order[k]] for k in at), tuple(warnings),
-        None if family is None or table.families is None else table.families.column,
-        None if family is None else int(family.max()) + 1,
+        frame, predictions, chosen, error, enough > 0, len(scores), table.dated, evaluate, tuple(warnings), column,
+        families, dict(zip(table.testsets, scores.std(axis=0, ddof=1).tolist(), strict=True)),
     )  # fmt: skip
 
 
@@ -291,31 +375,43 @@ def read_scores(
             frame = _whole_frame(opened).rename(dict(zip(columns_of_sets, names, strict=True)))
             if when is not None:
                 frame = frame.sort(when, maintain_order=True, nulls_last=False)
-            models = frame[who].cast(pl.String).to_list() if who else [str(k + 1) for k in range(frame.height)]
+            models = _numbered(frame)
+            if who:
+                models = frame[who].cast(pl.String).to_list()
             return _model_scores(frame, models, names, when is not None, opened, cluster)
-    frame = frame.group_by(opened.by, maintain_order=True).last() if opened.by and opened.order else frame
-    models = [" / ".join(map(str, row)) for row in frame.select(opened.by).iter_rows()] if opened.by else []
-    models = models or [str(k + 1) for k in range(frame.height)]
+    if opened.by and opened.order:
+        frame = frame.group_by(opened.by, maintain_order=True).last()
+    models = _numbered(frame)
+    if opened.by:
+        models = [" / ".join(map(str, row)) for row in frame.select(opened.by).iter_rows()]
     return _model_scores(frame, models, names, False, opened, cluster)
+
+
+def _numbered(frame: pl.DataFrame) -> list[str]:
+    """Names of models that have none."""
+    return [str(number) for number in range(1, frame.height + 1)]
 
 
 def _whole_frame(opened: ScoreTable) -> pl.DataFrame:
     """The scores with the other columns of the table beside them."""
-    return opened.frame if opened.about is None else opened.frame.hstack(opened.about)
+    if opened.about is None:
+        return opened.frame
+    return opened.frame.hstack(opened.about)
 
 
 def _model_scores(
     frame: pl.DataFrame, models: list[str], names: list[str], dated: bool, opened: ScoreTable, cluster: str | None
 ) -> ModelScores:
     scores = frame.select(pl.col(names).cast(pl.Float64)).fill_null(float("nan")).to_numpy().copy()
-    shares = np.nanmax(scores) <= 1.5
+    if np.nanmax(scores) <= 1.5:  # shares
+        scores = 100 * scores
     if len(names) < 2:
         raise InputError(
             f"{opened.name}: has one test set ({listed(names)}); predicting one from others takes at least two"
         )
     families, warnings = find_families(frame.drop(names), models, cluster, opened.name)
     return ModelScores(
-        100 * scores if shares else scores, models, names, dated, opened.name, opened.warnings, families,
+        scores, models, names, dated, opened.name, opened.warnings, families,
         tuple(warnings),
     )  # fmt: skip
 
@@ -323,9 +419,18 @@ def _model_scores(
 def _from_study(
     study: Study, date: str | None, testsets: str | Sequence[str] | None, cluster: str | None
 ) -> ModelScores:
-    entries = [testsets] if isinstance(testsets, str) else testsets or study.testsets
-    chosen = [name.strip() for entry in entries for name in ([entry] if entry in study.testsets else entry.split(","))]
-    if unknown := [name for name in chosen if name not in study.testsets]:
+    entries = testsets or study.testsets
+    if isinstance(entries, str):
+        entries = [entries]
+    chosen: list[str] = []
+    for entry in entries:
+        # A comma separates names, unless it is part of one.
+        parts = entry.split(",")
+        if entry in study.testsets:
+            parts = [entry]
+        chosen += map(str.strip, parts)
+    unknown = [name for name in chosen if name not in study.testsets]
+    if unknown:
         raise InputError(
             f"{study.name}: there is no test set {listed(unknown)}.{did_you_mean(unknown, study.testsets)} Test sets: "
             f"{listed(study.testsets)}"
@@ -333,14 +438,22 @@ def _from_study(
     if len(chosen) < 2:
         raise InputError(f"{study.name}: has one test set; predicting one from others takes at least two")
     groups = final_groups(study)
-    places = [study.testsets.index(name) for name in chosen]
+    places = list(map(study.testsets.index, chosen))
     rows = [group.rows[0] for group in groups]
-    if guessed := [name for name, k in zip(chosen, places, strict=True) if _at_chance(study, rows, k)]:
-        others = [name for name in chosen if name not in guessed]
-        remedy = f"leave {listed(guessed)} out with --testsets {','.join(others)}" if len(others) > 1 else ""
+    guessed: list[str] = []
+    others: list[str] = []
+    for name, place in zip(chosen, places, strict=True):
+        if _at_chance(study, rows, place):
+            guessed.append(name)
+        else:
+            others.append(name)
+    if guessed:
+        remedy = "evaluate on test sets that tell models apart"
+        if len(others) > 1:
+            remedy = f"leave {listed(guessed)} out with --testsets {','.join(others)}"
         raise InputError(
             f"{study.name}: on {listed(guessed)} models differ no more than by chance, so there is nothing to predict; "
-            f"{remedy or 'evaluate on test sets that tell models apart'}"
+            f"{remedy}"
         )
     accuracy = study.scores[0][:, places]
     scores = np.stack([accuracy[list(group.rows)].mean(axis=0) for group in groups])
@@ -374,20 +487,24 @@ def _predictions(
     known = ~np.isnan(table.scores)
     learnt = table.scores[reference]
     lowest, highest = _limits(table.scores)
-    for pattern in np.unique(known[~complete], axis=0) if (~complete).any() else ():
+    patterns = known[~complete]
+    if len(patterns):
+        patterns = np.unique(patterns, axis=0)
+    for pattern in patterns:
         if not pattern.any():
             continue
         predictor = Predictor.of(learnt[:, pattern], learnt[:, ~pattern], table.dated, family)
         members = np.flatnonzero((known == pattern).all(axis=1))
         predicted = predictor.predict(table.scores[np.ix_(members, np.flatnonzero(pattern))])
         for row, k in enumerate(members):
-            outside += [] if predicted.inside[row].all() else [int(k)]
+            if not predicted.inside[row].all():
+                outside.append(int(k))
             for column, j in enumerate(np.flatnonzero(~pattern)):
                 numbers: list[float | None] = [None, None, None]
                 inside = bool(predicted.inside[row, column])
                 if inside:
-                    cells = [part[row, column] for part in (predicted.score, predicted.low, predicted.high)]
-                    numbers = [float(np.clip(cell, lowest[j], highest[j])) for cell in cells]
+                    cells = np.stack([predicted.score, predicted.low, predicted.high])[:, row, column]
+                    numbers = np.clip(cells, lowest[j], highest[j]).tolist()
                 rows.append((table.models[k], table.testsets[j], *numbers, inside))
     schema: dict[str, Any] = {"model": pl.String, "testset": pl.String}
     schema |= dict.fromkeys(("score", "ci_low", "ci_high"), pl.Float64) | {"in_range": pl.Boolean}

@@ -9,13 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from breadth.advice.figures import gains_figure
 from breadth.comparison import (
@@ -24,15 +22,13 @@ from breadth.comparison import (
     item_clusters,
     levels_for_comparison,
     models_with_common_items,
-    points_with_decimal,
 )
 from breadth.errors import InputError
 from breadth.inference import NORMAL, Floats
 from breadth.irt import cut_levels
 from breadth.records import ROUND_SHARES, Study
-from breadth.results import Answer, Result, Verdict, as_chart
-from breadth.results.terminal import WIDTH, make_table
-from breadth.results.words import count
+from breadth.results import Answer, Column, Columns, Question, Result, Shown, Verdict, as_chart, times_more
+from breadth.results.words import count, distance_text, joined, number_word, rounded_up, size_text
 from breadth.sources import open_answers
 
 if TYPE_CHECKING:
@@ -61,6 +57,26 @@ LEVELS = 5
 
 #: An honest gain that is worth the cost of several models.
 WORTH = 0.01
+
+#: Members of a vote that a sentence names.
+MOST_MEMBERS = 3
+
+#: Combinations as a sentence names them; ``{}`` is their models.
+PHRASES = {
+    "best pair": "a vote of {}",
+    "best triple": "a vote of {}",
+    "route by test set": "asking for every test set the model that is best on it",
+    "route by level": "asking for every level of difficulty the model that is best on it",
+}
+
+GAINS = Columns(
+    Column("combination", priority=1, meaning="Who votes, or how questions are sent to models."),
+    Column("honest", format="points", header="better by", priority=1, meaning="On questions it was not chosen on."),
+    Column("ci_low", "ci_high", format="points", priority=1, meaning="Where that lies in 95 of 100 cases."),
+    Column("naive", format="points", header="seems", priority=2, meaning="On the questions that it was chosen on."),
+    Column("members", priority=3, words=True, meaning="The models, chosen on all questions."),
+    Column("se", format="percent", priority=4, meaning="Standard error of the honest difference, in points."),
+)
 
 
 class Gain(NamedTuple):
@@ -98,9 +114,11 @@ def route(answers: Floats, group: Indices) -> dict[int, int]:
     lead = answers[order] - answers[base]
     chosen = {}
     labels = np.unique(group)
-    inside = [group == label for label in labels]
-    mean = np.stack([lead[:, mask].mean(axis=1) for mask in inside], axis=1)
-    variance = np.stack([lead[:, mask].var(axis=1) / max(mask.sum() - 1, 1) for mask in inside], axis=1)
+    mean, variance = np.empty((2, len(order), len(labels)))
+    for k, label in enumerate(labels):
+        inside = lead[:, group == label]
+        mean[:, k] = inside.mean(axis=1)
+        variance[:, k] = inside.var(axis=1) / max(inside.shape[1] - 1, 1)
     whole = lead.mean(axis=1)
     between = np.maximum(((mean - whole[:, None]) ** 2 - variance).mean(axis=1), 0.0)
     keep = between[:, None] / np.maximum(between[:, None] + variance, 1e-12)
@@ -108,7 +126,9 @@ def route(answers: Floats, group: Indices) -> dict[int, int]:
     for k, label in enumerate(labels):
         best = int(np.argmax(shrunk[:, k]))
         sure = shrunk[best, k] > SURE * error[best, k] and shrunk[best, k] > 0
-        chosen[int(label)] = int(order[best]) if sure else base
+        chosen[int(label)] = base
+        if sure:
+            chosen[int(label)] = int(order[best])
     return chosen
 
 
@@ -120,7 +140,9 @@ def routed(answers: Floats, group: Indices, chosen: dict[int, int], base: int) -
 
 def make_folds(items: int, cluster: Indices | None, repeats: int = 1, seed: int = 0) -> Indices:
     """The fold of every item [repeats, items]; items of a cluster share it."""
-    groups = np.arange(items) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    groups = np.arange(items)
+    if cluster is not None:
+        groups = np.unique(cluster, return_inverse=True)[1]
     number = int(groups.max(initial=0)) + 1
     generator = np.random.default_rng(seed)
     return np.stack([(generator.permutation(number) % min(FOLDS, number))[groups] for _ in range(repeats)])
@@ -186,6 +208,8 @@ class TogetherAdvice(Result):
     last row is the oracle: the share of items that at least one model gets right. No rule can reach it.
     """
 
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"gains": GAINS}
+
     gains: pl.DataFrame
     best: str
     accuracy: float
@@ -205,27 +229,61 @@ class TogetherAdvice(Result):
         """
         known = self.gains.drop_nulls("honest").sort("honest", descending=True)
         row = known.row(0, named=True)
-        single = f"{self.best} ({self.accuracy:.1%} on {count(self.n_items, 'item')})"
-        span = f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}".replace("-", "−")
-        gain = points_with_decimal(row["honest"])
-        said = f"{row['combination']} gains {gain} ({span}) over {single} on items it was not chosen on."
-        naive = f"Naively it looks like {points_with_decimal(row['naive'])}."
+        facts: dict[str, float | str] = {"questions": self.n_items, "accuracy of the best": f"{self.accuracy:.1%}"}
+        single = f"{self.best} alone ({self.accuracy:.1%} of {count(self.n_items, 'question')} right)"
         if row["ci_low"] > 0:
-            return Verdict(Answer.YES, said, naive)
-        if known["ci_high"].max() < WORTH:  # type: ignore[operator]
-            return Verdict(Answer.NO, f"no combination gains a point over {single}.", f"The largest: {said}")
-        return Verdict(Answer.UNKNOWN, said, naive, "More items would tell whether the gain is real.")
+            what = _phrase(row)
+            reason = f"{what[0].upper()}{what[1:]} is {_compared(row)} than {single}."
+            advice = "Use it where that is worth the cost of several models."
+            return Verdict(
+                Answer.YES, reason, _luck(row, facts), question=Question.TOGETHER, advice=advice, facts=facts
+            )
+        undecided = known.filter(pl.col("ci_high") >= WORTH)
+        if not undecided.height:
+            facts["worth having, in points"] = f"{100 * WORTH:g}"
+            facts["ways of combining them"] = known.height
+            gain = f"{size_text(WORTH)} better than {single}"
+            reason = f"Combining these models does not pay: none of the {known.height} ways tried is at least {gain}."
+            if known.height == 1:
+                reason = f"Combining these models does not pay: it is not at least {gain}."
+            closest = f"The best, {_phrase(row)}, is {_compared(row)}."
+            advice = f"Use {self.best} alone."
+            return Verdict(Answer.NO, reason, closest, question=Question.TOGETHER, advice=advice, facts=facts)
+        # Not the best one, which may be the best model itself: one that may turn out better.
+        row = undecided.row(0, named=True)
+        reason = (
+            f"Whether several models do better than {single} is not decided: {_phrase(row)} is {_compared(row)} on "
+            "questions that it was not chosen on."
+        )
+        return Verdict(
+            Answer.UNKNOWN, reason, _luck(row, facts), self._needed(row, facts), question=Question.TOGETHER,
+            advice=f"Use {self.best} alone for now.", facts=facts,
+        )  # fmt: skip
+
+    def _needed(self, row: Mapping[str, Any], facts: dict[str, float | str]) -> str:
+        """How many questions would show a difference that is worth having."""
+        times = times_more(row["se"], WORTH)
+        if times <= 1:
+            return "More questions would tell."
+        number = rounded_up(self.n_items * times)
+        facts["questions that would be enough"] = number
+        facts["worth having, in points"] = f"{100 * WORTH:g}"
+        return f"About {number} questions would show a difference of {size_text(WORTH)}."
+
+    def shown(self) -> Sequence[Shown]:
+        """How much better every combination is than the best model; the oracle, which knows who is right, is not."""
+        frame = self.gains.drop_nulls("honest")
+        title = f"How many points better than {self.best} alone"
+        note = "better by: on questions it was not chosen on; seems: on those it was."
+        return [Shown(title, frame, GAINS, note=note)]
 
     def details(self) -> str:
-        """What the gains are measured against, and how far the naive ones are off."""
-        known = self.gains.drop_nulls("honest")
-        off = float((known["naive"] - known["honest"]).mean() or 0)  # type: ignore[arg-type]
+        """How differences were measured, and what no rule can reach."""
         oracle = self.gains.filter(pl.col("combination") == "oracle")["naive"][0]
-        side = "higher" if off > 0 else "lower"
         return (
-            f"{count(self.n_models, 'model')}. Honest gains come from nested cross-validation over items; naive ones "
-            f"are {abs(100 * off):.1f} points {side} on average. "
-            f"The oracle ({points_with_decimal(oracle)}) knows who is right; no rule can."
+            f"{count(self.n_models, 'model')}. Differences come from nested cross-validation over questions: the "
+            "combination and the single model are chosen on some questions and compared on others. If one always knew "
+            f"which model is right (the oracle), it would be {distance_text(oracle)} better; no rule can."
         )
 
     def figure(self) -> alt.TopLevelMixin:
@@ -236,16 +294,37 @@ class TogetherAdvice(Result):
 together_verdict = TogetherAdvice.verdict
 
 
-def combinations_table(gains: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Gains over the best single model, in points."""
-    names, numbers = ["combination", "members"], ["naive", "honest", "interval"]
-    title = "Gain in points over the best model"
-    table = make_table(title, names, numbers, width, texts=["members"], least=["naive"])
-    for row in gains.iter_rows(named=True):
-        honest = "-" if row["honest"] is None else f"{100 * row['honest']:+.1f}"
-        span = "-" if row["ci_low"] is None else f"{100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f}"
-        table.add_row(row["combination"], Text(row["members"]), f"{100 * row['naive']:+.1f}", honest, span)
-    return table
+def _phrase(row: Mapping[str, Any]) -> str:
+    """A combination as the middle of a sentence."""
+    combination = row["combination"]
+    if combination in PHRASES:
+        return PHRASES[combination].format(joined(row["members"].split(", "), MOST_MEMBERS))
+    members = row["members"].split(", ")
+    if len(members) <= MOST_MEMBERS:
+        return f"a vote of {joined(members)}"
+    return f"a vote of the best {number_word(len(members))}"
+
+
+def _compared(row: Mapping[str, Any]) -> str:
+    """By how much a combination is better or worse than the best model, with the interval, seen from the better one."""
+    by, low, high = row["honest"], row["ci_low"], row["ci_high"]
+    word, other = "better", "worse"
+    if by < 0:
+        word, other = other, word
+        by, low, high = -by, -high, -low
+    ends = f"{100 * low:.1f} to {100 * high:.1f}"
+    if low < 0:
+        ends = f"{distance_text(low)} {other} to {100 * high:.1f} {word}"
+    return f"{distance_text(by)} {word} (95% interval {ends})"
+
+
+def _luck(row: Mapping[str, Any], facts: dict[str, float | str]) -> str:
+    """How much better a combination seems on what it was chosen on; its number is added to ``facts``."""
+    luck = row["naive"] - row["honest"]
+    if luck < WORTH:
+        return ""
+    facts["luck, in points"] = f"{100 * luck:.1f}"
+    return f"On the questions that it was chosen on it seems {distance_text(luck)} better than that, which is luck."
 
 
 def advise_together(
@@ -296,7 +375,9 @@ def advise_together(
     else:
         warnings.append("a pair cannot vote without margins (the column margin), so there is none")
     rows.append(("best triple", vote_gain(answers, folds, 3, True)))
-    rows += [(f"top {size}", vote_gain(answers, folds, size, False)) for size in TOP if size <= len(answers)]
+    for size in TOP:
+        if size <= len(answers):
+            rows.append((f"top {size}", vote_gain(answers, folds, size, False)))
     place = study.set_index[columns]
     if len(np.unique(place)) > 1:
         rows.append(("route by test set", route_gain(answers, folds, place)))
@@ -307,11 +388,11 @@ def advise_together(
     best = int(best_first(answers)[0])
     accuracy = float(answers[best].mean())
     oracle = float(answers.max(axis=0).mean()) - accuracy
-    table = [
-        (name, ", ".join(names[k] for k in gain.members), gain.naive, gain.honest, gain.se,
-         gain.honest - NORMAL * gain.se, gain.honest + NORMAL * gain.se)
-        for name, gain in rows
-    ]  # fmt: skip
+    table = []
+    for name, gain in rows:
+        members = ", ".join(names[k] for k in gain.members)
+        reach = NORMAL * gain.se
+        table.append((name, members, gain.naive, gain.honest, gain.se, gain.honest - reach, gain.honest + reach))
     table.append(("oracle", "all", oracle, None, None, None, None))  # type: ignore[arg-type]
     numeric = ("naive", "honest", "se", "ci_low", "ci_high")
     schema: dict[str, Any] = {"combination": pl.String, "members": pl.String, **dict.fromkeys(numeric, pl.Float64)}
@@ -335,8 +416,8 @@ def _common_answers(study: Study) -> tuple[Floats, list[str], Any, Floats | None
         warnings.append(describe_left_out(study, left_out))
     if keep.sum() < 3 or len(columns) < 20:
         raise InputError(
-            f"{study.name}: {int(keep.sum())} models share {len(columns):,} items; combining takes at least 3 models "
-            "and 20 items that all of them answered"
+            f"{study.name}: {int(keep.sum())} models share {len(columns):,} questions; combining takes at least 3 "
+            "models and 20 questions that all of them answered"
         )
     names = []
     for group, kept in zip(groups, keep, strict=True):
@@ -349,5 +430,5 @@ def _common_answers(study: Study) -> tuple[Floats, list[str], Any, Floats | None
         margins = study.margin[cells].astype(np.float64)
     answers = study.matrix[cells].astype(np.float64)
     if answers.mean(axis=1).max() <= 0:
-        raise InputError(f"{study.name}: no model gets any item right")
+        raise InputError(f"{study.name}: no model gets any question right")
     return answers, names, columns, margins, warnings

@@ -10,11 +10,8 @@ from breadth.comparison.comparison import (
     Comparison,
     ComparisonFlag,
     Within,
-    cells_table,
     comparison_verdict,
     differences_figure,
-    pair_differences_table,
-    points_with_decimal,
 )
 from breadth.comparison.groups import (
     Group,
@@ -43,8 +40,6 @@ from breadth.comparison.ranking import (
     rank,
     rank_intervals,
     ranking_figure,
-    ranking_verdict,
-    ranks_table,
 )
 from breadth.sources import item_clusters
 
@@ -60,7 +55,6 @@ __all__ = [
     "Standing",
     "Within",
     "add_runs",
-    "cells_table",
     "compare",
     "comparison_verdict",
     "describe_left_out",
@@ -74,14 +68,10 @@ __all__ = [
     "mean_spread",
     "models_with_common_items",
     "named_groups",
-    "pair_differences_table",
     "paired_difference",
-    "points_with_decimal",
     "rank",
     "rank_intervals",
     "ranking_figure",
-    "ranking_verdict",
-    "ranks_table",
     "run_spread",
     "score_interval",
 ]  # fmt: skip

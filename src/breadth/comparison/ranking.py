@@ -1,19 +1,26 @@
-"""``rank``: where every model stands among all, and which neighbours cannot be told apart."""
+"""``rank``: where every model stands among all, and which neighbours cannot be distinguished."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 from scipy import special
 
+from breadth.comparison.comparison import (
+    BY_COST,
+    NOT_DECIDED,
+    PREFER,
+    Lead,
+    data_text,
+    how_to_settle,
+    questions_to_settle,
+)
 from breadth.comparison.groups import (
     ONE_RUN_EACH,
     Group,
@@ -30,10 +37,22 @@ from breadth.comparison.paired import Difference, Indices, paired_difference, ru
 from breadth.errors import InputError, listed
 from breadth.inference import LEVEL, NORMAL, Floats
 from breadth.records import Study
-from breadth.results import Answer, Figure, Result, Verdict, as_chart
+from breadth.results import (
+    WORTH_SEEING,
+    Column,
+    Columns,
+    Figure,
+    Question,
+    Result,
+    Shown,
+    State,
+    Verdict,
+    about,
+    as_chart,
+    times_more,
+)
 from breadth.results.figures import Spec, nominal, tooltip
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
-from breadth.results.words import count, joined
+from breadth.results.words import agree, count, joined, number_word, rounded_up, sentences, size_text
 from breadth.sources import item_clusters, open_answers
 from breadth.threads import one_blas_thread
 
@@ -52,12 +71,39 @@ MOST_HELD = 4_000_000
 #: Models that a figure of ranks shows: the best ones.
 MOST_SHOWN = 60
 
+#: From where on along the axis the text of a mark stands to its left.
+FAR_RIGHT = 0.75
+
 #: Models that may be the best which the verdict names.
-MOST_NAMED = 5
+MOST_NAMED = 8
 
 #: Pseudo-items on which one of two models is right, added to the variance of a difference (Bonett and Price 2012 add
 #: one for each): two models that differ on no item, or on every one in the same way, are not known to do so for ever.
 PSEUDO_ITEMS = 2
+
+
+RANKS = Columns(
+    Column("rank", priority=1, meaning="The place by accuracy; models with the same accuracy share one."),
+    Column("tied", header="=", priority=1, meaning="= marks a model that cannot be distinguished from the next one."),
+    Column(
+        "model", priority=1, bold="may_be_best",
+        meaning="The model; a recipe where a model was trained in several ways. Bold: it may be the best.",
+    ),
+    Column("accuracy", format="percent", header="% right", priority=1, meaning="Share of answers that are right."),
+    Column("ci_low", "ci_high", format="percent", priority=2, meaning="Interval of the accuracy on such questions."),
+    Column("rank_low", "rank_high", format="d", header="95% ranks", meaning="The ranks that the model may have."),
+    Column("runs", format="d", priority=3, meaning="Training runs behind it."),
+    Column("testset_mean", format="percent", header="mean of test sets", priority=4, meaning="Each counts alike."),
+)  # fmt: skip
+NEIGHBOURS = Columns(
+    Column("model", priority=1, meaning="The model."),
+    Column("next", priority=1, meaning="The model that follows it in the ranking."),
+    Column("difference", format="points", header="points", priority=1, meaning="How much more the first gets right."),
+    Column("ci_low", "ci_high", format="points", priority=1, meaning="Interval of the difference."),
+    Column("p", format="p", priority=4, meaning="p-value as if these had been the only models."),
+    Column("p_joint", format="p", header="joint p", priority=3, meaning="p-value that allows for all comparisons."),
+    Column("apart", format="flag", header="distinct", meaning="Whether the first is surely better than the next."),
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +120,8 @@ class Ranking(Result):
     ``p`` are those of :func:`breadth.compare`, as if the two had been the only models; ``p_joint`` allows for all the
     comparisons of the two with others, and they can be told apart if it is below 0.05.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"ranks": RANKS, "neighbours": NEIGHBOURS}
 
     ranks: pl.DataFrame
     neighbours: pl.DataFrame
@@ -94,69 +142,139 @@ class Ranking(Result):
         return {"ranks": self.ranks, "neighbours": self.neighbours}
 
     def verdict(self) -> Verdict:
-        """Is there a best model? Yes: only one may be the best. It depends: some may be. Not enough data: all may be.
+        """Which model is best? A name if only one may be; else how many may be, and which.
 
-        The set of models that may be the best holds the best one with a probability of 95 % at least.
+        The set of models that may be the best holds the best one with a probability of 95 % at least. The answer is
+        open where it holds all models, mixed where it holds some.
         """
+        if self.ranks.height == 2:
+            return self._verdict_of_two()
         ranks, candidates = self.ranks, self.candidates
         leading = ranks.filter(pl.col("rank") == 1)["model"].to_list()
-        on = f"{ranks['accuracy'][0]:.1%} on {count(self.n_items, 'item')}"
-        lines = []
-        if ranks.height > 2:
-            width = ranks.select((pl.col("rank_high") - pl.col("rank_low") + 1).median()).item()
-            lines.append(f"The 95% interval of a rank spans {width:g} ranks in the median.")
-        if self.trained and ranks["runs"].max() == 1:
-            lines.append(ONE_RUN_EACH)
-        line = " ".join(lines)
-        total = f"{count(ranks.height, self.noun)}"
-        if self.noun == "recipe":
-            total += " (a model and how it was trained)"
+        best = ranks.row(0, named=True)
+        total = count(ranks.height, self.noun)
+        facts: dict[str, float | str] = {"questions": self.n_items, f"{self.noun}s": ranks.height}
+        facts["may be the best"] = len(candidates)
+        score = (
+            f"({best['accuracy']:.1%} of {count(self.n_items, 'question')}, "
+            f"95% interval {100 * best['ci_low']:.1f} to {100 * best['ci_high']:.1f})"
+        )
         if len(candidates) == 1:
-            return Verdict(Answer.YES, f"{candidates[0]} is the best of {total}, {on}.", line)
-        leads = f"{joined(leading, 3)} {'leads' if len(leading) == 1 else 'lead'} with {on}"
-        if len(candidates) == ranks.height:
-            return Verdict(Answer.UNKNOWN, f"{leads}, but each of the {total} may be the best.", line)
-        named = f" ({joined(candidates, MOST_NAMED)})" if len(candidates) <= MOST_NAMED else ""
-        return Verdict(Answer.DEPENDS, f"{leads}, but {len(candidates)} of {total} may be the best{named}.", line)
+            state, answer = State.YES, candidates[0]
+            reason = f"{candidates[0]} is the best of {total} {score}."
+            advice = PREFER.format(candidates[0])
+        else:
+            state, advice = State.MIXED, self._choose_among(facts)
+            answer = f"{len(candidates)} of {ranks.height} may be best"
+            if len(candidates) == ranks.height:
+                state, advice = State.OPEN, self._how_to_decide(facts)
+                answer = f"Any of {ranks.height} may be best"
+            reason = f"{joined(leading, 3)} {agree(len(leading), 'scores', 'score')} highest {score}"
+            others = [name for name in candidates if name not in leading]
+            reason += f", {self._explained_by_chance(leading, others, facts)}."
+        return Verdict(
+            answer, reason, advice=advice, needed=self._one_run_each(), question=Question.BEST, state=state, facts=facts
+        )
+
+    def _explained_by_chance(self, leading: Sequence[str], others: Sequence[str], facts: dict[str, float | str]) -> str:
+        """Over which models the lead may be chance: by name, as far as a sentence holds them."""
+        if not others:
+            return "all the same, so any of them may be the best"
+        lead = f"but chance could explain {agree(len(leading), 'its', 'their')} lead over"
+        facts["others that may be the best"] = len(others)
+        names = joined(others, MOST_NAMED)
+        if len(others) == 1:
+            return f"{lead} {names}"
+        if len(others) > MOST_NAMED:
+            facts["others that may be the best, besides those named"] = len(others) - MOST_NAMED
+            names += " (bold in the table)"
+        return f"{lead} {number_word(len(others))} others: {names}"
+
+    def _choose_among(self, facts: dict[str, float | str]) -> str:
+        """What to do where several may be the best; how many questions would separate the first two, if that helps."""
+        which = agree(len(self.candidates) - 1, "either of the two", "any of these")
+        advice = f"Pick {which} by cost, or compare them on another test set."
+        gap = self.neighbours.row(0, named=True)
+        number = ""
+        # More questions do not make runs of a model more alike.
+        if self.ranks["runs"].max() == 1 and not gap["apart"]:
+            number = questions_to_settle(self.n_items, gap["difference"], gap["se"])
+        if not number:
+            return advice
+        facts["questions that would separate the first two"] = number
+        return f"{advice} About {number} questions like these would separate the first two."
+
+    def _verdict_of_two(self) -> Verdict:
+        """Of two models, what matters is how far one is ahead of the other, as in a comparison."""
+        row = self.neighbours.row(0, named=True)
+        lead = Lead(row["model"], row["next"], row["difference"], row["ci_low"], row["ci_high"])
+        facts: dict[str, float | str] = {"questions": self.n_items}
+        runs = dict(self.ranks.select("model", "runs").iter_rows())
+        # In the order of their names, in which a comparison has them.
+        data = data_text(self.n_items, [runs[name] for name in sorted(runs)])
+        needed = self._one_run_each()
+        if row["apart"]:
+            state, answer, advice = State.YES, lead.ahead, PREFER.format(lead.ahead)
+            reason = f"{lead.ahead} is better than {lead.behind} by {lead.with_interval} {data}."
+        else:
+            state, answer, advice = State.OPEN, NOT_DECIDED, self._how_to_decide(facts)
+            reason = f"Either may be better: {lead.in_words(data)}."
+        return Verdict(answer, reason, advice=advice, needed=needed, question=Question.BEST, state=state, facts=facts)
+
+    def _how_to_decide(self, facts: dict[str, float | str]) -> str:
+        """How many questions would show a difference that is worth seeing, where there are too few for it."""
+        gap, single = self.neighbours.row(0, named=True), self.ranks["runs"].max() == 1
+        times = times_more(gap["se"] or 0.0)
+        if times <= 1:
+            settled = ""
+            if single and not gap["apart"]:
+                settled = how_to_settle(self.n_items, gap["difference"], gap["se"], facts)
+            return sentences("Choose by cost, or by another test set.", settled)
+        effect = size_text(WORTH_SEEING)
+        facts["difference to see, in points"] = f"{100 * WORTH_SEEING:g}"
+        if not single:
+            # More questions alone do not make runs of a model more alike.
+            more = about(times)
+            facts["times as many questions and runs that would be enough"] = more
+            return f"{BY_COST} {more} times as many questions and runs would show a difference of {effect}."
+        needed = rounded_up(self.n_items * times)
+        facts["questions that would be enough"] = needed
+        return f"{BY_COST} About {needed} questions would show a difference of {effect}."
+
+    def _one_run_each(self) -> str:
+        if self.trained and self.ranks["runs"].max() == 1:
+            return ONE_RUN_EACH
+        return ""
+
+    def shown(self) -> Sequence[Shown]:
+        """A row per model, the best first; = marks a model that cannot be distinguished from the next."""
+        tied = self.neighbours.select("model", tied=pl.when("apart").then(pl.lit("")).otherwise(pl.lit("=")))
+        # The last one has none below it.
+        frame = self.ranks.join(tied, on="model", how="left", maintain_order="left").with_columns(
+            pl.col("tied").fill_null(""), may_be_best=pl.col("rank_low") == 1
+        )
+        title = "Models from the best to the worst"
+        columns, note = RANKS, "Bold: may be the best. = marks a model that cannot be distinguished from the next one."
+        if self.neighbours["apart"].all():
+            columns, note = RANKS.without("tied"), ""
+        return [Shown(title, frame, columns, note=note)]
 
     def details(self) -> str:
-        """Which neighbours cannot be told apart, and what the runs mean for that."""
-        near = self.neighbours
-        tied = near.filter(~pl.col("apart"))
-        if tied.height:
-            said = f"{tied.height} of {count(near.height, 'pair')} of neighbours cannot be told apart"
+        """How ranks are judged, and what the runs mean for that."""
+        if self.ranks.height == 2:
+            judged = "The two are compared as breadth compare does, question by question."
         else:
-            said = "All neighbours can be told apart"
-        names = joined([f"{row['model']} and {row['next']}" for row in tied.head(3).iter_rows(named=True)], 3)
-        others = " and others" if tied.height > 3 else ""
-        pairs = f": {names}{others}" if names else ""
-        judged = " (judged together with the comparisons of either with all others)" if near.height > 1 else ""
+            judged = (
+                "A model may be the best if no other is surely ahead of it. All differences of a model from the others "
+                "are judged together (Mogstad, Romano, Shaikh and Wilhelm 2024), so the best model is among those that "
+                "may be it with a probability of 95%."
+            )
         runs = describe_runs(dict(self.ranks.select("model", "runs").iter_rows()))
-        return f"{said}{judged}{pairs}. {runs}".strip()
+        return f"{judged} Intervals of accuracy are Wilson's. {runs}".strip()
 
     def figure(self) -> alt.TopLevelMixin:
         """Accuracy of every model with its interval, and the interval of its rank."""
         return as_chart(ranking_figure(self.ranks), tables={"ranks": self.ranks})
-
-
-ranking_verdict = Ranking.verdict
-
-
-def ranks_table(ranking: Ranking, width: int = WIDTH) -> Table:
-    """A row per model, the best first; = marks a model that cannot be told apart from the next."""
-    ranks = ranking.ranks
-    title = "Ranks (=: cannot be told apart from the next)"
-    title += f": the first {MOST_ROWS} of {ranks.height}" if ranks.height > MOST_ROWS else ""
-    table = make_table(title, ["model"], ["rank", "95% ranks", "accuracy", "interval", "runs"], width)
-    apart = [*ranking.neighbours["apart"], True]
-    for row, alone in zip(ranks.head(MOST_ROWS).iter_rows(named=True), apart, strict=False):
-        ends = (
-            f"{row['rank_low']} to {row['rank_high']}" if row["rank_low"] < row["rank_high"] else f"{row['rank_low']}"
-        )
-        span = f"{100 * row['ci_low']:.1f} to {100 * row['ci_high']:.1f}"
-        table.add_row(Text(row["model"]), f"{row['rank']}{' ' if alone else '='}", ends,
-                      f"{100 * row['accuracy']:.1f}", span, str(row["runs"]))  # fmt: skip
-    return table
 
 
 def ranking_figure(ranks: pl.DataFrame, table: str = "ranks") -> Figure:
@@ -172,6 +290,13 @@ def ranking_figure(ranks: pl.DataFrame, table: str = "ranks") -> Figure:
         "scale": {"zero": False},
         "axis": {"title": "accuracy", "format": ".0%"},
     }
+    # To the right of the best models, ranks would be cut off by the edge of the figure.
+    best = ranks.head(MOST_SHOWN)
+    ends = (best["ci_low"].min(), best["ci_high"].max())
+    is_far_right = "false"
+    if None not in ends:
+        left, right = map(float, ends)  # type: ignore[arg-type]
+        is_far_right = f"datum.ci_high > {left + FAR_RIGHT * (right - left):.6g}"
     text = "datum.rank_low == datum.rank_high ? '' + datum.rank_low : datum.rank_low + ' to ' + datum.rank_high"
     spec: Spec = {
         "data": {"name": table},
@@ -190,8 +315,14 @@ def ranking_figure(ranks: pl.DataFrame, table: str = "ranks") -> Figure:
                 "encoding": {"x": x, "tooltip": tips},
             },
             {
+                "transform": [{"filter": f"!({is_far_right})"}],
                 "mark": {"type": "text", "align": "left", "dx": 8, "fontSize": 10, "color": "@muted"},
                 "encoding": {"x": {**x, "field": "ci_high"}, "text": {"field": "ranks"}},
+            },
+            {
+                "transform": [{"filter": is_far_right}],
+                "mark": {"type": "text", "align": "right", "dx": -8, "fontSize": 10, "color": "@muted"},
+                "encoding": {"x": {**x, "field": "ci_low"}, "text": {"field": "ranks"}},
             },
         ],
     }
@@ -413,7 +544,8 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
         if better is not None:
             gaps.append(paired_difference(own_answers, better, clusters))
         better = own_answers
-    p = np.nan_to_num(np.array([gap.p for gap in gaps]), nan=1.0)
+    measured = pl.DataFrame(gaps, schema=list(Difference._fields), orient="row")
+    p = np.nan_to_num(measured["p"].to_numpy(), nan=1.0)
     standing = rank_intervals(answers, clusters, extra, df_runs or np.inf, seed, p)
     ranks = _ranks_frame(study, groups, columns, answers, standing)
     ordered = ranks["model"].to_list()
@@ -421,10 +553,10 @@ def rank(responses: Any, *subjects: str, cluster: str | None = None, seed: int =
         {
             "model": ordered[:-1],
             "next": ordered[1:],
-            "difference": [gap.estimate for gap in gaps],
-            "se": [gap.se for gap in gaps],
-            "ci_low": [gap.low for gap in gaps],
-            "ci_high": [gap.high for gap in gaps],
+            "difference": measured["estimate"],
+            "se": measured["se"],
+            "ci_low": measured["low"],
+            "ci_high": measured["high"],
             "p": p,
             "p_joint": standing.neighbour_p,
             "apart": standing.neighbour_p < 1 - LEVEL,
@@ -440,15 +572,17 @@ def _complete(study: Study, groups: Sequence[Group]) -> tuple[list[Group], npt.N
     keep = models_with_common_items(answered)
     columns = np.flatnonzero(answered[keep].all(axis=0))
     if not len(columns) or keep.sum() < 2:
-        fewest = sorted(zip(count, (group.name for group in groups), strict=True))[:3]
+        fewest = []
+        for k in np.argsort(count, kind="stable")[:3]:
+            fewest.append(f"{groups[k].name} ({count[k]:,})")
         raise InputError(
             f"{study.name}: no item was answered by all {len(groups)} models, so they cannot be ranked. Fewest "
-            f"answers: {listed(f'{name} ({number:,})' for number, name in fewest)}. Name models that share items"
+            f"answers: {listed(fewest)}. Name models that share items"
         )
     return (
-        [group for group, kept in zip(groups, keep, strict=True) if kept],
+        [groups[int(k)] for k in np.flatnonzero(keep)],
         columns,
-        [group for group, kept in zip(groups, keep, strict=True) if not kept],
+        [groups[int(k)] for k in np.flatnonzero(~keep)],
     )
 
 
