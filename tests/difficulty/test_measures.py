@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 import breadth
-from breadth.difficulty import MeasureFlag, measures_table, rank_correlation, text_measures
+from breadth.difficulty import HumanMeasures, MeasureFlag, rank_correlation, text_measures
 from breadth.errors import InputError
+from breadth.results import Answer, Question
 
 
 def test_measures_of_text():
@@ -93,16 +94,16 @@ CALIBRATION = breadth.Calibration(
 
 
 def test_difficulty_against_measures():
-    result = breadth.difficulty_vs(CALIBRATION, ITEMS, measures="grade,length")
+    result = breadth.difficulty_vs(CALIBRATION, ITEMS, measures="grade,length").measures
     assert result.columns == ["measure", "n", "rho", "ci_low", "ci_high", "p", "q", "flag", "note"]
     assert result["measure"].to_list() == ["grade", "question_length"]
     assert result["rho"].to_list() == pytest.approx([1, -1])
-    everything = breadth.difficulty_vs(CALIBRATION, ITEMS)
+    everything = breadth.difficulty_vs(CALIBRATION, ITEMS).measures
     assert set(everything["measure"]) >= {"grade", "rare", "question_length", "digits"}
 
 
 def test_measures_without_a_correlation_are_flagged():
-    result = breadth.difficulty_vs(CALIBRATION, ITEMS, measures=["digits", "rare", "grade"])
+    result = breadth.difficulty_vs(CALIBRATION, ITEMS, measures=["digits", "rare", "grade"]).measures
     assert result["flag"].to_list() == [MeasureFlag.CONSTANT, MeasureFlag.FEW_ITEMS, None]
     assert result["note"].to_list() == ["constant over the items", "fewer than 5 items have it", None]
     assert result["n"].to_list() == [40, 3, 40]
@@ -122,8 +123,51 @@ def test_bad_items(change, measures, message):
         breadth.difficulty_vs(CALIBRATION, change(ITEMS), measures=measures)
 
 
-def test_measures_show_their_note(printed):
-    row = {"measure": "grade", "note": "constant over the items", "n": 40}
-    numbers = dict.fromkeys(("rho", "ci_low", "ci_high", "q"), None)
-    line = printed(measures_table(pl.DataFrame([row | numbers]))).splitlines()[4]
-    assert line.split() == ["grade", "constant", "over", "the", "items", "40", "-", "-", "-"]
+def compared(rows):
+    """Measures with name, number of questions, rho and q; intervals reach 0.1 to either side."""
+    frame = pl.DataFrame(rows, schema=["measure", "n", "rho", "q"], orient="row")
+    ends = {"ci_low": pl.col("rho") - 0.1, "ci_high": pl.col("rho") + 0.1}
+    return HumanMeasures(frame.with_columns(**ends, flag=None, note=None))
+
+
+@pytest.mark.parametrize(
+    ("rows", "answer"),
+    [
+        ([("grade", 400, 0.7, 0.001), ("digits", 400, 0.1, 0.2)], Answer.YES),
+        ([("grade", 400, -0.7, 0.001)], Answer.YES),
+        ([("grade", 400, 0.3, 0.001), ("digits", 400, -0.2, 0.01)], Answer.MIXED),
+        ([("grade", 400, 0.05, 0.2)], Answer.NO),
+        ([("grade", 40, 0.15, 0.2)], Answer.UNKNOWN),
+    ],
+)
+def test_the_strongest_measure_decides(rows, answer):
+    verdict = compared(rows).verdict()
+    assert verdict.question is Question.HUMAN_MEASURES
+    assert verdict.answer is answer
+    assert "rade" in verdict.reason
+    if answer in (Answer.YES, Answer.MIXED):
+        assert f"{rows[0][2]:+.2f}".replace("-", "−") in verdict.reason
+        assert ("easier" in verdict.reason) == (rows[0][2] < 0)
+    assert bool(verdict.facts.get("questions needed")) == (answer is Answer.UNKNOWN)
+
+
+def test_as_many_questions_as_are_called_enough_find_a_small_correlation():
+    generator = np.random.default_rng(0)
+    number = int(compared([("grade", 40, 0.15, 0.2)]).verdict().facts["questions needed"])
+    found = []
+    for _ in range(400):
+        one = generator.standard_normal(number)
+        two = 0.209 * one + np.sqrt(1 - 0.209**2) * generator.standard_normal(number)
+        found.append(rank_correlation(one, two).p < 0.05)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.07)
+
+
+def test_measures_without_any_correlation():
+    verdict = breadth.difficulty_vs(CALIBRATION, ITEMS, measures=["digits", "rare"]).verdict()
+    assert (verdict.answer, verdict.computed) == (Answer.UNKNOWN, False)
+
+
+def test_measures_show_their_note():
+    shown = breadth.difficulty_vs(CALIBRATION, ITEMS, measures=["digits", "grade"]).shown()[0]
+    assert "constant" in shown.rows[0][-1]
+    assert shown.rows[1][2] == "+1.00"

@@ -7,10 +7,11 @@ from scipy import stats
 
 import breadth
 from breadth.datasets import simulate_answers
-from breadth.difficulty import Profile, differences_table, profile_table
+from breadth.difficulty import Profile
 from breadth.errors import InputError
 from breadth.records.study import Study
-from breadth.results import Answer
+from breadth.results import Answer, Question, State
+from breadth.results.terminal import ShownTable
 from breadth.sources import open_study
 
 
@@ -109,49 +110,108 @@ def test_levels_stored_with_the_items(data):
 def test_a_profile_shows_itself(data, calibration):
     two = breadth.profile(data, calibration, ["m3", "m5"], levels=4)
     assert list(two.tables()) == ["levels", "differences"]
-    assert "m3 minus m5" in two.summary()
-    assert "m3: " in str(two)
+    assert two.verdict().headline in str(two)
     assert two.figure().to_dict()
-    many = breadth.profile(data, calibration, [f"m{i}" for i in range(8)])
-    assert "3 more subjects in the table" in many.summary()
+    assert [table.frame.height for table in two.shown()] == [2, 5]
+    many = breadth.profile(data, calibration, [f"m{i}" for i in range(15)])
+    assert len(many.shown()) == 1
+    assert many.verdict().facts["models"] == 12, "of more than twelve not all are compared"
+    assert many.verdict().facts["all models"] == 15
+    assert len(str(many).splitlines()) < 30
 
 
-def profile_of(differences):
+def profile_of(differences, n=100):
     """A profile with these differences: subjects, level, difference, se, q."""
     columns = ["subject_1", "subject_2", "level", "difference", "se", "q"]
     frame = pl.DataFrame(differences, schema=columns, orient="row")
     ends = {"ci_low": pl.col("difference") - 2 * pl.col("se"), "ci_high": pl.col("difference") + 2 * pl.col("se")}
-    return Profile(pl.DataFrame({"subject": ["a", "b"]}), frame.with_columns(**ends))
+    names = pl.concat([frame["subject_1"], frame["subject_2"]]).unique()
+    return Profile(pl.DataFrame({"subject": names}), frame.with_columns(n=pl.lit(n), **ends))
 
 
-def test_a_verdict_counts_findings():
-    clear, open_ = ("a", "b", None, 0.2, 0.02, 0.001), ("a", "b", None, 0.2, 0.1, 0.06)
-    yes = profile_of([clear, ("a", "b", 1, 0.3, 0.05, 0.01)]).verdict()
-    assert (yes.answer, yes.reason) == (Answer.YES, "a and b differ overall.")
-    assert yes.findings == "Largest: a minus b, +20 points (+16 to +24) overall and +30 points (+20 to +40) on level 1."
-    unknown = profile_of([open_]).verdict()
-    assert (unknown.answer, unknown.findings) == (Answer.UNKNOWN, "")
-    assert unknown.reason == "a and b do not clearly differ overall or on a level."
-    assert unknown.needed == "To see a difference of 5 points takes about 31 times as many items."
-    no = profile_of([("a", "b", None, 0.01, 0.01, 0.4)]).verdict()
-    assert (no.answer, "5 points would have been seen" in no.reason) == (Answer.NO, True)
-    part = profile_of([open_, ("a", "b", 1, 0.3, 0.05, 0.01)]).verdict()
-    assert part.answer is Answer.DEPENDS
-    assert part.reason == "a and b do not clearly differ overall, but on level 1."
-    ways = profile_of([clear, ("a", "b", 0, -0.3, 0.05, 0.01), ("a", "b", 1, 0.3, 0.05, 0.01)]).verdict()
-    assert (ways.answer, "1 pair is apart both ways" in ways.reason) == (Answer.DEPENDS, True)
-    many = profile_of([clear, ("a", "c", None, 0.0, 0.02, 0.9), ("b", "c", None, 0.0, 0.02, 0.9)]).verdict()
-    assert many.reason.startswith("1 of 3 pairs of subjects differs overall")
+def pair(whole, *levels, names=("a", "b")):
+    """Two models: their whole difference, and those on levels; a difference that is None is small and not clear."""
+    rows = []
+    for level, difference in enumerate((whole, *levels), start=-1):
+        clear = difference is not None
+        rows.append((*names, level if level >= 0 else None, difference or 0.01, 0.015, 0.001 if clear else 0.6))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("differences", "answer", "state"),
+    [
+        ((0.2, 0.3, 0.1), "On every level", State.YES),
+        ((0.2, None, None, 0.1, 0.3), "On hard questions", State.YES),
+        ((0.2, None, 0.1, 0.2, 0.3), "On all but the easiest questions", State.YES),
+        ((None, -0.2, None, None, None), "On easy questions", State.YES),
+        ((0.2, 0.2, 0.3, 0.1, None), "On all but the hardest questions", State.YES),
+        ((0.2, None, 0.3, None), "On some levels", State.YES),
+        ((None, 0.3, None, 0.2), "On some levels", State.MIXED),
+        ((0.2, -0.3, 0.1), "Both ways", State.MIXED),
+        ((0.2, None, None), "Overall only", State.MIXED),
+        ((None, None, None), "Nowhere", State.NO),
+    ],
+)
+def test_where_two_models_differ(differences, answer, state):
+    verdict = profile_of(pair(*differences)).verdict()
+    assert verdict.question is Question.PROFILE
+    assert (verdict.answer, verdict.state) == (answer, state)
+    found = [difference for difference in differences[1:] if difference is not None]
+    if found:
+        largest = max(found, key=abs)
+        leader, other = ("a", "b") if largest > 0 else ("b", "a")
+        assert verdict.reason.startswith(f"{leader} is ahead of {other}")
+        assert f"{abs(100 * largest):.0f} points" in verdict.reason
+        low, high = abs(100 * largest) - 3, abs(100 * largest) + 3
+        assert f"95% interval {low:.0f} to {high:.0f}" in verdict.reason
+        assert "−" not in verdict.reason, "who is ahead says the sign"
+    assert ("Over all questions" in verdict.findings) == bool(found)
+    assert verdict.advice, "what to do is always said"
+
+
+def test_which_model_to_choose_for_which_questions():
+    fifths = profile_of(pair(0.2, 0.2, 0.3, 0.1, 0.2, None)).verdict()
+    assert "the second easiest fifth" in fifths.reason
+    assert "from 2 points behind to 4 ahead" in fifths.reason
+    assert fifths.advice.startswith("Choose a.")
+    assert "hardest fifth" in fifths.advice
+    assert "level" not in str(fifths), "test sets may have levels of their own"
+    crossing = profile_of(pair(0.2, -0.3, 0.1)).verdict().advice
+    assert crossing.index("a on the hardest half") < crossing.index("b on the easiest half")
+
+
+def test_a_difference_that_could_not_have_been_seen():
+    unknown = profile_of([("a", "b", None, 0.2, 0.1, 0.06)]).verdict()
+    assert unknown.answer is Answer.UNKNOWN
+    needed = float(unknown.facts["questions needed"].replace(",", ""))
+    assert needed == pytest.approx(100 * (2.8 * 0.1 / 0.05) ** 2, rel=0.02)
+
+
+def test_several_pairs_are_counted_and_the_largest_is_named():
+    alike = pair(None, None, names=("a", "c")) + pair(None, None, names=("b", "c"))
+    some = profile_of(pair(0.2, 0.2) + alike).verdict()
+    assert (some.facts["pairs"], some.facts["pairs that differ"], some.facts["models"]) == (3, 1, 3)
+    assert some.state is State.MIXED
+    assert "a is ahead of b by 20 points" in some.reason
+    assert "a and c" in some.findings
+    every = profile_of(pair(0.2, 0.2) + pair(0.3, 0.4, names=("a", "c")) + pair(0.1, 0.2, names=("b", "c"))).verdict()
+    assert (every.answer, every.state) == ("On every level", State.YES)
+    assert "a is ahead of c by 40 points" in every.reason
+    crossing = profile_of(pair(0.2, 0.2, 0.1) + pair(0.3, -0.4, 0.2, names=("a", "c"))).verdict()
+    assert crossing.facts["pairs that differ both ways"] == 1
+    assert crossing.state is State.MIXED
 
 
 def test_verdicts_of_real_profiles(data, calibration):
     means = np.where(data.matrix >= 0, data.matrix, np.nan)
     order = np.argsort(np.nanmean(means, axis=1))
     apart = breadth.profile(data, calibration, [f"m{order[0]}", f"m{order[-1]}"]).verdict()
-    assert apart.answer is Answer.YES
+    assert apart.state is State.YES
+    assert apart.reason.startswith(f"m{order[-1]} is ahead of m{order[0]}")
     assert breadth.profile(data, calibration, ["m1"]).verdict() is None
     twins = as_study(np.repeat(data.matrix[:1], 2, axis=0), ["a", "b"], data.item_names)
-    assert breadth.profile(twins, calibration, ["a", "b"]).verdict().answer is Answer.NO
+    assert breadth.profile(twins, calibration, ["a", "b"]).verdict().state is State.NO
 
 
 @pytest.fixture(scope="module")
@@ -182,29 +242,22 @@ def test_later_minus_earlier(study):
         breadth.profile(study, None, "opt-3")
 
 
-@pytest.mark.parametrize(("levels", "lines_per_subject"), [(5, 1), (10, 2)])
-def test_profile_always_shows_intervals(levels, lines_per_subject, printed):
-    cells = [
-        {"subject": subject, "level": k, "n": 50, "accuracy": 0.5, "ci_low": 0.37, "ci_high": 0.63}
-        for subject in ("owner/model-with-a-name", "b")
-        for k in range(levels)
-    ]
-    text = printed(profile_table(pl.DataFrame(cells)))
-    assert text.count("±13") == 2 * levels
-    assert "owner/model-with-a-name" in text
-    lines = [line for line in text.splitlines() if "50" in line or "±13" in line]
-    assert len(lines) == 2 * lines_per_subject
-    assert all(len(line) <= 100 for line in lines)
+@pytest.mark.parametrize(("levels", "width"), [(5, 100), (10, 100), (5, 60), (10, 60)])
+def test_accuracies_are_shown_whole_with_their_intervals(levels, width, printed):
+    cells = []
+    for subject in ("owner/model-with-a-name", "b"):
+        for k in range(levels):
+            row = {"subject": subject, "level": k, "n": 50, "accuracy": 0.5, "ci_low": 0.37, "ci_high": 0.63}
+            cells.append(row | {"expected": None})
+    shown = Profile(pl.DataFrame(cells), pl.DataFrame()).shown()[0]
+    text = printed(ShownTable(shown, width))
+    assert text.count("50 ±13") == text.count("±13") >= 2 * min(levels, 5)
+    table = [line.rstrip() for line in text.splitlines() if "Not shown" not in line]
+    assert max(map(len, table)) <= width
 
 
-def test_profile_without_answers_at_a_level(printed):
+def test_profile_without_answers_at_a_level():
     gap = {"subject": "a", "level": 0, "n": 0, "accuracy": None, "ci_low": None, "ci_high": None}
     row = {"subject": "a", "level": 1, "n": 4, "accuracy": 1.0, "ci_low": 0.5, "ci_high": 1.0}
-    assert printed(profile_table(pl.DataFrame([row, gap]))).splitlines()[-2].split() == ["a", "-", "100", "±25"]
-
-
-def test_differences_by_level(printed):
-    row = {"subject_1": "a", "subject_2": "b", "level": None, "n": 9, "difference": 0.1, "ci_low": 0.0, "ci_high": 0.2}
-    text = printed(differences_table(pl.DataFrame([row | {"q": 0.0004, "share": 1.0}])))
-    assert text.startswith("a minus b")
-    assert text.splitlines()[4].split() == ["all", "9", "+0.10", "+0.00", "+0.20", "<.001", "100%"]
+    shown = Profile(pl.DataFrame([row, gap]), pl.DataFrame()).shown()[0]
+    assert shown.rows == [["a", "-", "100 ±25"]]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -6,8 +8,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import breadth
-from breadth.difficulty import STRATEGIES, DifficultySampler, histogram_table, sample_items
+from breadth.difficulty import STRATEGIES, DifficultySampler, sample_items
 from breadth.errors import InputError
+from breadth.results import Question
 
 NAMES = list(STRATEGIES)
 WANTED = {
@@ -160,14 +163,19 @@ def test_items_without_difficulty_are_counted():
 def test_a_sample_shows_itself():
     drawn = breadth.sample(ITEMS, strategy="hard", n=5)
     assert list(drawn.tables()) == ["items", "histogram"]
-    assert drawn.summary().startswith("5 of 60 items drawn by strategy hard: difficulty 4")
-    assert "drawn by strategy hard" in str(drawn)
+    verdict = drawn.verdict()
+    assert (verdict.answer, verdict.question) == ("5 questions", Question.SAMPLE)
+    assert (verdict.facts["drawn"], verdict.facts["questions"]) == (5, 60)
+    assert "hardest third" in verdict.reason
+    assert verdict.headline in str(drawn)
+    assert "from hard to easy" in breadth.sample(ITEMS, strategy="hard", n=5, order="falling").verdict().reason
 
 
-def test_histogram_shows_shares(printed):
+def test_histogram_shows_shares():
     histogram = pl.DataFrame(
-        {"level": [0, 1], "from": [-2.0, 0.1], "to": [0.0, 2.0], "before": [30, 10], "after": [2, 2]}
+        {"level": [0, 1], "from": [-2.0, 0.1], "to": [0.0, 2.0], "before": [30, 10], "after": [2, 6]}
     )
-    lines = printed(histogram_table(histogram)).splitlines()
-    assert lines[4].split() == ["0", "-2.00", "+0.00", "30", "2", "█" * 16, "|", "█" * 16]
-    assert lines[5].split() == ["1", "+0.10", "+2.00", "10", "2", "█" * 10, "|", "█" * 16]
+    drawn = replace(breadth.sample(ITEMS, n=8), histogram=histogram)
+    first, second = drawn.shown()[0].rows
+    assert first == ["0", "-2.00 to +0.00", "30", "2", "█" * 10]
+    assert second == ["1", "+0.10 to +2.00", "10", "6", "█" * 30]

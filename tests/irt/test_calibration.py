@@ -4,6 +4,7 @@ import pytest
 
 import breadth
 from breadth.errors import InputError
+from breadth.results import Answer
 
 
 def test_probability_and_information(result):
@@ -22,9 +23,9 @@ def test_scoring_the_same_subjects_gives_the_same_abilities(truth, result, as_st
     again = result.score(truth[0])
     assert np.allclose(again["ability"], result.subjects["ability"], atol=1e-6)
     part = as_study(truth[0].matrix[:5, ::-1], truth[0].subject_names[:5], truth[0].item_names[::-1])
-    assert np.allclose(breadth.ability(part, result)["ability"], result.subjects["ability"][:5], atol=1e-6)
+    assert np.allclose(breadth.ability(part, result).subjects["ability"], result.subjects["ability"][:5], atol=1e-6)
     few = as_study(truth[0].matrix[:5, :3], truth[0].subject_names[:5], (*truth[0].item_names[:2], "unknown"))
-    assert breadth.ability(few, result)["n"].to_list() == [2] * 5
+    assert breadth.ability(few, result).subjects["n"].to_list() == [2] * 5
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -38,16 +39,16 @@ def test_round_trip(result, truth, tmp_path, ending):
     assert back.levels(10)["level"].to_list() == result.items["level"].to_list()
     with pytest.raises(InputError, match="loaded from a file"):
         back.level_stability()
-    assert "2PL on 400 subjects" in back.summary()
+    assert "2PL on 400 models" in back.details()
     assert back.figure().to_dict()
 
 
 def test_any_table_of_difficulties_will_do(tmp_path, truth):
     path = tmp_path / "items.csv"
     pl.DataFrame({"item": truth[0].item_names, "difficulty": truth[2]}).write_csv(path)
-    found = breadth.ability(truth[0], path)
+    found = breadth.ability(truth[0], path).subjects
     assert np.corrcoef(found["ability"], truth[1])[0, 1] > 0.9
-    assert breadth.levels(path, n=4)["level"].to_list() == sorted(breadth.levels(path, n=4)["level"].to_list())
+    assert breadth.levels(path, n=4).levels["level"].is_sorted()
 
 
 def test_levels_with_ranges(result):
@@ -56,9 +57,9 @@ def test_levels_with_ranges(result):
     assert frame["level"].max() == 9
     assert (frame["level_low"] <= frame["level"]).all()
     assert (frame["level"] <= frame["level_high"]).all()
-    levels = breadth.levels(result, n=5)
+    levels = breadth.levels(result, n=5).levels
     assert levels.columns == ["item", "difficulty", "difficulty_se", "level", "level_low", "level_high", "certainty"]
-    with pytest.raises(InputError, match="--n is 1"):
+    with pytest.raises(InputError, match="n= is 1"):
         breadth.levels(result, n=1)
 
 
@@ -74,8 +75,8 @@ def test_second_dimension_is_noticed(simulate):
     ability = generator.standard_normal((500, 2))
     chance = 1 / (1 + np.exp(-(np.repeat(ability, 20, axis=1) - generator.standard_normal(40))))
     matrix = (generator.random(chance.shape) < chance).astype(np.int8)
-    assert "something besides one ability" in breadth.calibrate(matrix).summary()
-    assert "one ability describes these answers" in breadth.calibrate(simulate(seed=5, slopes=False)[0]).summary()
+    assert breadth.calibrate(matrix).verdict().answer is Answer.MIXED
+    assert breadth.calibrate(simulate(seed=5, slopes=False)[0]).verdict().answer is Answer.YES
 
 
 def test_accuracy_by_level_and_curves(truth, result):
@@ -101,7 +102,9 @@ def test_items_unknown_to_the_calibration(result):
 
 def test_a_calibration_is_a_result(result):
     assert list(result.tables()) == ["items", "subjects", "fit"]
-    assert "2PL on 400 subjects x 40 items" in str(result)
+    assert result.verdict().headline in str(result)
+    assert "BIC" in result.details()
+    assert "BIC" not in str(result), "statistics are shown on request"
     assert "<table>" in result._repr_html_()
     assert result.to_pandas("subjects").shape == (400, 8)
     assert result.to_markdown("fit").startswith("| log")

@@ -10,6 +10,7 @@ from breadth.errors import InputError
 from breadth.irt import ItemFlag, Priors, SubjectFlag
 from breadth.irt.calibration import ITEM_COLUMNS, SUBJECT_COLUMNS
 from breadth.records.store import RunRecord, StudyStore
+from breadth.results import Answer
 from breadth.sources import open_study
 
 
@@ -56,7 +57,7 @@ def test_broken_items_are_noted(truth):
         assert found.subjects["flag"][7] == SubjectFlag.NO_ANSWERS
         assert found.subjects["ability"][7] is None
         assert "q03" in " ".join(found.warnings)
-        assert "1 may have a wrong label" in found.summary()
+        assert found.verdict().facts["labels in doubt"] == 1
 
 
 def test_noise_is_not_called_a_wrong_key():
@@ -73,7 +74,7 @@ def test_two_kinds_of_subjects_doubt_no_key():
     good = np.where(np.arange(80)[None] < 40, kind[:, None] == 0, kind[:, None] == 1)
     found = breadth.calibrate((chance.random((60, 80)) < np.where(good, 0.8, 0.3)).astype(np.int8))
     assert found.fit["reliability"][0] < 0.5
-    assert found.scale_warning.startswith("the answers do not measure one ability here")
+    assert found.scale_warning.startswith("these questions do not measure one ability")
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
 
 
@@ -83,9 +84,9 @@ def test_subjects_that_are_all_alike_doubt_no_key(tmp_path):
     found = breadth.calibrate((chance.random((60, 80)) < share).astype(np.int8))
     assert found.fit["reliability"][0] < 0.5
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
-    assert "too alike to be told apart (reliability 0." in " ".join(found.warnings)
+    assert "too alike to rank (reliability 0." in " ".join(found.warnings)
     assert found.warnings[0] == found.scale_warning
-    assert found.summary().startswith("Not enough data: the subjects are too alike")
+    assert found.verdict().answer is Answer.UNKNOWN
     found.save(tmp_path / "c.parquet")
     assert breadth.Calibration.load(tmp_path / "c.parquet").scale_warning == found.scale_warning
 
@@ -106,19 +107,19 @@ def test_a_preference_for_a_label_is_not_an_ability(tmp_path):
     fit = found.fit.row(0, named=True)
     assert fit["reliability"] > 0.9, "which is why reliability is not enough"
     assert fit["against_scale"] > 0.25
-    assert found.scale_warning.startswith("the answers do not measure one ability here")
+    assert found.scale_warning.startswith("these questions do not measure one ability")
     assert found.warnings[0] == found.scale_warning
-    text = found.summary()
-    assert text.startswith("No: the answers do not measure one ability here")
-    assert "Slopes depend on the label: " in text
-    assert "items labelled Yes have a negative one" in text
-    assert "rank correlation with the score is" in text
+    verdict = found.verdict()
+    assert verdict.answer is Answer.NO
+    assert "how often they say No" in verdict.reason
+    assert "auc" in verdict.advice
+    assert "labels in doubt" not in verdict.facts, "half of the labels are not wrong"
+    assert "labelled Yes have a negative one" in found.details()
     assert ItemFlag.WRONG_KEY not in found.items["flag"].to_list()
     assert not any("wrong label" in line for line in found.warnings)
     backwards = found.items.filter(pl.col("discrimination") < 0)
     assert backwards["difficulty"].null_count() == backwards["level"].null_count() == backwards.height
-    assert backwards["note"].str.contains("so the item has no difficulty, and its label may be wrong").any()
-    assert not any("check first" in line for line in found.verdict().lines()), "half of the labels are not wrong"
+    assert backwards["note"].str.contains("has no difficulty, and its label may be wrong").any()
     # Chance follows from the two labels.
     assert fit["chance"] == 0.5
     assert fit["subjects_at_chance"] > 75
@@ -126,7 +127,7 @@ def test_a_preference_for_a_label_is_not_an_ability(tmp_path):
     found.save(tmp_path / "c.csv")
     loaded = breadth.Calibration.load(tmp_path / "c.csv")
     assert loaded.scale_warning == found.scale_warning
-    assert loaded.summary().startswith("No: the answers do not measure one ability here")
+    assert loaded.verdict().answer is Answer.NO
     assert np.allclose(loaded.score(tmp_path / "answers.npz")["ability"], found.subjects["ability"], atol=1e-6)
 
 
@@ -167,10 +168,10 @@ def test_a_slope_that_is_not_clear_gives_no_difficulty(truth):
     row = found.items.row(5, named=True)
     assert (row["difficulty"], row["difficulty_se"], row["level"], row["level_low"]) == (None,) * 4
     assert row["flag"] == ItemFlag.NO_DISCRIMINATION
-    assert row["note"] == "the slope is not clearly above 0, so the item has no difficulty"
+    assert row["note"] == "the slope is not clearly above 0, so it has no difficulty"
     assert row["discrimination"] < 1.645 * row["discrimination_se"]
     assert row["intercept"] == pytest.approx(np.log(matrix[:, 5].mean() / (1 - matrix[:, 5].mean())), abs=0.1)
-    assert "1 item has no difficulty and no level." in found.summary()
+    assert "1 question has no difficulty" in found.details()
     # Everything that rests on difficulty does without it.
     assert found.levels(4)["level"].null_count() == 1
     assert found.level_stability(4, repeats=1).height
@@ -181,7 +182,7 @@ def test_a_slope_that_is_not_clear_gives_no_difficulty(truth):
     assert profile.warnings == ("39 of 40 items have a level in the calibration; the others are left out",)
     items = pl.DataFrame({"item": study.item_names})
     assert breadth.sample(items, found).items.height == 39
-    assert breadth.difficulty_vs(found, items.with_columns(x=pl.int_range(40)))["n"].item() == 39
+    assert breadth.difficulty_vs(found, items.with_columns(x=pl.int_range(40))).measures["n"].item() == 39
     again = breadth.calibrate(study, model="2pl", anchor=found)
     assert again.items["difficulty"][5] is None
     assert np.allclose(again.items["difficulty"].drop_nulls(), found.items["difficulty"].drop_nulls())
@@ -295,11 +296,11 @@ def test_shares_are_fractional_answers(truth):
     ("options", "message"),
     [
         ({"model": "5pl"}, "choose 1pl"),
-        ({"levels": 1}, "--levels is 1"),
+        ({"levels": 1}, "levels= is 1"),
         ({"copies": "burn"}, "choose keep"),
         ({"priors": "flat"}, "priors are"),
         ({"testset": "u"}, "no test set 'u'"),
-        ({"chance": 4.0}, "--chance is 4; it lies between 0 and 1"),
+        ({"chance": 4.0}, "chance= is 4; it lies between 0 and 1"),
     ],
 )
 def test_bad_options(truth, options, message):
@@ -330,7 +331,7 @@ def test_checkpoints_are_subjects(study):
     assert found.subjects.height == 4 * 6 - 2
     assert "large-s1/0" not in found.subjects["subject"].to_list()
     assert any(line.startswith("2 of 24 checkpoints repeat the answers") for line in found.warnings)
-    assert any("22 subjects are checkpoints of 4 runs" in line and "too small" in line for line in found.warnings)
+    assert any("22 checkpoints come from 4 runs" in line and "too small" in line for line in found.warnings)
     abilities = found.subjects.filter(pl.col("subject").str.starts_with("small-s0/"))
     assert abilities["ability"][0] < abilities["ability"][-1]
 
@@ -368,7 +369,7 @@ def test_checkpoints_in_a_table_are_not_independent(study):
     answers = open_study(study)
     long = answers.responses.collect().join(answers.subjects.select("subject", "run", "step"), on="subject")
     found = breadth.calibrate(long.drop("subject"))
-    assert any("24 subjects are checkpoints of 4 runs" in line for line in found.warnings)
+    assert any("24 checkpoints come from 4 runs" in line for line in found.warnings)
 
 
 def test_ids_that_repeat_between_sets(write_study, tmp_path):
@@ -393,7 +394,7 @@ class TestRealData:
         assert two.fit["converged"].item()
         assert two.fit["log_likelihood"].item() > rasch.fit["log_likelihood"].item() + 10_000
         assert rasch.items["level"].value_counts()["count"].min() >= 54
-        found = breadth.difficulty_vs(two, shared_data / "qa" / "gsm8k.parquet", measures="steps,length")
+        found = breadth.difficulty_vs(two, shared_data / "qa" / "gsm8k.parquet", measures="steps,length").measures
         assert found["n"].to_list() == [486, 486]
         assert (found["ci_low"] > 0).all()
         assert rasch.scale_warning is None

@@ -12,9 +12,9 @@ from breadth.irt.flags import Rule, flagged, scale_warning, suspect_items
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"against_scale": 0.16, "score_correlation": 0.95, "subjects": 300}, "16% of the items run clearly against"),
+        ({"against_scale": 0.16, "score_correlation": 0.95, "subjects": 300}, "16% of them run clearly against"),
         ({"against_scale": 0.02, "score_correlation": 0.65, "subjects": 300}, "with score is 0.65"),
-        ({"against_scale": 0.02, "score_correlation": -0.4, "subjects": 30}, "; or 30 subjects are too few for slopes"),
+        ({"against_scale": 0.02, "score_correlation": -0.4, "subjects": 30}, "; or 30 models are too few"),
         ({"against_scale": 0.02, "score_correlation": 0.7, "subjects": 20}, None),
         ({"against_scale": 0.15, "score_correlation": 0.81, "subjects": 5000}, None),
         ({"against_scale": None, "score_correlation": None, "subjects": 50}, None),
@@ -30,10 +30,10 @@ def test_when_a_scale_is_doubted(row, says):
 
 def test_one_headline_that_says_what_to_do():
     row = {"model": "2pl", "against_scale": 0.4, "score_correlation": 0.1, "subjects": 300, "reliability": 0.2}
-    assert scale_warning(row).startswith("the answers do not measure one ability here")
+    assert scale_warning(row).startswith("these questions do not measure one ability")
     assert "too alike" not in scale_warning(row)
-    assert "whether the 1PL says the same" not in scale_warning(row)
-    assert "whether the 1PL says the same" in scale_warning(row | {"subjects": 40})
+    assert "(1pl)" not in scale_warning(row)
+    assert "(1pl)" in scale_warning(row | {"subjects": 40})
 
 
 def test_the_main_component_speaks_for_a_common_slope():
@@ -41,9 +41,9 @@ def test_the_main_component_speaks_for_a_common_slope():
     assert scale_warning(row | {"main_correlation": 0.99, "against_main": 0.05}) is None
     for doubted in ({"main_correlation": 0.2, "against_main": 0.05}, {"main_correlation": 0.99, "against_main": 0.4}):
         text = scale_warning(row | doubted)
-        assert "what the subjects differ in most (first principal component)" in text
+        assert "(first principal component)" in text
         assert f"a rank correlation of {doubted['main_correlation']:.2f} with the score" in text
-        assert f"{doubted['against_main']:.0%} of the items run clearly against it" in text
+        assert f"{doubted['against_main']:.0%} of the questions run clearly against it" in text
 
 
 def test_the_first_rule_that_applies_gives_flag_and_note():
@@ -87,11 +87,14 @@ def test_a_scale_that_is_not_trusted_still_ranks_labels_to_check(wrong_keys):
     lean = np.where(np.arange(60) % 2, 2.0, -2.0) * generator.standard_normal((150, 1))
     other = (generator.random(lean.shape) < 1 / (1 + np.exp(-lean))).astype(np.int8)
     found = breadth.calibrate(np.hstack([wrong_keys, other]))
-    assert found.scale_warning.startswith("the answers do not measure one ability")
+    assert found.scale_warning.startswith("these questions do not measure one ability")
     assert doubted_items(found.items) == []
     suspects = suspect_items(found.items)
     assert set(suspects[:4]) == set(found.items["item"][:4]), "the wrong ones first"
-    assert f"check first: {suspects[0]}" in " ".join(found.verdict().lines())
+    verdict = found.verdict()
+    assert verdict.facts["labels in doubt"] == len(suspects)
+    assert f" {suspects[0]}" in verdict.advice
+    assert "label" in verdict.advice
     notes = found.items.filter(pl.col("item").is_in(suspects))["note"]
     assert notes.str.contains("does not separate").all()
     assert notes.str.contains("its label may be wrong, or it measures something else").all()

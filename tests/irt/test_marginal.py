@@ -170,7 +170,7 @@ def test_steeper_items_get_a_warning(model: str) -> None:
     found = breadth.calibrate((ability > difficulty).astype(np.int8), model=model)
     steepest = found.items["discrimination"].abs().max()
     assert steepest > 20
-    assert "with a discrimination beyond 20" in " ".join(found.warnings)
+    assert "with a slope beyond 20" in " ".join(found.warnings)
 
 
 def test_the_scale_points_where_the_score_does() -> None:

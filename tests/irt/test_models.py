@@ -106,7 +106,7 @@ class TestModelFromOutside:
         assert (found.items["discrimination_se"] == 0).all()
         error = found.items["difficulty"].to_numpy() - difficulty
         assert np.sqrt(np.mean((error / found.items["difficulty_se"].to_numpy()) ** 2)) < 1.3
-        assert found.details().startswith("Rasch with slope 2 on 500 subjects x 30 items")
+        assert found.details().startswith("Rasch with slope 2 on 500 models x 30 questions")
         assert found.level_stability(n=3, repeats=1).height
         with pytest.raises(InputError, match=r"choose 1pl \(items differ in difficulty\), .* steep \(items"):
             breadth.calibrate(matrix, model="steeper")

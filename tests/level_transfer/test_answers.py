@@ -121,7 +121,7 @@ def test_folds_answer_different_items(by_level, untrained):
 
 def test_one_of_several_models(write_study, tmp_path):
     folder = write_study(tmp_path, [*level_runs("m"), *level_runs("n")], steps=2, levels=3, rise=rise)
-    with pytest.raises(InputError, match="has 2 values of model; choose one with --model: m, n"):
+    with pytest.raises(InputError, match="has 2 values of model; choose one with model=: m, n"):
         breadth.transfer(folder)
     with pytest.raises(InputError, match=r"has model mm\. Did you mean m\? Values: m, n"):
         breadth.transfer(folder, model="mm")
@@ -133,7 +133,7 @@ def test_one_of_several_models(write_study, tmp_path):
         {"model": model, "train_set": "home", "examples": 8} for model in ("m", "n")
     ]
     assert breadth.transfer(table, model="n").cells.equals(result.cells), "the options choose from a table, too"
-    with pytest.raises(InputError, match=r"both answer item .* choose with --model"):
+    with pytest.raises(InputError, match=r"both answer item .* choose with model="):
         breadth.transfer(table)
     with pytest.raises(InputError, match="no column 'examples'"):
         breadth.transfer(table.drop("examples"), model="n", examples=8)
@@ -142,7 +142,7 @@ def test_one_of_several_models(write_study, tmp_path):
 def test_one_of_several_sizes(write_study, tmp_path):
     runs = [{**run, "examples": examples} for run in level_runs() for examples in (8, 16)]
     folder = write_study(tmp_path, runs, steps=2, levels=3)
-    with pytest.raises(InputError, match="choose one with --examples: 8, 16"):
+    with pytest.raises(InputError, match="choose one with examples=: 8, 16"):
         breadth.transfer(folder)
     assert breadth.transfer(folder, examples=16).cells.height == 9
 

@@ -13,31 +13,28 @@ from breadth.difficulty.strategies import STRATEGIES, Order, Strategy
 
 if TYPE_CHECKING:
     from breadth.difficulty.measures import (
+        HumanMeasures,
         MeasureFlag,
         RankCorrelation,
         difficulty_vs,
-        measures_table,
         rank_correlation,
         text_measures,
     )
-    from breadth.difficulty.profiles import Profile, differences_table, profile, profile_table
-    from breadth.difficulty.sampling import DifficultySampler, Sample, histogram_table, sample, sample_items
+    from breadth.difficulty.profiles import Profile, profile
+    from breadth.difficulty.sampling import DifficultySampler, Sample, sample, sample_items
 
 __all__ = [
     "STRATEGIES",
     "DifficultySampler",
+    "HumanMeasures",
     "MeasureFlag",
     "Order",
     "Profile",
     "RankCorrelation",
     "Sample",
     "Strategy",
-    "differences_table",
     "difficulty_vs",
-    "histogram_table",
-    "measures_table",
     "profile",
-    "profile_table",
     "rank_correlation",
     "sample",
     "sample_items",

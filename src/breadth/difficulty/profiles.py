@@ -6,23 +6,42 @@ import fnmatch
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import rich.table
-from rich.text import Text
 from scipy import special
 
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
-from breadth.irt import DEFAULT_LEVELS, Calibration, accuracy_by_level, accuracy_by_level_figure, evenly, numbers
+from breadth.irt import (
+    DEFAULT_LEVELS,
+    Calibration,
+    accuracy_by_level,
+    accuracy_by_level_figure,
+    evenly,
+    level_name,
+    numbers,
+)
+from breadth.irt.difficulty_levels import ABOUT_EQUAL, PARTS
 from breadth.records import Study
-from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Result, Verdict, as_chart, as_many, times_more
-from breadth.results.terminal import WIDTH, interval_text, make_table, probability_text, share_text, signed_text
-from breadth.results.words import FINDING, count, joined, points_text, score_interval_text
+from breadth.results import (
+    ALMOST_ALL,
+    Answer,
+    Column,
+    Columns,
+    Question,
+    Result,
+    Shown,
+    State,
+    Verdict,
+    about,
+    as_chart,
+    times_more,
+)
+from breadth.results.words import FINDING, amount_text, bracketed, capitalised, count, interval_words, joined
 from breadth.sources import Table, open_study
 
 if TYPE_CHECKING:
@@ -34,11 +53,56 @@ ABILITY_DIGITS = 6
 #: Subjects that are compared with each other: with more, the table of differences is too long to read.
 MOST_COMPARED = 12
 
-#: Subjects that the summary describes.
-MOST_DESCRIBED = 5
+
+LEVELS = Columns(
+    Column("subject", header="model", priority=1, meaning="the model, or the checkpoint of a run"),
+    Column("level", format="d", priority=1, meaning="level of difficulty; 0 is the easiest"),
+    Column("n", header="questions", format=",d", priority=2, meaning="questions of the level that it answered"),
+    Column("accuracy", header="% right", format="percent", priority=1, meaning="share of its answers that are right"),
+    Column("ci_low", "ci_high", format="percent", priority=2, meaning="95% interval of the accuracy"),
+    Column(
+        "expected",
+        header="% expected",
+        format="percent",
+        priority=3,
+        meaning="accuracy that its ability on the difficulty scale leads to expect",
+    ),
+)
+DIFFERENCES = Columns(
+    Column("subject_1", header="model", priority=2, meaning="the first of two models"),
+    Column("subject_2", header="minus", priority=2, meaning="the second of them"),
+    Column("level", format="d", priority=1, meaning="level of difficulty, 0 is the easiest; empty for all questions"),
+    Column("n", header="questions", format=",d", priority=3, meaning="questions that both answered"),
+    Column(
+        "difference",
+        header="points",
+        format="points",
+        priority=1,
+        meaning="points of accuracy by which the first is ahead",
+    ),
+    Column("ci_low", "ci_high", format="points", priority=1, meaning="95% interval of the difference"),
+    Column("se", header="error", format="points", priority=4, meaning="standard error of the difference"),
+    Column("p", format="p", priority=4, meaning="p-value of the difference"),
+    Column("q", format="p", priority=3, meaning="p-value that allows for all pairs and levels"),
+    Column("share", header="share of the whole", format="share", priority=3, meaning="part of the whole difference"),
+)
+
+#: What is said of two models that differ clearly on the levels named.
+EVERYWHERE, HARD, EASY = "On every level", "On hard questions", "On easy questions"
+NOT_EASIEST, NOT_HARDEST = "On all but the easiest questions", "On all but the hardest questions"
+SOME, BOTH, OVERALL, NOWHERE = "On some levels", "Both ways", "Overall only", "Nowhere"
+
+#: Places that are an answer, where others only say that it depends on the level.
+CLEAR_PLACES = (EVERYWHERE, HARD, EASY, NOT_EASIEST, NOT_HARDEST)
+
+#: How many parts are easier (or harder) than a part, as its name says it.
+RANKS = ("", "second ", "third ", "fourth ", "fifth ")
+
+#: Pairs of models that a verdict names.
+MOST_PAIRS = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile(Result):
     """Accuracy by level, and differences between every two of the chosen subjects.
 
@@ -48,89 +112,351 @@ class Profile(Result):
     differ by the same.
     """
 
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"levels": LEVELS, "differences": DIFFERENCES}
+
     levels: pl.DataFrame
     differences: pl.DataFrame
     warnings: tuple[str, ...] = ()
+    #: What is compared: models, or checkpoints of training runs.
+    noun: str = "model"
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """Accuracy by level, and the differences."""
         return {"levels": self.levels, "differences": self.differences}
 
     def verdict(self) -> Verdict | None:
-        """Do these subjects differ, and on which levels? None for a single subject.
+        """Where do models differ: on easy or on hard questions? None for a single model.
 
-        A difference, on all items or on a level, is a finding if q < 0.05 over the whole frame. Yes: at least 90 % of
-        pairs of subjects differ on all items. No: at most 10 % do, no level differs, and the median pair would have
-        shown a difference of 5 points with a probability of 80 %. Not enough data: the same, if it would not. It
-        depends: otherwise, or where a subject is ahead on one level and behind on another.
+        A difference, over all questions or on a level, is a finding if q < 0.05 over the whole frame. The answer is a
+        place: hard questions, if models differ on the hardest level and not on the easiest; easy ones, if the reverse;
+        every level; both ways, if one is ahead on some levels and behind on others. Of several pairs of models, the
+        levels on which at least half of those that differ at all do. Nowhere: no finding, and the median pair would
+        have shown a difference of 5 points with a probability of 80 %. Not enough data: the same, if it would not.
         """
         if not self.differences.height:
             return None
-        whole = self.differences.filter(pl.col("level").is_null())
-        found = self.differences.filter(pl.col("q") < FINDING).sort(pl.col("difference").abs(), descending=True)
-        levels, pairs = found.drop_nulls("level"), ["subject_1", "subject_2"]
-        sides = levels.group_by(pairs).agg(pl.col("difference").min().alias("low"), pl.col("difference").max())
-        both = sides.filter((pl.col("low") < 0) & (pl.col("difference") > 0)).height
-        differ = found.filter(pl.col("level").is_null()).height
-        counted = f"{differ} of {whole.height} pairs of subjects {'differs' if differ == 1 else 'differ'}"
-        if whole.height == 1:
-            first, second = whole.select(pairs).row(0)
-            counted = f"{first} and {second} {'differ' if differ else 'do not clearly differ'}"
-        where = f" {count(both, 'pair')} {'is' if both == 1 else 'are'} apart both ways, by level." if both else ""
-        lines = _largest(found)
-        if differ >= ALMOST_ALL * whole.height and not both:
-            return Verdict(Answer.YES, f"{counted} overall.", lines)
-        if differ > ALMOST_NONE * whole.height or levels.height:
-            on = f"{'and' if differ else 'but'} {_on_levels(levels, whole.height == 1)}"
-            return Verdict(Answer.DEPENDS, f"{counted} overall, {on}.{where}", lines)
-        error = whole["se"].median()
-        if error is None or (times := times_more(float(error))) <= 1:  # type: ignore[arg-type]
-            seen = "" if error is None else ", although a difference of 5 points would have been seen"
-            return Verdict(Answer.NO, f"{counted} overall{seen}.", lines)
-        needed = f"To see a difference of 5 points takes {as_many(times, 'items')}."
-        return Verdict(Answer.UNKNOWN, f"{counted} overall or on a level.", lines, needed)
+        parts = self.differences.partition_by("subject_1", "subject_2", maintain_order=True)
+        pairs = [_Pair.of(part) for part in parts]
+        differ = [pair for pair in pairs if pair.place != NOWHERE]
+        if not differ:
+            return self._none_differ(pairs)
+        if len(pairs) == 1:
+            pair = pairs[0]
+            state = State.MIXED
+            if pair.place in CLEAR_PLACES or (pair.place == SOME and pair.whole_is_clear):
+                state = State.YES
+            facts: dict[str, float | str] = {"questions": pair.questions}
+            return Verdict(
+                pair.place, pair.sentence(), pair.overall(), question=Question.PROFILE, advice=pair.advice(),
+                state=state, facts=facts,
+            )  # fmt: skip
+        return self._several(pairs, differ)
+
+    def _several(self, pairs: Sequence[_Pair], differ: Sequence[_Pair]) -> Verdict:
+        """The verdict on several pairs, some of which differ: where most do, and the largest difference."""
+        names = {name for pair in pairs for name in (pair.first, pair.second)}
+        facts: dict[str, float | str] = {
+            f"{self.noun}s": len(names),
+            "pairs": len(pairs),
+            "pairs that differ": len(differ),
+        }
+        number = dict.fromkeys(pairs[0].sizes, 0)
+        for pair in differ:
+            for level in pair.clear:
+                number[level] = number.get(level, 0) + 1
+        common = [level for level, count_of in number.items() if 2 * count_of >= len(differ)]
+        place = _place(common, list(number))
+        largest = max(differ, key=lambda pair: abs(pair.largest["difference"]))
+        where = place[:1].lower() + place[1:]
+        every = self.levels["subject"].n_unique()
+        who = f"these {len(names)} {self.noun}s"
+        if every > len(names):
+            facts[f"all {self.noun}s"] = every
+            who = f"the {len(names)} of {every} {self.noun}s that were compared"
+        reason = f"{capitalised(who)} differ {where}: {largest.ahead()}."
+        if not common:
+            place, reason = SOME, f"No level stands out on which {who} differ. {capitalised(largest.ahead())}."
+        sentences = []
+        if len(differ) == len(pairs):
+            sentences.append(f"All {len(pairs)} pairs differ clearly.")
+        else:
+            alike = [f"{pair.first} and {pair.second}" for pair in pairs if pair.place == NOWHERE]
+            facts["other pairs alike"] = len(alike) - MOST_PAIRS
+            verb = "differs" if len(differ) == 1 else "differ"
+            named = ", ".join(alike[:MOST_PAIRS])
+            if len(alike) > MOST_PAIRS:
+                named = f"for example {named}"
+            sentences.append(f"{len(differ)} of {len(pairs)} pairs {verb} clearly; no clear difference: {named}.")
+        crossing = [pair for pair in differ if pair.place == BOTH]
+        if crossing:
+            facts["pairs that differ both ways"] = len(crossing)
+            verb = "crosses" if len(crossing) == 1 else "cross"
+            sentences.append(f"{count(len(crossing), 'pair')} {verb}: {crossing[0].sentence(level=False)}")
+        most = len(differ) >= ALMOST_ALL * len(pairs) and place in CLEAR_PLACES
+        state = State.YES if most and not crossing else State.MIXED
+        advice = "Choose by the level that is like your own questions: the table of differences has every pair."
+        return Verdict(
+            place, reason, " ".join(sentences), question=Question.PROFILE, advice=advice, state=state, facts=facts
+        )
+
+    def _none_differ(self, pairs: Sequence[_Pair]) -> Verdict:
+        """The verdict where no difference is clear: is that for want of questions?"""
+        who = f"These {self.noun}s do not clearly differ"
+        if len(pairs) == 1:
+            who = f"{pairs[0].first} and {pairs[0].second} do not clearly differ"
+        facts: dict[str, float | str] = {"worth seeing": 5, "questions": pairs[0].questions}
+        advice = "Choose by cost, or by another test set."
+        error = self.differences.filter(pl.col("level").is_null())["se"].median()
+        if error is None:
+            return Verdict(
+                NOWHERE, f"{who}, on any level or overall.", question=Question.PROFILE, advice=advice, state=State.NO,
+                facts=facts,
+            )  # fmt: skip
+        times = times_more(float(error))  # type: ignore[arg-type]
+        if times <= 1:
+            reason = f"{who}, on any level or overall, although a difference of 5 points overall would have been seen."
+            return Verdict(NOWHERE, reason, question=Question.PROFILE, advice=advice, state=State.NO, facts=facts)
+        facts["questions needed"] = about(times * pairs[0].questions)
+        needed = (
+            f"About {facts['questions needed']} questions would show a difference of 5 points overall; there are "
+            f"{pairs[0].questions:,}."
+        )
+        reason = f"{who}, on any level or overall."
+        advice = "Do not choose between them by these questions."
+        return Verdict(Answer.UNKNOWN, reason, needed=needed, question=Question.PROFILE, advice=advice, facts=facts)
+
+    def shown(self) -> Sequence[Shown]:
+        """A row per model and a column per level; of two models also their differences."""
+        title = "% right by level of difficulty, 0 is the easiest"
+        tables = [_by_level(self.levels, title)]
+        if self.levels["subject"].n_unique() == 2 and self.differences.height:
+            first, second = self.differences.select("subject_1", "subject_2").row(0)
+            words = pl.col("level").cast(pl.String).fill_null("all").alias("level")
+            columns = DIFFERENCES.without("subject_1", "subject_2")
+            frame = self.differences.with_columns(words)
+            tables.append(Shown(f"{first} minus {second}, in points of accuracy", frame, _as_names(columns, "level")))
+        return tables
 
     def details(self) -> str:
-        """Accuracy on the easiest and hardest level; for two subjects, how they differ."""
-        known = self.levels.drop_nulls("accuracy").sort("level", maintain_order=True)
-        parts = []
-        for (subject,), rows in known.group_by("subject", maintain_order=True):
-            low, high = (f"{rows['accuracy'][k]:.0%} on level {rows['level'][k]}" for k in (0, -1))
-            parts.append(f"{subject}: {low}, {high}.")
-        if len(parts) > MOST_DESCRIBED:
-            parts = [*parts[:MOST_DESCRIBED], f"{count(len(parts) - MOST_DESCRIBED, 'more subject')} in the table."]
-        if self.levels["subject"].n_unique() == 2 and self.differences.height:
-            whole = self.differences.row(0, named=True)
-            inside = f" ({score_interval_text(whole)})" if whole["ci_low"] is not None else ""
-            parts.append(
-                f"{whole['subject_1']} minus {whole['subject_2']}: {points_text(whole['difference'])}{inside} on "
-                f"{count(whole['n'], 'item')}."
-            )
-        return " ".join(parts)
+        """How accuracies and differences were computed."""
+        return (
+            "Intervals of accuracies are Wilson's. Differences are paired by question, with t intervals; one is clear "
+            f"where q < {FINDING} over all pairs and levels (Benjamini and Hochberg)."
+        )
 
     def figure(self) -> alt.TopLevelMixin:
         """Accuracy by difficulty, a colour per subject."""
         return as_chart(accuracy_by_level_figure(self.levels, "levels"), tables={"levels": self.levels})
 
 
-def _largest(found: pl.DataFrame) -> str:
-    """The largest difference that is a finding and, of the same two subjects, the largest on a level."""
-    if not found.height:
+def _by_level(levels: pl.DataFrame, title: str) -> Shown:
+    """A row per model, a column per level: accuracy, and half the width of its interval."""
+    names = [str(level) for level in levels["level"].unique().sort()]
+    wide: dict[str, dict[str, Any]] = {}
+    for row in levels.iter_rows(named=True):
+        cells = wide.setdefault(row["subject"], {"subject": row["subject"]})
+        cells[str(row["level"])] = row["accuracy"]
+        if row["ci_low"] is not None:
+            cells[f"± {row['level']}"] = (row["ci_high"] - row["ci_low"]) / 2
+    schema = {"subject": pl.String}
+    columns = [Column("subject", header="model", priority=1, meaning="the model, or the checkpoint of a run")]
+    for name in names:
+        schema |= {name: pl.Float64, f"± {name}": pl.Float64}  # type: ignore[dict-item]
+        meaning = f"share of the questions of level {name} that it gets right"
+        columns.append(Column(name, format="percent0", margin=f"± {name}", meaning=meaning))
+    frame = pl.DataFrame(list(wide.values()), schema=schema)
+    return Shown(title, frame, Columns(*columns), note="± is half of the 95% interval.")
+
+
+def _as_names(columns: Columns, name: str) -> Columns:
+    """Columns of which one holds words instead of numbers."""
+    return Columns(*(replace(column, format="name") if column.name == name else column for column in columns))
+
+
+def _part_name(level: int, sizes: Mapping[int, int]) -> str:
+    """A level as the part of all questions that it is: test sets have levels of their own, such as MATH level 5.
+
+    >>> [_part_name(k, dict.fromkeys(range(5), 40)) for k in (0, 1, 2, 4)]
+    ['the easiest fifth', 'the second easiest fifth', 'the middle fifth', 'the hardest fifth']
+    """
+    ordered = sorted(sizes)
+    equal = sum(sizes.values()) / len(ordered)
+    alike = all(abs(size - equal) <= ABOUT_EQUAL * equal for size in sizes.values())
+    if len(ordered) not in PARTS or not alike:
+        return level_name(level, sizes)
+    place = ordered.index(level)
+    from_end = len(ordered) - 1 - place
+    if place == from_end:
+        return f"the middle {PARTS[len(ordered)]}"
+    end, rank = ("easiest", place) if place < from_end else ("hardest", from_end)
+    return f"the {RANKS[rank]}{end} {PARTS[len(ordered)]}"
+
+
+class _Pair(NamedTuple):
+    """Two models: their whole difference, that on every level, those levels on which it is clear, and their sizes."""
+
+    first: str
+    second: str
+    whole: Mapping[str, Any]
+    levels: Mapping[int, Mapping[str, Any]]
+    clear: Mapping[int, Mapping[str, Any]]
+    sizes: Mapping[int, int]
+    whole_is_clear: bool
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> _Pair:
+        """From the differences of the two: the first row is that of all questions."""
+        whole: Mapping[str, Any] = {}
+        levels, clear, sizes = {}, {}, {}
+        for row in rows.iter_rows(named=True):
+            found = row["q"] is not None and row["q"] < FINDING
+            if row["level"] is None:
+                whole, whole_is_clear = row, found
+                continue
+            sizes[row["level"]] = row["n"]
+            levels[row["level"]] = row
+            if found:
+                clear[row["level"]] = row
+        return cls(whole["subject_1"], whole["subject_2"], whole, levels, clear, sizes, whole_is_clear)
+
+    @property
+    def questions(self) -> int:
+        """Questions that both answered."""
+        return int(self.whole["n"])
+
+    @property
+    def place(self) -> str:
+        """Where the two differ."""
+        signs = {row["difference"] > 0 for row in self.clear.values()}
+        if len(signs) == 2:
+            return BOTH
+        if signs:
+            return _place(list(self.clear), list(self.sizes))
+        return OVERALL if self.whole_is_clear else NOWHERE
+
+    @property
+    def largest(self) -> Mapping[str, Any]:
+        """The largest difference on a level that is clear, else the whole one."""
+        if not self.clear:
+            return self.whole
+        return max(self.clear.values(), key=lambda row: abs(row["difference"]))
+
+    def _who(self, row: Mapping[str, Any]) -> tuple[str, str, int]:
+        """The one that is ahead, the other, and the sign that makes the difference positive."""
+        if row["difference"] >= 0:
+            return self.first, self.second, 1
+        return self.second, self.first, -1
+
+    def _by(self, row: Mapping[str, Any], level: bool = False) -> str:
+        sign = 1 if row["difference"] >= 0 else -1
+        within = interval_words(row["ci_low"], row["ci_high"], level=level, sign=sign)
+        return amount_text(row["difference"]) + bracketed(within)
+
+    def ahead(self) -> str:
+        """Who is ahead of whom, by how much and where, as a part of a sentence."""
+        row = self.largest
+        leader, other, _ = self._who(row)
+        where = "over all questions" if row["level"] is None else f"on {self._part(row['level'])}"
+        return f"{leader} is ahead of {other} by {self._by(row, level=True)} {where}"
+
+    def sentence(self, level: bool = True) -> str:
+        """Where the two differ, with the largest difference; ``level`` says which interval it is."""
+        row, place = self.largest, self.place
+        leader, other, _ = self._who(row)
+        if place == OVERALL:
+            return f"{self.ahead()}, but on no single level clearly."
+        if place == BOTH:
+            return self._crossing(row, level)
+        at = f"{self._by(row, level)} on {self._part(row['level'])}"
+        if at.endswith(tuple(PARTS.values())):
+            at += " of the questions"
+        if place == EVERYWHERE:
+            return f"{leader} is ahead of {other} on every level, most of all by {at}."
+        if len(self.clear) == 1:
+            return f"{leader} is ahead of {other} by {at}. {self._open_words(leader)}"
+        where = place[:1].lower() + place[1:]
+        return f"{leader} is ahead of {other} {where}, most of all by {at}. {self._open_words(leader)}"
+
+    def _part(self, level: int) -> str:
+        return _part_name(level, self.sizes)
+
+    def _open(self) -> list[int]:
+        """Levels on which no difference is clear."""
+        return [level for level in self.sizes if level not in self.clear]
+
+    def _open_words(self, leader: str) -> str:
+        """On which levels the data cannot tell who is better, and by how much the leader may be behind or ahead."""
+        levels = self._open()
+        text = f"On {joined([self._part(level) for level in levels], 4)} these questions do not show which is better"
+        within = self._either_way(self.levels[levels[0]], leader)
+        if len(levels) == 1 and within:
+            text += f": {leader} may be {within}"
+        return f"{text}."
+
+    def _either_way(self, row: Mapping[str, Any], leader: str) -> str:
+        """The interval of a difference that may go either way, as in "from 3 points behind to 9 ahead"."""
+        if row["ci_low"] is None:
+            return ""
+        sign = 1 if leader == self.first else -1
+        low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
+        if low < 0 < high:
+            return f"anywhere from {amount_text(low)} behind to {100 * high:.0f} ahead"
+        # Alone it would be clear; it is not with all levels allowed for.
         return ""
-    first = found.sort(pl.col("level").is_not_null(), maintain_order=True).row(0, named=True)
-    same = found.filter(subject_1=first["subject_1"], subject_2=first["subject_2"])
-    rows = pl.concat([same.filter(pl.col("level").is_null()), same.drop_nulls("level").head(1)]).iter_rows(named=True)
-    places = [(row, "overall" if row["level"] is None else f"on level {row['level']}") for row in rows]
-    parts = [f"{points_text(row['difference'])} ({score_interval_text(row)}) {place}" for row, place in places]
-    return f"Largest: {first['subject_1']} minus {first['subject_2']}, {' and '.join(parts)}."
+
+    def advice(self) -> str:
+        """Which of the two to use, and for which questions."""
+        if self.place == BOTH:
+            parts = []
+            for name, sign in ((self.first, 1), (self.second, -1)):
+                levels = [level for level, row in self.clear.items() if sign * row["difference"] > 0]
+                parts.append(f"{name} on {joined([self._part(level) for level in levels], 4)}")
+            return f"Choose by how hard your questions are: {' and '.join(parts)}."
+        leader, _, _ = self._who(self.largest)
+        open_ = [self._part(level) for level in self._open()]
+        if not open_:
+            return f"Choose {leader}, however hard your questions are."
+        if self.place == OVERALL:
+            return f"Choose {leader}; on which questions it is better takes more of them to tell."
+        if not self.whole_is_clear:
+            these = joined([self._part(level) for level in self.clear], 4)
+            return f"Choose {leader} for questions like {these}; over all questions ask more of them first."
+        these = joined(open_, 4)
+        return f"Choose {leader}. If only questions like {these} matter to you, ask more of these first."
+
+    def _crossing(self, row: Mapping[str, Any], level: bool) -> str:
+        """One is ahead on some levels and behind on others: the largest difference of each kind."""
+        leader, other, sign = self._who(row)
+        back = [one for one in self.clear.values() if sign * one["difference"] < 0]
+        behind = max(back, key=lambda one: abs(one["difference"]))
+        return (
+            f"{leader} is ahead of {other} by {self._by(row, level)} on {self._part(row['level'])}, but "
+            f"behind by {self._by(behind)} on {self._part(behind['level'])}."
+        )
+
+    def overall(self) -> str:
+        """How the two differ over all questions, where that is not all that was said."""
+        if not self.clear:
+            return ""
+        if not self.whole_is_clear:
+            return "Over all questions no difference is clear."
+        leader, _, _ = self._who(self.whole)
+        return f"Over all questions {leader} is ahead by {self._by(self.whole)}."
 
 
-def _on_levels(levels: pl.DataFrame, alone: bool) -> str:
-    """On which levels subjects differ; of several pairs, how many do so on some level."""
-    pairs = levels.select("subject_1", "subject_2").n_unique() if levels.height else 0
-    if not alone:
-        return f"{count(pairs, 'pair')} on single levels" if pairs else "none on a single level"
-    return f"on level {joined(list(map(str, levels['level'].sort())))}" if pairs else "on no single level"
+def _place(clear: Sequence[int], levels: Sequence[int]) -> str:
+    """In words, on which of the levels there is a clear difference; every one that is clear is among the levels."""
+    if len(clear) == len(levels):
+        return EVERYWHERE
+    ordered = sorted(levels)
+    half = len(ordered) / 2
+    places = [ordered.index(level) for level in clear]
+    easiest, hardest = 0 in places, len(ordered) - 1 in places
+    if hardest and not easiest:
+        return HARD if all(place + 1 > half for place in places) else NOT_EASIEST
+    if easiest and not hardest:
+        return EASY if all(place < half for place in places) else NOT_HARDEST
+    return SOME
 
 
 class Scale(NamedTuple):
@@ -202,7 +528,8 @@ def profile(
     if not scale.used.all():
         sizes = f"{scale.used.sum():,} of {scale.used.size:,} items"
         warnings += (f"{sizes} {scale.have}; the others are left out",)
-    return Profile(frame, _subject_differences(study, scale.level, compared), warnings)
+    noun = "checkpoint" if trained else "model"
+    return Profile(frame, _subject_differences(study, scale.level, compared), warnings, noun)
 
 
 def _stored_levels(study: Study) -> Scale:
@@ -317,47 +644,3 @@ def _subject_differences(study: Study, level: Floats, subjects: Sequence[str]) -
     frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(names, pl.Float64)})
     q = benjamini_hochberg(frame["p"].fill_null(float("nan")).to_numpy())
     return frame.insert_column(frame.columns.index("share"), pl.Series("q", q, nan_to_null=True))
-
-
-def profile_table(levels: pl.DataFrame, width: int = WIDTH) -> rich.table.Table:
-    """A row per subject, a column per level: accuracy in per cent, and half the width of its 95 % interval.
-
-    With more levels than fit otherwise, the interval is below the accuracy.
-    """
-    names = [str(level) for level in levels["level"].unique().sort()]
-    one_line = len(names) <= 6 and 12 + 9 * len(names) <= width
-    title = "Accuracy by difficulty level (0 is the easiest), in per cent"
-    table = make_table(title, ["subject"], [], width, what="level")
-    table.columns[0].max_width = max(10, width - 2 - (9 if one_line else 6) * len(names))
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True, min_width=6 if one_line else 3)
-    for part in levels.partition_by("subject", maintain_order=True):
-        rows = {str(row["level"]): row for row in part.iter_rows(named=True)}
-        cells = (_accuracy(rows.get(name), " " if one_line else "\n") for name in names)
-        table.add_row(Text(part["subject"][0]), *cells)
-    return table
-
-
-def differences_table(differences: pl.DataFrame, width: int = WIDTH) -> rich.table.Table:
-    """Where two subjects differ: per level, the paired difference and its share of the whole."""
-    first, second = differences.select("subject_1", "subject_2").row(0)
-    numbers = ["level", "n", "difference", "95% interval", "q", "share of the whole"]
-    least = ["share of the whole", "n"]
-    table = make_table(f"{first} minus {second}", [], numbers, width, least=least)
-    for row in differences.iter_rows(named=True):
-        table.add_row(
-            "all" if row["level"] is None else str(row["level"]),
-            str(row["n"]),
-            signed_text(row["difference"]),
-            interval_text(row["ci_low"], row["ci_high"]),
-            probability_text(row["q"]),
-            share_text(row["share"]),
-        )
-    return table
-
-
-def _accuracy(row: dict[str, float] | None, between: str) -> Text:
-    if row is None or row["accuracy"] is None:
-        return Text("-")
-    half_width = f"±{50 * (row['ci_high'] - row['ci_low']):.0f}"
-    return Text.assemble(f"{100 * row['accuracy']:.0f}", between, (half_width, "dim"))

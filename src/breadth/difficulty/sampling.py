@@ -6,22 +6,21 @@ Which items (selection) and when (order) are separate: a strategy names one of e
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import rich.table
 from scipy import special
 
 from breadth.difficulty.strategies import STRATEGIES, Order, Selection, Strategy
 from breadth.errors import InputError, listed, unknown_column
 from breadth.inference import Floats
 from breadth.irt import DEFAULT_LEVELS, Calibration, cut_levels, numbers
-from breadth.results import Result
-from breadth.results.terminal import WIDTH, make_table, signed_text
+from breadth.results import Column, Columns, Question, Result, Shown, State, Verdict
+from breadth.results.words import count, number_words
 from breadth.sources import Table, read_table
 
 Indices = npt.NDArray[np.intp]
@@ -147,7 +146,34 @@ class DifficultySampler:
         return _most(STRATEGIES[self.strategy].selection, known) if self.n is None else self.n
 
 
-@dataclass(frozen=True)
+#: What a strategy draws, and in which order it comes, as a sentence says it.
+SELECTION_WORDS: Mapping[Selection, str] = {
+    "easy": "the easiest third",
+    "middle": "the middle third",
+    "hard": "the hardest third",
+    "full": "the whole range of difficulty",
+    "centred": "around the middle of difficulty",
+}
+ORDER_WORDS: Mapping[Order, str] = {
+    "shuffled": "in random order",
+    "rising": "from easy to hard",
+    "falling": "from hard to easy",
+    "spiral": "rising in difficulty, and returning to easy ones",
+}
+
+HISTOGRAM = Columns(
+    Column("level", format="d", priority=1, meaning="level of difficulty of the table; 0 is the easiest"),
+    Column("from", "to", header="difficulty", format="+.2f", priority=2, meaning="its easiest and hardest question"),
+    Column("before", header="in the table", format=",d", priority=1, meaning="questions of the table"),
+    Column("after", header="drawn", format=",d", priority=1, meaning="questions that were drawn"),
+    Column("bar", header="share of those drawn", priority=3, words=True, meaning="drawn questions, as a bar"),
+)
+
+#: Cells of a bar that stands for all questions.
+BAR = 40
+
+
+@dataclass(frozen=True, repr=False)
 class Sample(Result):
     """Items drawn for training, in the order to train in.
 
@@ -156,34 +182,43 @@ class Sample(Result):
     name items that were left out.
     """
 
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"histogram": HISTOGRAM}
+
     items: pl.DataFrame
     histogram: pl.DataFrame
     warnings: tuple[str, ...] = ()
     strategy: Strategy = "full"
+    #: The order that was asked for instead of the strategy's own.
+    order: Order | None = None
 
     def tables(self) -> Mapping[str, pl.DataFrame]:
         """The drawn items, and the histogram."""
         return {"items": self.items, "histogram": self.histogram}
 
-    def details(self) -> str:
-        """How many items were drawn, and their difficulty."""
-        low, middle, high = (self.items["difficulty"].quantile(q, "linear") for q in (0, 0.5, 1))
-        drawn = f"{self.items.height:,} of {int(self.histogram['before'].sum()):,} items drawn"
-        return f"{drawn} by strategy {self.strategy}: difficulty {low:.2f} to {high:.2f}, median {middle:.2f}."
+    def verdict(self) -> Verdict:
+        """Which questions to train on: how many, of which difficulty, in which order."""
+        plan = STRATEGIES[self.strategy]
+        drawn, every = self.items.height, int(self.histogram["before"].sum())
+        low, middle, high = (number_words(float(self._quantile(q))) for q in (0, 0.5, 1))
+        reason = (
+            f"Train on these {drawn:,} of {count(every, 'question')}: {SELECTION_WORDS[plan.selection]}, "
+            f"{ORDER_WORDS[self.order or plan.order]} (strategy {self.strategy}). Their difficulty is {low} to {high}, "
+            f"half of them above {middle}."
+        )
+        facts: dict[str, float | str] = {"drawn": drawn, "questions": every, "lowest": low, "highest": high}
+        facts["median"] = middle
+        answer = count(drawn, "question")
+        return Verdict(answer, reason, question=Question.SAMPLE, state=State.YES, facts=facts)
 
+    def _quantile(self, q: float) -> float:
+        return self.items["difficulty"].quantile(q, "linear") or 0.0
 
-def histogram_table(histogram: pl.DataFrame, width: int = WIDTH) -> rich.table.Table:
-    """Items per level of difficulty, before and after a draw, with bars for the shares."""
-    numbers, bars = ["level", "from", "to", "before", "after"], "share before | share after"
-    table = make_table("Difficulty before and after", [], numbers, width, least=[bars, "from", "to"], in_file=False)
-    table.add_column(bars, no_wrap=True)
-    totals = [max(1, int(histogram[name].sum())) for name in ("before", "after")]
-    for row in histogram.iter_rows(named=True):
-        shares = [row[name] / total for name, total in zip(("before", "after"), totals, strict=True)]
-        drawn = " | ".join(f"{'█' * round(share * 40):<16.16}" for share in shares)
-        ends = (signed_text(row[name]) for name in ("from", "to"))
-        table.add_row(str(row["level"]), *ends, f"{row['before']:,}", f"{row['after']:,}", drawn)
-    return table
+    def shown(self) -> Sequence[Shown]:
+        """Questions per level of difficulty, before and after the draw."""
+        total = max(1, int(self.histogram["after"].sum()))
+        bars = ["█" * round(BAR * after / total) for after in self.histogram["after"]]
+        frame = self.histogram.with_columns(bar=pl.Series(bars, dtype=pl.String))
+        return [Shown("Difficulty before and after the draw", frame, HISTOGRAM)]
 
 
 def sample(
@@ -242,17 +277,15 @@ def sample(
         .drop("difficulty", "quantile", strict=False)
         .with_columns(pl.Series("difficulty", values, nan_to_null=True), pl.Series("quantile", rank, nan_to_null=True))
     )
-    return Sample(frame[positions], _histogram(values, positions), tuple(warnings), strategy)
+    return Sample(frame[positions], _histogram(values, positions), tuple(warnings), strategy, order)
 
 
 def _order_by_name(frame: pl.DataFrame) -> Indices:
-    """Positions of the rows by the names of their items, then by what else tells them apart, so that shuffled rows
-    give the same draw.
-    """
-    keys = [name for name in ("item", "id") if name in frame.columns and not frame[name].dtype.is_nested()]
-    keys = keys[:1]
+    """Positions of the rows by the names of their items, then by all else, so that shuffled rows give one draw."""
+    plain = [name for name in frame.columns if not frame[name].dtype.is_nested()]
+    keys = [name for name in plain if name in ("item", "id")][:1]
     if not keys or frame[keys[0]].is_duplicated().any():
-        keys += [name for name in frame.columns if name not in keys and not frame[name].dtype.is_nested()]
+        keys += [name for name in plain if name not in keys]
     if not keys:
         return np.arange(frame.height)
     return frame.select(pl.arg_sort_by(keys, maintain_order=True)).to_series().to_numpy().astype(np.intp)

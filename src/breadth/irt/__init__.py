@@ -19,10 +19,13 @@ from breadth.irt.diagnostics import (
     residual_dimension,
 )
 from breadth.irt.difficulty_levels import (
+    ABOUT_EQUAL,
+    PARTS,
     Levels,
     LevelStability,
     assign_levels,
     cut_levels,
+    level_name,
     level_stability,
 )
 from breadth.irt.figure import (
@@ -39,28 +42,34 @@ from breadth.irt.flags import ItemFlag, SubjectFlag, doubted_items
 from breadth.irt.floor import FloorCheck, check_floor
 from breadth.irt.models import DEFAULT_LEVELS, DEFAULT_MODEL, MODELS, Copies, Method, Model
 from breadth.irt.parameters import Anchors, ItemEstimates, Parameters, Priors
-from breadth.irt.words import calibration_verdict, items_table, levels_table, stability_table, subjects_table
+from breadth.irt.scale_results import DifficultyLevels, LevelAgreement, ModelAbilities
+from breadth.irt.words import calibration_verdict
 
 __all__ = [
+    "ABOUT_EQUAL",
     "DEFAULT_LEVELS",
     "DEFAULT_MODEL",
     "MODELS",
+    "PARTS",
     "SCALE_MAP_FIGURE",
     "Abilities",
     "Anchors",
     "Answers",
     "Calibration",
     "Copies",
+    "DifficultyLevels",
     "Dimension",
     "FitDiagnostics",
     "FloorCheck",
     "ItemEstimates",
     "ItemFlag",
+    "LevelAgreement",
     "LevelStability",
     "Levels",
     "Method",
     "Misfit",
     "Model",
+    "ModelAbilities",
     "Parameters",
     "Patterns",
     "Priors",
@@ -78,16 +87,13 @@ __all__ = [
     "evenly",
     "fit_statistics",
     "item_curves_figure",
-    "items_table",
+    "level_name",
     "level_stability",
     "levels",
-    "levels_table",
     "numbers",
     "point_biserial",
     "residual_dimension",
     "scale_map",
     "scale_map_reason",
     "score",
-    "stability_table",
-    "subjects_table",
 ]  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.irt.abilities import Abilities, score
 from breadth.irt.answers import Answers, Bools, Floats
+from breadth.irt.columns import FIT, ITEMS, SUBJECTS
 from breadth.irt.diagnostics import (
     Dimension,
     FitDiagnostics,
@@ -46,10 +47,12 @@ from breadth.irt.flags import SUBJECT_RULES, flagged, scale_warning
 from breadth.irt.models import DEFAULT_LEVELS, MODELS, Method
 from breadth.irt.parameters import ITEM_PARAMETERS, ItemEstimates, Parameters
 from breadth.irt.saved import saved_fit, saved_items, saved_subjects
+from breadth.irt.scale_results import levels_shown
 from breadth.irt.words import calibration_details, calibration_verdict
 from breadth.records import Study
-from breadth.results import Result, Verdict, as_chart
+from breadth.results import Columns, Result, Shown, Verdict, as_chart
 from breadth.results.table_writing import write_table
+from breadth.results.terminal import MOST_ROWS
 from breadth.sources import open_study, read_table
 
 if TYPE_CHECKING:
@@ -73,8 +76,11 @@ DECIMALS = 10
 #: Comparisons of answers above which near-copies are only looked for on request: a second or two of work.
 MOST_COMPARISONS = 5e10
 
+#: Of more questions than fit a screen, the easiest and hardest that are shown, and those with a note.
+EACH_END, MOST_NOTED = 5, 10
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Result):
     """Items and subjects on one scale.
 
@@ -87,6 +93,8 @@ class Calibration(Result):
     the log-odds of a right answer at ability 0, describe its curve all the same, and abilities make use of it.
     """
 
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"items": ITEMS, "subjects": SUBJECTS, "fit": FIT}
+
     items: pl.DataFrame
     subjects: pl.DataFrame
     fit: pl.DataFrame
@@ -98,6 +106,11 @@ class Calibration(Result):
     def tables(self) -> dict[str, pl.DataFrame]:
         """Items, subjects and fit."""
         return {"items": self.items, "subjects": self.subjects, "fit": self.fit}
+
+    @property
+    def noun(self) -> str:
+        """What answered: checkpoints where answers are those of training runs, else models."""
+        return noun_of_subjects(self.responses)
 
     @property
     def model(self) -> str:
@@ -240,16 +253,42 @@ class Calibration(Result):
 
     def verdict(self) -> Verdict | None:
         """Do these answers measure one ability, and how precisely? See :func:`breadth.irt.calibration_verdict`."""
-        return calibration_verdict(self.items, self.fit, None if self.responses is None else self.dimension)
+        dimension = None if self.responses is None else self.dimension
+        return calibration_verdict(self.items, self.fit, dimension, self.noun)
+
+    def shown(self) -> Sequence[Shown]:
+        """Questions, those with a doubtful label among them, and the levels of difficulty."""
+        frame, title = self._shown_items()
+        tables = [Shown(title, frame, ITEMS.filled(frame), MOST_ROWS)]
+        highest = self.items["level"].max() if "level" in self.items.columns else None
+        # Levels that should not be used are not shown.
+        if highest and not self.scale_warning:
+            # The same number of levels cuts the questions in the same way.
+            tables.append(levels_shown(self.levels(int(highest) + 1)))  # type: ignore[arg-type]
+        return tables
+
+    def _shown_items(self) -> tuple[pl.DataFrame, str]:
+        """All questions, or the easiest, the hardest and some with a note; the most doubtful labels come first."""
+        items = self.items
+        if items.height <= MOST_ROWS:
+            return items, "Questions"
+        known = items.drop_nulls("difficulty").sort("difficulty", maintain_order=True)
+        noted = items.filter(pl.col("note").is_not_null()) if "note" in items.columns else items.head(0)
+        order = [pl.col(name) for name in ("label_doubt", "outfit") if name in items.columns]
+        if order:
+            noted = noted.sort(order, descending=True, nulls_last=True)
+        parts = [noted.head(MOST_NOTED), known.head(EACH_END), known.tail(EACH_END)]
+        chosen = pl.concat(parts).unique("item", keep="first", maintain_order=True)
+        return chosen, f"Questions: the most doubtful, then the easiest and the hardest of {items.height:,}"
 
     def details(self) -> str:
         """What the calibration says, in plain language, after checks for a second dimension and (if quick) copies."""
         if self.responses is None:
-            return calibration_details(self.items, self.subjects, self.fit)
+            return calibration_details(self.items, self.subjects, self.fit, noun=self.noun)
         rows, columns = self.responses.matrix.shape
         quick = rows * rows * columns < MOST_COMPARISONS and not self._answered[1].fractional
         copies = self.copies if quick else None
-        return calibration_details(self.items, self.subjects, self.fit, copies, self.dimension)
+        return calibration_details(self.items, self.subjects, self.fit, copies, self.dimension, self.noun)
 
     def save(self, path: str | os.PathLike[str]) -> list[Path]:
         """Write the items to ``path``, subjects and fit beside it (``NAME.subjects.parquet``, ``NAME.fit.parquet``)."""
@@ -275,6 +314,13 @@ class Calibration(Result):
     def of(cls, source: str | os.PathLike[str] | Calibration) -> Calibration:
         """A calibration as it is, or loaded from a file."""
         return source if isinstance(source, Calibration) else cls.load(source)
+
+
+def noun_of_subjects(study: Study | None) -> str:
+    """What the answers of a study are of, in a word."""
+    if study is not None and "step" in study.subjects.columns and study.subjects["step"].is_not_null().any():
+        return "checkpoint"
+    return "model"
 
 
 def _beside(path: Path, name: str) -> Path:

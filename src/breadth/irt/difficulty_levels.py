@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,29 @@ REACH = 1.959964
 
 #: Sample sizes tried for stability, as far as two samples of the size fit into the subjects there are.
 SIZES = (25, 50, 100, 200, 500, 1000, 2000, 5000)
+
+#: What one of so many levels of equal size is of all questions.
+PARTS = {2: "half", 3: "third", 4: "quarter", 5: "fifth", 6: "sixth", 8: "eighth", 10: "tenth"}
+
+#: How far the size of a level may be off, as a share of it, where it is called a third or a fifth.
+ABOUT_EQUAL = 0.25
+
+
+def level_name(level: int, sizes: Mapping[int, int]) -> str:
+    """A level as a sentence names it, given how many questions every level has.
+
+    Ends are named by what they are. Levels that ties or their maker made unequal are not called parts of the whole.
+
+    >>> [level_name(k, dict.fromkeys(range(5), 40)) for k in (0, 2, 4)]
+    ['the easiest fifth (level 0)', 'level 2', 'the hardest fifth (level 4)']
+    """
+    if len(sizes) < 2 or level not in (min(sizes), max(sizes)):
+        return f"level {level}"
+    end = "easiest" if level == min(sizes) else "hardest"
+    equal = sum(sizes.values()) / len(sizes)
+    if len(sizes) in PARTS and abs(sizes.get(level, 0) - equal) <= ABOUT_EQUAL * equal:
+        return f"the {end} {PARTS[len(sizes)]} (level {level})"
+    return f"level {level} ({end})"
 
 
 class Difficulties(NamedTuple):

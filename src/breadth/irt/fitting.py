@@ -14,7 +14,15 @@ import polars as pl
 from breadth.errors import InputError, listed
 from breadth.irt.abilities import score
 from breadth.irt.answers import Answers, Floats
-from breadth.irt.calibration import ITEM_COLUMNS, Calibration, items_frame, numbers, subjects_frame
+from breadth.irt.calibration import (
+    ITEM_COLUMNS,
+    POPULATION,
+    Calibration,
+    items_frame,
+    noun_of_subjects,
+    numbers,
+    subjects_frame,
+)
 from breadth.irt.diagnostics import distinct_patterns, fit_statistics, point_biserial
 from breadth.irt.flags import AGAINST, DOUBT, ITEM_RULES, ItemFlag, doubted_items, flagged, scale_warning
 from breadth.irt.floor import FloorCheck, check_floor
@@ -34,9 +42,10 @@ from breadth.irt.one_scale import (
     stray_warning,
 )
 from breadth.irt.parameters import ITEM_PARAMETERS, STEEPEST, Anchors, ItemEstimates, Priors
+from breadth.irt.scale_results import DifficultyLevels, ModelAbilities
 from breadth.records import Study
 from breadth.results.words import count, joined
-from breadth.sources import open_answers
+from breadth.sources import open_answers, open_study
 
 #: Labels of a test set from which chance follows: so many different ones, each of so many items.
 FEWEST_LABELS, MOST_LABELS, LEAST_LABELLED = 2, 10, 5
@@ -177,7 +186,7 @@ def _check_calibration_options(model: str, copies: str, levels: int, chance: flo
     """Refuse options that are out of range, before anything is read."""
     if model not in MODELS:
         known = (f"{name} (items differ in {one.description})" for name, one in MODELS.items())
-        raise InputError(f"model is {model!r}; choose {listed(known)}")
+        raise InputError(f"--model is {model!r}; choose {listed(known)}")
     if copies not in get_args(Copies):
         raise InputError(f"copies is {copies!r}; choose {listed(get_args(Copies))}")
     if levels < 2:
@@ -190,14 +199,34 @@ def _check_calibration_options(model: str, copies: str, levels: int, chance: flo
 
 def ability(
     responses: Any, calibration: str | os.PathLike[str] | Calibration, *, method: Method = "eap"
-) -> pl.DataFrame:
-    """Score new subjects on calibrated items, without refitting; see ``Calibration.score``."""
-    return Calibration.of(calibration).score(responses, method)
+) -> ModelAbilities:
+    """Measure new models on questions of known difficulty, without estimating the difficulties again.
+
+    The frame alone is what :meth:`breadth.irt.Calibration.score` returns.
+    """
+    known = Calibration.of(calibration)
+    study = open_study(responses)
+    fit = known.fit.row(0, named=True) if known.fit.height else {}
+    mean, sd = (float(fit.get(name, default)) for name, default in POPULATION)
+    doubt = () if known.scale_warning is None else (known.scale_warning,)
+    return ModelAbilities(
+        known.score(study, method),
+        mean,
+        sd,
+        fit.get("subjects"),
+        (*study.warnings, *doubt),
+        noun_of_subjects(study),
+        method,
+    )
 
 
-def levels(calibration: str | os.PathLike[str] | Calibration, *, n: int = DEFAULT_LEVELS) -> pl.DataFrame:
-    """Item, difficulty and level (0 is the easiest), the levels it could be in, and how sure the assignment is."""
-    return Calibration.of(calibration).levels(n)
+def levels(calibration: str | os.PathLike[str] | Calibration, *, n: int = DEFAULT_LEVELS) -> DifficultyLevels:
+    """Sort questions into levels of difficulty of equal size, and say how sure it is which belongs where.
+
+    The frame alone is what :meth:`breadth.irt.Calibration.levels` returns.
+    """
+    known = Calibration.of(calibration)
+    return DifficultyLevels(known.levels(n), () if known.scale_warning is None else (known.scale_warning,))
 
 
 def _read_priors(given: str | os.PathLike[str]) -> Priors:
@@ -350,8 +379,8 @@ def _warnings(
     runs = study.subjects["run"].n_unique() if "run" in study.subjects.columns else study.subjects.height
     if runs != study.subjects.height:
         warnings.append(
-            f"the {study.subjects.height} subjects are checkpoints of {runs} run{'' if runs == 1 else 's'}, and "
-            "checkpoints of one run are not independent subjects: standard errors are too small"
+            f"the {study.subjects.height} checkpoints come from {count(runs, 'run')}, and checkpoints of one run are "
+            "not independent: standard errors are too small"
         )
     if not estimates.converged:
         warnings.append(
@@ -359,22 +388,24 @@ def _warnings(
         )
     if abs(given) > CLEARLY_BY_ABILITY:
         warnings.append(
-            f"abler subjects were given {'harder' if given > 0 else 'easier'} items (correlation {given:.2f} of "
-            "ability with the mean difficulty of the items given): no harm if items were chosen by the answers in this "
-            "table, but if they were chosen by other knowledge of the subjects, difficulties and abilities are biased"
+            f"abler models were given {'harder' if given > 0 else 'easier'} questions (correlation {given:.2f} of "
+            "ability with the mean difficulty of the questions given): no harm if questions were chosen by the answers "
+            "in this table, but if they were chosen by other knowledge of the models, difficulties and abilities are "
+            "biased"
         )
     if (stray := stray_warning(blocks)) is not None:
         warnings.append(stray)
     steep = items.filter(pl.col("discrimination").abs() > STEEPEST)
     if steep.height:
         warnings.append(
-            f"{steep.height} item{'s' if steep.height > 1 else ''} with a discrimination beyond {STEEPEST:g}, where "
+            f"{count(steep.height, 'question')} with a slope beyond {STEEPEST:g}, where "
             f"quadrature is no longer exact ({listed(steep['item'], 5)}): read it as steep, not as a number"
         )
     wrong = doubted_items(items)
     if wrong:
         first = ", the most doubtful first" if len(wrong) > 1 else ""
         warnings.append(
-            f"{count(len(wrong), 'item')} may have a wrong label (flag {ItemFlag.WRONG_KEY}){first}: {listed(wrong, 5)}"
+            f"{count(len(wrong), 'question')} may have a wrong label (flag {ItemFlag.WRONG_KEY}){first}: "
+            f"{listed(wrong, 5)}"
         )
     return warnings

@@ -29,32 +29,38 @@ MOST_AGAINST, LEAST_CORRELATION = 0.15, 0.8
 FEW_SUBJECTS = 100
 
 NOT_ONE_ABILITY = (
-    "the answers do not measure one ability here: {why}. {it} may show a preference for one answer, guessing, or "
+    "these questions do not measure one ability: {why}. {it} may show a preference for one answer, guessing, or "
     "several abilities{few}. No label is doubted for that alone. Do not use these difficulties and levels; {remedy}"
 )
-REMEDY = "calibrate one test set or one kind of item at a time, or leave out subjects at chance level{}"
-BY_SLOPES = "{:.0%} of the items run clearly against the scale, and the rank correlation of ability with score is {}"
+REMEDY = "make a scale of one test set or one kind of question at a time, or leave out models that only guess{}"
+BY_SLOPES = "{:.0%} of them run clearly against the scale, and the rank correlation of ability with score is {}"
 BY_COMPONENT = (
-    "what the subjects differ in most (first principal component) has a rank correlation of {1} with the score, and "
-    "{0:.0%} of the items run clearly against it"
+    "what the models differ in most (first principal component) has a rank correlation of {1} with the score, and "
+    "{0:.0%} of the questions run clearly against it"
 )
 SEPARATE = (
-    "the answers fall into {blocks:,.0f} blocks that share no subject and no item ({sizes}): difficulties, levels and "
-    "abilities cannot be compared between blocks. {remedy}"
+    "the answers fall into {blocks:,.0f} blocks that share no model and no question ({sizes}): difficulties, levels "
+    "and abilities cannot be compared between blocks. {remedy}"
 )
-LINK = "Calibrate each block by itself, or add subjects that answered items of several blocks"
+LINK = "Make a scale of each block by itself, or add models that answered questions of several blocks"
 UNRELIABLE = (
-    "the subjects are too alike to be told apart (reliability {:.2f}): difficulties say little more than the share of "
-    "right answers, and no label is doubted; add subjects of other abilities"
+    "the models are too alike to rank (reliability {:.2f}): difficulties say little more than the share of right "
+    "answers, and no label is doubted; add models of other abilities"
 )
 
 
 class NotOneAbility(NamedTuple):
-    """Why answers do not measure one ability, what to do about it, and both in one sentence."""
+    """Why answers do not measure one ability, what to do about it, and both in one sentence.
+
+    ``against`` is the share of questions that run clearly against the scale, ``correlation`` that of the scale with the
+    score, by rank; None where it is not known.
+    """
 
     why: str
     remedy: str
     warning: str
+    against: float
+    correlation: float | None
 
 
 def not_one_ability(fit: Mapping[str, Any]) -> NotOneAbility | None:
@@ -75,12 +81,12 @@ def not_one_ability(fit: Mapping[str, Any]) -> NotOneAbility | None:
         return None
     few = fit.get("model") in MODELS and MODELS[fit["model"]].slope == "item" and n < FEW_SUBJECTS
     why = (BY_COMPONENT if component else BY_SLOPES).format(against, "unknown" if rho is None else f"{rho:.2f}")
-    remedy = REMEDY.format(", or see whether the 1PL says the same" if few else "")
+    remedy = REMEDY.format(", or see whether the simplest scale (1pl) says the same" if few else "")
     words = {
         "it": "It" if component else "The scale",
-        "few": f"; or {n} subjects are too few for slopes" if few else "",
+        "few": f"; or {n} models are too few to give every question a slope" if few else "",
     }
-    return NotOneAbility(why, remedy, NOT_ONE_ABILITY.format(why=why, remedy=remedy, **words))
+    return NotOneAbility(why, remedy, NOT_ONE_ABILITY.format(why=why, remedy=remedy, **words), against, rho)
 
 
 def scale_warning(fit: Mapping[str, Any]) -> str | None:
@@ -201,8 +207,8 @@ ITEM_RULES = [
         ItemFlag.WRONG_KEY,
         (AGAINST_Q < FINDING) & pl.col("label_doubt").is_not_null() & pl.col("trusted"),
         pl.format(
-            "able subjects get it wrong more often (item-rest correlation {}): the label may be wrong, and the item "
-            "does not separate able from less able subjects",
+            "the label may be wrong: abler models get it wrong more often (item-rest correlation {}), so it does not "
+            "separate able from less able models",
             pl.col("point_biserial").round(2),
         ),
     ),
@@ -212,8 +218,8 @@ ITEM_RULES = [
         pl.when(~pl.col("own_slopes") & pl.col("label_doubt").is_not_null())
         .then(
             pl.format(
-                "right answers go against the score (item-rest correlation {}): the item does not separate able from "
-                "less able subjects, and {}",
+                "right answers go against the score (item-rest correlation {}): it does not separate able from less "
+                "able models, and {}",
                 pl.col("point_biserial").round(2),
                 MAY_BE_WRONG,
             )
@@ -225,10 +231,10 @@ ITEM_RULES = [
             )
         )
         .when(pl.col("label_doubt").is_not_null())
-        .then(pl.format("the slope is below 0, so the item has no difficulty, and {}", MAY_BE_WRONG))
+        .then(pl.format("the slope is below 0, so it has no difficulty, and {}", MAY_BE_WRONG))
         .when(AGAINST)
-        .then(pl.lit("the slope is below 0, so the item has no difficulty"))
-        .otherwise(pl.lit("the slope is not clearly above 0, so the item has no difficulty")),
+        .then(pl.lit("the slope is below 0, so it has no difficulty"))
+        .otherwise(pl.lit("the slope is not clearly above 0, so it has no difficulty")),
     ),
     Rule(
         ItemFlag.UNKNOWN_DIFFICULTY,

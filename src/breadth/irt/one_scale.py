@@ -107,8 +107,8 @@ def stray_warning(blocks: Sequence[Component]) -> str | None:
         return None
     stray = Component(*(int(number) for number in np.sum(blocks[1:], axis=0)))
     return (
-        f"{count(stray.subjects, 'subject')} and {count(stray.items, 'item')} share no answers with the others: do not "
-        "compare their abilities and difficulties with those of the others"
+        f"{count(stray.subjects, 'model')} and {count(stray.items, 'question')} share no answers with the others: do "
+        "not compare their abilities and difficulties with those of the others"
     )
 
 

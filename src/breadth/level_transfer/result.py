@@ -5,17 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
+from breadth.irt import level_name
 from breadth.records import Score
-from breadth.results import ALMOST_ALL, ALMOST_NONE, Answer, Figure, Result, Verdict, as_chart, as_many, times_more
+from breadth.results import (
+    ALMOST_ALL,
+    ALMOST_NONE,
+    Answer,
+    Column,
+    Columns,
+    Figure,
+    Question,
+    Result,
+    Shown,
+    Verdict,
+    about,
+    as_chart,
+    times_more,
+)
 from breadth.results.figures import Spec, heat_layers, model_colour, tooltip
-from breadth.results.terminal import WIDTH, interval_text, make_table, signed_text
-from breadth.results.words import FINDING, SCORE_WORDS, joined, points_text, score_interval_text
+from breadth.results.words import (
+    FINDING,
+    SCORE_WORDS,
+    amount_text,
+    bracketed,
+    capitalised,
+    count,
+    interval_words,
+    joined,
+    number_words,
+    points_text,
+)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -24,8 +47,71 @@ if TYPE_CHECKING:
 _DRILL = {"level": "test_level", "model": "model"}
 
 #: What a verdict adds where every condition was trained once.
-ONE_SEED_EACH = (
-    "With one seed each, this holds for these trained models; trained with another seed, they may gain less."
+ONE_SEED_EACH = "Every training ran with one seed only: with other seeds the gains may be larger or smaller."
+
+#: Gains beside the largest that a verdict names.
+MOST_NAMED = 3
+
+#: Scores whose gains are shares, so that they are told in points.
+SHARES = ("accuracy", "auc", "balanced")
+
+_CONDITIONS = (
+    Column("train_level", header="trained on level", format="name", priority=1, meaning="level of the training data"),
+    Column("strategy", header="trained by", priority=1, meaning="strategy that chose and ordered the training data"),
+)
+_TEST_LEVEL = Column("test_level", header="test level", format="name", priority=1, meaning="level of the questions")
+_LEVEL = "; level 0 is the easiest"
+
+CELLS = Columns(
+    *_CONDITIONS,
+    _TEST_LEVEL,
+    Column("n_items", header="questions", format=",d", priority=3, meaning="test questions of the level"),
+    Column("n_seeds", header="seeds", format="d", priority=3, meaning="training runs"),
+    Column("baseline", header="% before", format="percent", priority=2, meaning="score before training, in per cent"),
+    *(
+        Column(name, header="% after", format="percent", priority=2, meaning=f"{SCORE_WORDS[name]} after training")
+        for name in SHARES
+    ),
+    *(
+        Column(name, header="after", format=".2f", priority=2, meaning=f"{SCORE_WORDS[name]} after training")
+        for name in ("dprime", "logscore")
+    ),
+    Column("gain", format="points", priority=1, meaning="points gained by training, over the model before it"),
+    Column("ci_low", "ci_high", format="points", priority=1, meaning="95% interval of the gain"),
+    Column("se", header="error", format="points", priority=4, meaning="standard error of the gain"),
+    Column("p", format="p", priority=4, meaning="p-value of the gain"),
+    Column("q", format="p", priority=3, meaning="p-value that allows for all other cells"),
+    Column("flag", priority=4, meaning="code of why an interval is missing or too narrow"),
+)
+EFFECTS = Columns(
+    Column("effect", words=True, priority=1, meaning="what is asked of all gains together"),
+    Column("estimate", header="points", format="points", priority=1, meaning="its size"),
+    Column("ci_low", "ci_high", format="points", priority=1, meaning="95% interval"),
+    Column("se", header="error", format="points", priority=4, meaning="standard error"),
+    Column("p", format="p", priority=4, meaning="p-value"),
+    Column("q", format="p", priority=3, meaning="p-value that allows for the other effect"),
+)
+BREAKS = Columns(
+    *_CONDITIONS,
+    Column("breaks_at", header="breaks off at", format="d", priority=1, meaning=f"level with a sudden drop{_LEVEL}"),
+    Column(
+        "drop", header="points lost", format="points", priority=1, meaning="by how much the score is lower from there"
+    ),
+    Column("low", "high", header="level from", format="d", priority=2, meaning="95% interval of that level"),
+    Column("p", format="p", priority=4, meaning="p-value of a sudden drop against a steady decline"),
+    Column("q", format="p", priority=3, meaning="p-value that allows for all conditions"),
+    Column("flag", priority=4, meaning="code of why no level is named"),
+)
+BEST = Columns(
+    _TEST_LEVEL,
+    Column("best", priority=1, meaning="training with the largest gain on this level"),
+    Column("gain", format="points", priority=2, meaning="its gain in points"),
+    Column("second", priority=2, meaning="training with the second largest gain"),
+    Column("lead", format="points", priority=1, meaning="points by which the best is ahead of the second"),
+    Column("ci_low", "ci_high", format="points", priority=2, meaning="95% interval of the lead"),
+    Column("p", format="p", priority=4, meaning="p-value of the lead"),
+    Column("q", format="p", priority=4, meaning="p-value that allows for all levels"),
+    Column("verdict", header="the lead is", priority=1, meaning="whether the lead is more than chance"),
 )
 
 
@@ -52,7 +138,7 @@ class BreakFlag(StrEnum):
     RISE = "rise"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transfer(Result):
     """Gains of every training condition (a level or a strategy) on every test level.
 
@@ -68,6 +154,17 @@ class Transfer(Result):
     cells. ``score``: what is compared; the column ``accuracy`` has its name. ``strategies``: the same for strategies,
     where there are both kinds and ``by`` was not given. ``cluster``: the column of items that count as dependent.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {
+        "cells": CELLS,
+        "effects": EFFECTS,
+        "breaks": BREAKS,
+        "best": BEST,
+        "strategy_cells": CELLS,
+        "strategy_effects": EFFECTS,
+        "strategy_breaks": BREAKS,
+        "strategy_best": BEST,
+    }
 
     cells: pl.DataFrame
     effects: pl.DataFrame
@@ -104,86 +201,306 @@ class Transfer(Result):
         From the cells off the diagonal (all cells for strategies). A gain or a loss is a finding if q < 0.05, over all
         cells. Yes: at least 90 % are gains. No: at least 90 % are losses; or at most 10 % are findings, and the median
         cell would have shown a gain of 5 points with a probability of 80 %. Not enough data: the same, if it would not.
-        It depends: otherwise. With one seed each, the answer is about these trained models only, and says so.
+        Mixed: otherwise. With one seed each, the answer is about these trained models only, and says so.
         """
-        cells, levels = self.cells, self.by == "train_level"
-        away = (
-            cells.filter(pl.col(self.by).cast(pl.String) != pl.col("test_level").cast(pl.String)) if levels else cells
-        )
-        away = away if away.height else cells
-        known = away.drop_nulls("q")
-        where = "training on one level" if levels else "training"
-        others = "the others" if levels else "test levels"
+        question = Question.LEVEL_TRANSFER if self.by == "train_level" else Question.STRATEGIES
+        known = self._away().drop_nulls("q")
         if not known.height:
-            alike = "all items of a level gain the same"
-            if "flag" in away.columns and (away["flag"] == TransferFlag.ONE_CLUSTER).any():
-                alike = f"all items of a level have one {self.cluster}"
-            return Verdict(Answer.UNKNOWN, f"no gain on {others} has an interval, because {alike}.")
-        up, down = _gains(known)
-        counted = f"{up} of {known.height} cells ({condition_words(self.by)} x test level) gain and {down} lose"
-        lines = _strongest(self, known)
-        single = f" {ONE_SEED_EACH}" if _one_seed_each(cells) else ""
-        if up >= ALMOST_ALL * known.height:
-            return Verdict(Answer.YES, f"{where} helps on {others}: {counted}.{single}", lines)
-        if down >= ALMOST_ALL * known.height:
-            return Verdict(Answer.NO, f"{where} harms {others}: {counted}.{single}", lines)
-        if up + down > ALMOST_NONE * known.height:
-            some = "some of the others" if levels else f"some {others}"
-            return Verdict(Answer.DEPENDS, f"{where} helps on {some}: {counted}.{single}", lines)
+            return Verdict(Answer.UNKNOWN, self._why_nothing_is_known(), question=question)
+        found = known.filter(pl.col("q") < FINDING).sort(pl.col("gain").abs(), descending=True, maintain_order=True)
+        up, down = found.filter(pl.col("gain") > 0), found.filter(pl.col("gain") < 0)
+        facts: dict[str, float | str] = {}
+        needed = ONE_SEED_EACH if _one_seed_each(self.cells) else ""
+        answer = Answer.MIXED
+        if up.height >= ALMOST_ALL * known.height:
+            answer, reason = Answer.YES, self._helps_everywhere(up)
+        elif down.height >= ALMOST_ALL * known.height:
+            answer, reason = Answer.NO, self._harms_everywhere(down)
+        elif found.height > ALMOST_NONE * known.height:
+            reason = self._change_sentence(up if up.height else down)
+        else:
+            answer, reason, more = self._hardly_anything(known, facts)
+            needed = f"{more} {needed}".strip()
+        sentences = []
+        if answer is Answer.MIXED:
+            sentences += [self._also(up, facts), self._unimproved(known, up), self._not_clear(known, found, up, facts)]
+            sentences.append(self._harmed(up, down))
+        elif found.height and answer is Answer.YES:
+            sentences.append(self._not_clear(known, found, up, facts))
+        sentences += [self._fading_words(), self._direction_words(), self._break_words()]
+        if self.score != "accuracy":
+            sentences.append(f"Scores are {SCORE_WORDS[self.score]}.")
+        findings = " ".join(filter(None, sentences))
+        advice = self._advice(clear=found.height > 0)
+        return Verdict(answer, reason, findings, needed, question=question, advice=advice, facts=facts)
+
+    def _away(self) -> pl.DataFrame:
+        """The cells of which the question is: those of another level than was trained on; all of strategies."""
+        if self.by != "train_level":
+            return self.cells
+        away = self.cells.filter(pl.col(self.by).cast(pl.String) != pl.col("test_level").cast(pl.String))
+        return away if away.height else self.cells
+
+    def _why_nothing_is_known(self) -> str:
+        others = "other levels" if self.by == "train_level" else "any level"
+        if "flag" in self.cells.columns and (self._away()["flag"] == TransferFlag.ONE_CLUSTER).any():
+            return f"No gain on {others} can be judged, because all questions of a level have one {self.cluster}."
+        return f"No gain on {others} can be judged, because all questions of a level gain the same."
+
+    @property
+    def _sizes(self) -> dict[int, int]:
+        """Questions of every test level."""
+        sizes = self.cells.group_by("test_level", maintain_order=True).agg(pl.col("n_items").max())
+        return dict(sizes.sort("test_level").iter_rows())
+
+    def _level(self, level: int) -> str:
+        return level_name(level, self._sizes)
+
+    def _trained(self, condition: int | str) -> str:
+        """A way of training as a sentence names it."""
+        if self.by != "train_level":
+            return f"training by {condition}"
+        if isinstance(condition, int) and condition in self._sizes:
+            return f"training on {self._level(condition)}"
+        return f"training on level {condition}"
+
+    def _amount(self, value: float) -> str:
+        """A change without its sign, in points where the score is a share."""
+        return amount_text(value) if self.score in SHARES else f"{abs(value):.2f}"
+
+    def _change(self, row: Mapping[str, Any]) -> str:
+        """A change without its sign, with its interval."""
+        sign = 1 if row["gain"] >= 0 else -1
+        if self.score in SHARES:
+            return self._amount(row["gain"]) + bracketed(interval_words(row["ci_low"], row["ci_high"], True, sign))
+        if row["ci_low"] is None:
+            return self._amount(row["gain"])
+        low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
+        return f"{self._amount(row['gain'])} (95% interval {number_words(low, '.2f')} to {number_words(high, '.2f')})"
+
+    def _change_sentence(self, cells: pl.DataFrame) -> str:
+        """The largest of some gains, or of some losses, as a sentence."""
+        row = cells.row(0, named=True)
+        also = "also " if self.by == "train_level" and row["gain"] > 0 else ""
+        verb = f"{also}improved" if row["gain"] > 0 else "made worse"
+        text = f"{self._trained(row[self.by])} {verb} {self._level(row['test_level'])} by {self._change(row)}."
+        return capitalised(text)
+
+    def _helps_everywhere(self, up: pl.DataFrame) -> str:
+        row = up.row(0, named=True)
+        start = "Training by any strategy improved all levels, most of all"
+        if self.by == "train_level":
+            start = "Training on one level also improved the others, most of all"
+        return f"{start} {self._level(row['test_level'])} by {self._trained(row[self.by])}: {self._change(row)}."
+
+    def _harms_everywhere(self, down: pl.DataFrame) -> str:
+        row = down.row(0, named=True)
+        start = "Training made all levels worse, most of all"
+        if self.by == "train_level":
+            start = "Training on one level made the others worse, most of all"
+        return f"{start} {self._level(row['test_level'])} by {self._trained(row[self.by])}: {self._change(row)}."
+
+    def _hardly_anything(self, known: pl.DataFrame, facts: dict[str, float | str]) -> tuple[Answer, str, str]:
+        """Where hardly any gain is clear: is that for want of questions and seeds?"""
+        what, others = "Training", "any level"
+        if self.by == "train_level":
+            what, others = "Training on one level", "other levels"
+        facts["worth seeing"] = 5
         times = times_more(float(known["se"].median() or 0))  # type: ignore[arg-type]
         if times <= 1:
-            reason = f"{where} hardly changes {others}: {counted}, although a gain of 5 points would have been seen."
-            return Verdict(Answer.NO, f"{reason}{single}", lines)
-        needed = f"To see a gain of 5 points takes {as_many(times, 'test items and seeds')}."
-        return Verdict(Answer.UNKNOWN, f"whether {where} helps on {others} is open: {counted}.{single}", lines, needed)
+            reason = f"{what} hardly changed {others}, although a gain of 5 points would have been seen."
+            return Answer.NO, reason, ""
+        largest = known.sort(pl.col("gain").abs(), descending=True, maintain_order=True).row(0, named=True)
+        facts["comparisons"] = known.height
+        change = "gain" if largest["gain"] >= 0 else "loss"
+        reason = (
+            f"No change by {what.lower()} is clear on {others}, with {count(known.height, 'comparison')} allowed for; "
+            f"the largest is a {change} of {self._change(largest)} on {self._level(largest['test_level'])} by "
+            f"{self._trained(largest[self.by])}."
+        )
+        if self.score not in SHARES:
+            return Answer.UNKNOWN, reason, "More test questions or seeds would narrow the intervals."
+        questions = sum(self._sizes.values())
+        facts |= {"questions": questions, "questions needed": about(times * questions)}
+        more = (
+            f"About {facts['questions needed']} test questions, or as many times the seeds, would show a gain of 5 "
+            f"points; there are {questions:,} questions."
+        )
+        return Answer.UNKNOWN, reason, more
+
+    def _also(self, up: pl.DataFrame, facts: dict[str, float | str]) -> str:
+        """Which gains are clear beside the largest."""
+        if up.height < 2:
+            return ""
+        parts = []
+        for row in up.slice(1).iter_rows(named=True):
+            parts.append(f"{self._briefly(row)} ({self._amount(row['gain'])})")
+        facts["other gains"] = len(parts) - MOST_NAMED
+        order = " (training level → test level)" if self.by == "train_level" else ""
+        return f"Other clear gains{order}: {joined(parts, MOST_NAMED)}."
+
+    def _briefly(self, row: Mapping[str, Any]) -> str:
+        """A cell by the numbers of its levels, such as ``0 → 2``, or by its level and strategy."""
+        if self.by == "train_level":
+            return f"{row[self.by]} → {row['test_level']}"
+        return f"level {row['test_level']} by {row[self.by]}"
+
+    def _unimproved(self, known: pl.DataFrame, up: pl.DataFrame) -> str:
+        """Test levels on which no gain is clear."""
+        levels = known["test_level"].unique().sort().to_list()
+        names = [self._level(level) for level in levels if level not in up["test_level"]]
+        if not names or not up.height:
+            return ""
+        by = "Training on other levels" if self.by == "train_level" else "Training"
+        return f"{by} did not clearly improve {joined(names, MOST_NAMED)}."
+
+    def _harmed(self, up: pl.DataFrame, down: pl.DataFrame) -> str:
+        """The largest loss, where the largest change that was named is a gain."""
+        if not up.height or not down.height:
+            return ""
+        return self._change_sentence(down)
+
+    def _not_clear(
+        self, known: pl.DataFrame, found: pl.DataFrame, up: pl.DataFrame, facts: dict[str, float | str]
+    ) -> str:
+        """The cells that neither gain nor lose clearly, on levels that other training does improve."""
+        rest = known.join(found, on=[self.by, "test_level"], how="anti", maintain_order="left")
+        rest = rest.filter(pl.col("test_level").is_in(up["test_level"].to_list()))
+        names = [self._briefly(row) for row in rest.iter_rows(named=True)]
+        if len(names) > MOST_NAMED:
+            facts["no clear gain"] = len(names) - MOST_NAMED
+        return f"No clear gain: {joined(names, MOST_NAMED)}." if names else ""
+
+    def _fading_words(self) -> str:
+        """Whether gains fade with distance, where that is decided."""
+        row = self._effect(Effect.FADING)
+        if row is None or not _side(row):
+            return ""
+        change = "drops" if row["estimate"] < 0 else "grows"
+        return f"The gain {change} by {self._amount(row['estimate'])} for each level between training and test."
+
+    def _direction_words(self) -> str:
+        """Whether easy-to-hard differs from hard-to-easy, where that is decided."""
+        row = self._effect(Effect.ASYMMETRY)
+        if row is None or not _side(row):
+            return ""
+        first, second = "easy-to-hard", "hard-to-easy"
+        if row["estimate"] < 0:
+            first, second = second, first
+        return f"{capitalised(first)} transfer is {self._amount(row['estimate'])} larger than {second}."
+
+    def _effect(self, name: Effect) -> dict[str, Any] | None:
+        if not self.effects.height:
+            return None
+        rows = self.effects.filter(pl.col("effect") == name.value)
+        return rows.row(0, named=True) if rows.height else None
+
+    def _break_words(self) -> str:
+        """At which level accuracy breaks off, where a sudden drop fits better than a steady decline."""
+        if not self.breaks.height:
+            return ""
+        named = self.breaks.drop_nulls("breaks_at").sort("drop", descending=True, maintain_order=True)
+        if not named.height:
+            return ""
+        row, before = named.row(0, named=True), named.filter(pl.col(self.by) == "before")
+        if before.height:
+            # Where it was there before, training is not what made it.
+            row, when = before.row(0, named=True), "already before training"
+        else:
+            condition = int(row[self.by]) if str(row[self.by]).isdigit() else row[self.by]
+            when = f"after {self._trained(condition)}"
+        score = capitalised(SCORE_NAMES.get(self.score, "accuracy"))
+        return f"{score} breaks off at {self._level(row['breaks_at'])} {when}, by {self._amount(row['drop'])}."
+
+    def _advice(self, clear: bool) -> str:
+        """What to train on, where there is a choice: the best over all levels, and whether its lead is decided."""
+        row = self.best.row(0, named=True)
+        best = int(row["best"]) if self.by == "train_level" and row["best"].isdigit() else row["best"]
+        if row["second"] is None:
+            return ""
+        if not clear:
+            return "Do not choose what to train on by these gains."
+        trained = capitalised(self._trained(best).replace("training", "train", 1))
+        if row["verdict"] == "decided":
+            return f"{trained}: averaged over all test levels, the trained one included, it gained most."
+        second = int(row["second"]) if self.by == "train_level" and row["second"].isdigit() else row["second"]
+        other = self._trained(second).removeprefix("training ")
+        return (
+            f"{trained} or {other}: averaged over all test levels, the trained one included, these gain most, and the "
+            "data cannot say which of the two is better."
+        )
+
+    def shown(self) -> Sequence[Shown]:
+        """Gains by training and test level, then the best training per level."""
+        best = self.best
+        level = pl.col("test_level").cast(pl.String).fill_null("all").alias("test_level")
+        columns = BEST.without("second") if best["second"].is_null().all() else BEST
+        return [
+            gains_shown(self.cells, self.by, self.score),
+            Shown("Best training per test level", best.with_columns(level), columns.filled(best.with_columns(level))),
+        ]
 
     def details(self) -> str:
-        """How many cells gained, whether gains fade with distance, whether direction matters, and what to train on."""
-        cells, best, condition = self.cells, self.best, condition_words(self.by)
+        """How many cells gained, whether gains fade with distance, whether direction matters, what was checked."""
+        cells, condition = self.cells, condition_words(self.by)
         up, down = _gains(cells)
-        open_ = cells.height - up - down
-        parts = [] if self.score == "accuracy" else [f"Scored by {SCORE_WORDS[self.score]}; a point is 0.01."]
-        parts += [
-            f"Of all {cells.height} cells ({condition} x test level), {up} gained over the model before training, "
-            f"{down} lost and {open_} {'is' if open_ == 1 else 'are'} undecided (false discovery rate 5%)."
-        ]
-        if self.effects.height:
-            fade, direction = self.effects.iter_rows(named=True)
-            fading = {-1: "gains fade with distance", 1: "gains grow with distance", 0: "undecided whether gains fade"}
-            parts.append(
-                f"Per level of distance between training and test, gain changes by {_points(fade)}: "
-                f"{fading[_side(fade)]}."
-            )
-            decided = "decided" if _side(direction) else "undecided"
+        parts = [] if self.score == "accuracy" else ["A point is 0.01 of the score."]
+        parts.append(
+            f"Of all {cells.height} cells ({condition} x test level), {up} gained over the model before training and "
+            f"{down} lost (false discovery rate 5%)."
+        )
+        fade, direction = self._effect(Effect.FADING), self._effect(Effect.ASYMMETRY)
+        if fade is not None:
+            parts.append(f"Change of the gain per level of distance: {_points(fade)}, {_decided(fade)}.")
+        if direction is not None:
             parts.append(
                 "Easy-to-hard minus hard-to-easy gain, apart from training levels of different quality: "
-                f"{_points(direction)}, {decided}."
+                f"{_points(direction)}, {_decided(direction)}."
             )
         parts.append(_breaks_words(self.breaks, condition))
-        overall = best.row(0, named=True)
-        if overall["second"] is not None:
-            lead = f"ahead of {overall['second']} by {abs(100 * overall['lead']):.1f} points"
-            parts.append(
-                f"Over all test levels, the best {condition} is {overall['best']}, {lead} ({overall['verdict']})."
-            )
-        winners = best.filter((pl.col("verdict") == "decided") & pl.col("test_level").is_not_null()).height
-        parts.append(f"The best {condition} is decided on {winners} of {best.height - 1} test levels.")
         if "flag" in cells.columns and (cells["flag"] == TransferFlag.ONE_SEED).any():
             parts.append("Cells of one seed (flag one_seed) leave out how much training runs vary.")
         if self.cluster is not None:
-            parts.append(f"Items of one {self.cluster} count as dependent.")
+            parts.append(f"Questions of one {self.cluster} count as dependent.")
         if self.pairing is not None:
             ratio = f"{self.pairing:.2f} times what they would be unpaired (median over cells)"
-            parts.append(f"Standard errors, paired by item, are {ratio}.")
+            parts.append(f"Standard errors, paired by question, are {ratio}.")
         return " ".join(part for part in parts if part)
 
 
 transfer_verdict = Transfer.verdict
 
+#: Scores in a word or two.
+SCORE_NAMES = {"auc": "auc", "dprime": "d'", "balanced": "balanced accuracy", "logscore": "log-probability"}
+
 
 def condition_words(by: str) -> str:
     """The column of the training condition in words."""
     return "training level" if by == "train_level" else by
+
+
+def gains_shown(cells: pl.DataFrame, by: str, score: str = "accuracy") -> Shown:
+    """A row per training condition, a column per test level: the gain, with a star where it is a finding."""
+    names = [str(level) for level in cells["test_level"].unique().sort()]
+    schema: dict[str, Any] = {by: pl.String}
+    columns = [column for column in _CONDITIONS if column.name == by]
+    form = "points0" if score in SHARES else "+.2f"
+    for name in names:
+        schema |= {name: pl.Float64, f"clear {name}": pl.Boolean}
+        clear = f"clear {name}"
+        meaning = f"gain on level {name} over the model before training"
+        columns.append(Column(name, format=form, star=clear, bold=clear, meaning=meaning))
+    rows = []
+    for part in cells.partition_by(by, maintain_order=True):
+        row: dict[str, Any] = {by: str(part[by][0])}
+        for cell in part.iter_rows(named=True):
+            row[str(cell["test_level"])] = cell["gain"]
+            row[f"clear {cell['test_level']}"] = cell["q"] is not None and cell["q"] < FINDING
+        rows.append(row)
+    unit = "in points " if score in SHARES else ""
+    title = f"Gain {unit}by test level, 0 is the easiest"
+    note = "* more than chance (false discovery rate 5%)."
+    return Shown(title, pl.DataFrame(rows, schema=schema), Columns(*columns), note=note)
 
 
 def _one_seed_each(cells: pl.DataFrame) -> bool:
@@ -217,68 +534,23 @@ def _gains(cells: pl.DataFrame) -> tuple[int, int]:
     return int((gains > 0).sum()), int((gains < 0).sum())
 
 
-def _strongest(result: Transfer, cells: pl.DataFrame) -> str:
-    """The largest change that is a finding, and the effects of distance and direction that are."""
-    parts = []
-    found = cells.filter(pl.col("q") < FINDING).sort(pl.col("gain").abs(), descending=True, maintain_order=True)
-    if found.height:
-        row, word = found.row(0, named=True), "level " if result.by == "train_level" else ""
-        change = f"{points_text(row['gain'])} ({score_interval_text(row)})"
-        parts.append(f"Largest: trained on {word}{row[result.by]}, tested on level {row['test_level']}: {change}.")
-    if result.effects.height:
-        fade, direction = result.effects.iter_rows(named=True)
-        if _side(fade):
-            parts.append(f"Gains {'fade' if _side(fade) < 0 else 'grow'} with distance: {_points(fade)} per level.")
-        if _side(direction):
-            first, second = ("easy-to-hard", "hard-to-easy")[:: _side(direction)]
-            parts.append(f"Training {first} gains more than {second}: {_points(direction)}.")
-    return " ".join(parts)
-
-
-def _side(row: dict[str, Any]) -> int:
+def _side(row: Mapping[str, Any]) -> int:
     """1 if an effect is a finding above 0, -1 below, 0 if it is undecided."""
-    found = row["q"] is not None and row["q"] < FINDING
-    return found * (1 if row["estimate"] > 0 else -1)
+    if row["q"] is None or row["q"] >= FINDING:
+        return 0
+    return 1 if row["estimate"] > 0 else -1
 
 
-def _points(row: dict[str, Any]) -> str:
+def _decided(row: Mapping[str, Any]) -> str:
+    return "decided" if _side(row) else "undecided"
+
+
+def _points(row: Mapping[str, Any]) -> str:
+    estimate = number_words(100 * row["estimate"], "+.1f")
     if row["ci_low"] is None:
-        return f"{100 * row['estimate']:+.1f} points"
-    return f"{100 * row['estimate']:+.1f} points ({100 * row['ci_low']:+.1f} to {100 * row['ci_high']:+.1f})"
-
-
-def level_gains_table(cells: pl.DataFrame, by: str, width: int = WIDTH) -> Table:
-    """A row per training condition, a column per test level: gain in points, starred if it is a finding."""
-    names = [str(level) for level in cells["test_level"].unique().sort()]
-    title = "Gain in points by test level (*: q < 0.05)"
-    table = make_table(title, [condition_words(by)], [], width, what="test level")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True, min_width=4)
-    for part in cells.partition_by(by, maintain_order=True):
-        gains = []
-        for row in part.sort("test_level").iter_rows(named=True):
-            sure = row["q"] is not None and row["q"] < FINDING
-            gains.append(Text(f"{100 * row['gain']:+.0f}{'*' if sure else ' '}", style="bold" if sure else ""))
-        table.add_row(Text(str(part[by][0])), *gains)
-    return table
-
-
-def best_table(best: pl.DataFrame, width: int = WIDTH) -> Table:
-    """The best training condition per test level and overall, and its lead over the second best."""
-    names, numbers = ["test level", "best", "second", "verdict"], ["gain", "lead", "95% interval"]
-    least = ["gain", "95% interval", "second"]
-    table = make_table("Best training per test level", names, numbers, width, least=least)
-    for row in best.iter_rows(named=True):
-        table.add_row(
-            "all" if row["test_level"] is None else str(row["test_level"]),
-            Text(row["best"]),
-            Text(row["second"] or "-"),
-            row["verdict"],
-            signed_text(row["gain"]),
-            signed_text(row["lead"]),
-            interval_text(row["ci_low"], row["ci_high"]),
-        )
-    return table
+        return f"{estimate} points"
+    low, high = number_words(100 * row["ci_low"], "+.1f"), number_words(100 * row["ci_high"], "+.1f")
+    return f"{estimate} points ({low} to {high})"
 
 
 def gain_matrix(cells: pl.DataFrame, table: str = "cells") -> Figure:
