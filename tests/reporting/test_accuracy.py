@@ -28,6 +28,7 @@ from breadth.reporting.accuracy import (
 from breadth.reporting.data import ReportData
 from breadth.reporting.scoring import bias_words, follow_words
 from breadth.reporting.sources import ScoreKind
+from breadth.results import Answer
 from breadth.sources import open_source, open_study
 
 
@@ -112,12 +113,12 @@ def test_a_change_of_accuracy_that_is_one_of_bias_is_named():
     assert row["accuracy_high"] < 0
     assert row["auc_low"] < 0 < row["auc_high"]
     assert (row["answer"], row["says_more"], row["flag"]) == ("no", "no", "bias")
-    assert re.fullmatch(
-        r"Accuracy of m on chat fell by \d+ points, but what it can tell apart did not clearly change \(area under the "
-        r"ROC curve [+−]\d+ points?, [+−]\d+ to [+−]\d+\); it says no more often\.",
-        bias_words(result.changes, result.scores)[0],
-    )
-    assert "it says no more often" in result.summary()
+    words = bias_words(result.changes, result.scores)[0]
+    assert all(part in words for part in ("m on chat fell", "says no more often"))
+    assert words in result.details()
+    verdict = result.verdict()
+    assert verdict.answer is Answer.YES
+    assert all(part in verdict.reason for part in ("chat", "fell", "says no more often"))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_change_of_sensitivity_is_not_called_bias(sensitivity, lean):
     for seed in range(5):
         result = breadth.scores(pair_of_checkpoints(sensitivity, lean, seed=seed))
         assert result.changes["flag"].to_list() == [None]
-        assert "more often" not in result.summary()
+        assert "more often" not in result.details()
 
 
 def test_bias_is_not_called_where_sensitivity_may_have_changed_as_much():

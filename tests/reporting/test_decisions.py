@@ -86,8 +86,8 @@ def test_of_many_models_the_two_best_are_compared():
     data = build_report(answers)
     shown = data.results["differing"]
     assert (shown.first, shown.second) == ("3", "1")
-    assert shown.parts[0].title == "all items"
-    assert str(contents(data)["ranking"].finding).startswith("Yes: 1 is the best of 4 models")
+    assert shown.parts[0].title == "all questions"
+    assert contents(data)["ranking"].verdict.answer == "1"
     assert data.table("comparison").equals(breadth.compare(answers, "3", "1").cells)
 
 

@@ -109,7 +109,7 @@ def test_runs_can_be_chosen(data, tmp_path):
 
 
 def test_the_caption_says_what_a_band_is(data):
-    assert "Band: 95% interval with the items as a sample, averaged over these runs." in trajectory_figure(data).caption
+    assert "Band: 95% interval" in trajectory_figure(data).caption
 
 
 def test_bands_of_scores_need_several_runs(tmp_path):

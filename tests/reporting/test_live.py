@@ -476,7 +476,7 @@ def test_mistakes_are_one_line(tmp_path, serve, simulated_study):
     with pytest.raises(InputError, match="is not a directory"):
         view(tmp_path / "file")
     port, _ = serve(simulated_study.folder)
-    with pytest.raises(InputError, match=rf"--port {port}: cannot be used \([^()]*\);"):
+    with pytest.raises(InputError, match=rf"port={port}: cannot be used \([^()]*\);"):
         view(simulated_study.folder, port=port)
 
 
@@ -594,7 +594,7 @@ def test_the_page_grows_while_a_run_writes(serve, beginning, simulated_study, op
         assert feeding.wait(timeout=60) == 0
         page.until("document.getElementById('live-text').textContent.includes('45 of 96')", 30)
         page.until(f"{count}.then((rows) => rows === 24)", 30)
-        page.until("document.querySelector('#main .numbers').textContent.includes('45')", 30)
+        page.until("document.querySelector('#main .title').textContent.includes('45 checkpoints')", 30)
         assert page.locator("#live-runs tbody tr").count() == 4
 
 

@@ -56,11 +56,12 @@ def test_an_item_can_be_reached_by_keyboard_alone(levels_report, open_page):
     with open_page(levels_report.as_uri()) as page:
         page.ready()
         page.keyboard.press("Tab")
-        assert focused(page) == "Skip to the findings"
+        assert focused(page) == "Skip to the answers"
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "main"
         title = page.inner_text("[data-figure='profile'] h3")
-        tab_to(page, title)
+        tab_to(page, f"Export the figure {title}")
+        page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.matches('.plot[role=group]')")
         finding = page.evaluate(
             "document.getElementById(document.activeElement.getAttribute('aria-describedby').split(' ')[0]).textContent"

@@ -133,8 +133,10 @@ def test_downloads_hold_the_numbers(levels_report, levels_data, open_page):
         table = levels_data.table("items")
         assert [(row["item"], row["text"]) for row in items] == list(table.select("item", "text").iter_rows())
         assert set(items[0]) == set(table.columns)
+        page.locator('[data-figure="by_level"] .export summary').click()
         svg = downloaded(page, '[data-figure="by_level"] [data-save="svg"]')
         assert svg.startswith(b"<svg")
+        page.locator('[data-figure="by_level"] .export summary').click()
         png = downloaded(page, '[data-figure="by_level"] [data-save="png"]')
         assert png.startswith(b"\x89PNG")
         assert len(png) > 5000

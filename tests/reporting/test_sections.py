@@ -1,6 +1,7 @@
 import json
 import shutil
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ from breadth.errors import InputError
 from breadth.inference import wilson_interval
 from breadth.records.store import StudyStore
 from breadth.reporting import build_report
+from breadth.reporting.pages import heading
 from breadth.reporting.sources import MOST_MODELS
+from breadth.results import Question, State
+from breadth.results.table_writing import plain_markdown
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +63,14 @@ def test_findings_hold_numbers(data, with_levels):
 
 def test_the_verdict_counts_gains_and_correlations(data):
     gains = data.table("gains").filter(~pl.col("in_domain"))
-    first, second, *_ = content(data, "overview").lines
+    verdict = content(data, "overview").verdict
     up = gains.filter((pl.col("q") < 0.05) & (pl.col("gain") > 0)).height
-    verb = "is" if up == 1 else "are"
-    assert f"{up} of {gains.height} gains on shifted test sets (model x test set) {verb} above 0" in first
-    assert second.endswith(f"Does one test set speak for another? {data.carry_over.verdict.answer.value}.")
+    assert verdict.question == "Did training on “plain” carry over?"
+    assert (verdict.facts["changes"], verdict.facts["better"]) == (gains.height, up)
+    assert sum(verdict.facts[change] for change in ("better", "worse", "behind", "undecided")) == gains.height
+    # The number of the sentence is that of the table.
+    largest = gains.sort(pl.col("gain").abs()).row(-1, named=True)
+    assert f"{100 * largest['gain']:+.0f} points" in verdict.reason
 
 
 def test_few_checkpoints_still_give_a_report(simulated_study, tmp_path):
@@ -85,10 +92,12 @@ def test_one_model_evaluated_once_still_gives_a_report(simulated_study, tmp_path
     for run in others:
         shutil.rmtree(run.folder)
     data = build_report(folder)
-    (first,) = content(data, "overview").lines
-    for row in data.table("profile").head(6).iter_rows(named=True):
-        assert f"{row['accuracy']:.1%}" in first
-        assert row["testset"] in first
+    verdict = content(data, "overview").verdict
+    assert verdict.question is Question.HOW_GOOD
+    profile = data.table("profile")
+    assert verdict.answer == f"{profile['accuracy'].mean():.1%}"
+    for row in (profile.sort("accuracy").row(0, named=True), profile.sort("accuracy").row(-1, named=True)):
+        assert f"{row['testset']} {row['accuracy']:.1%}" in verdict.findings
     assert "training" not in {section.key for section in data.contents}
     assert "at least 10 subjects" in content(data, "difficulty").absent[0]
     assert [figure.key for figure in content(data, "difficulty").figures] == ["by_level"]
@@ -99,16 +108,17 @@ def test_one_model_evaluated_once_still_gives_a_report(simulated_study, tmp_path
 def test_one_model_and_one_test_set_have_an_accuracy_with_its_interval(tmp_path):
     answers = pl.DataFrame({"model": "m", "item": [f"q{number}" for number in range(40)], "correct": [1, 0, 0, 1] * 10})
     answers.write_csv(tmp_path / "quiz.csv")
-    (line,) = content(build_report(tmp_path / "quiz.csv"), "overview").lines
+    verdict = content(build_report(tmp_path / "quiz.csv"), "overview").verdict
     low, high = wilson_interval(np.array([0.5]), np.array([40.0]))
-    for number in (0.5, low[0], high[0]):
-        assert f"{number:.1%}" in line
-    assert "40 items" in line
+    assert verdict.answer == "50.0%"
+    assert verdict.facts["questions"] == 40
+    for number in (low[0], high[0]):
+        assert f"{100 * number:.1f}" in verdict.reason
 
 
 def test_scores_of_one_run_on_one_test_set_are_told_from_first_to_last(tmp_path):
     pl.DataFrame({"step": range(0, 50, 10), "hans_acc": [0.5, 0.52, 0.6, 0.66, 0.7]}).write_csv(tmp_path / "run.csv")
-    (line,) = content(build_report(tmp_path / "run.csv"), "overview").lines
+    line, *_ = content(build_report(tmp_path / "run.csv"), "overview").lines
     assert "70.0%" in line
     assert "50.0%" in line
 
@@ -131,8 +141,8 @@ def test_formats_hold_the_same(simulated_study, data, tmp_path):
     words = breadth.report(simulated_study.folder, out=tmp_path / "r.md").read_text()
     for section, content in data.contents.items():
         assert report["findings"][section.key]["finding"] == " ".join(content.lines)
-        assert section.title in words
-        assert section.title in page
+        assert f"## {plain_markdown(heading(section, content))}" in words
+        assert escape(heading(section, content)) in page
     assert report["tables"]["pairs"] == data.table("pairs").to_dicts()
     assert len(page.encode()) < 5_000_000
 
@@ -178,7 +188,9 @@ def test_damaged_parts_are_named_on_the_page(simulated_study, tmp_path):
     folder = shutil.copytree(simulated_study.folder, tmp_path / "s")
     path = StudyStore(folder).run(simulated_study.runs[0]).part_path(16)
     path.write_bytes(b"torn")
-    assert f"Warning: runs/{simulated_study.runs[0]}/{path.name}: is damaged" in breadth.report(folder).read_text()
+    page = breadth.report(folder).read_text()
+    assert f"<li>runs/{simulated_study.runs[0]}/{path.name}: is damaged" in page
+    assert page.index('class="cards"') < page.index("is damaged") < page.index("<section")
     assert path.exists()
 
 
@@ -191,12 +203,12 @@ def test_poorly_measured_difficulty_is_undecided(simulated_study, data, monkeypa
     assert [figure.key for figure in stored.figures] == ["by_level"], "its items come with their levels"
     study = breadth.open(simulated_study.folder)
     without = content(build_report(replace(study, items=study.items.drop("level"))), "difficulty")
-    assert without.lines[0].startswith("Not enough data: the subjects are too alike to be told apart")
+    assert without.verdict.state is State.OPEN
     assert without.figures == []
     assert any("the map of difficulty" in reason for reason in without.absent)
     monkeypatch.setattr("breadth.irt.flags.MOST_AGAINST", -1)
     several = content(build_report(replace(study, items=study.items.drop("level"))), "difficulty")
-    assert several.lines[0].startswith("No: the answers do not measure one ability here")
+    assert several.verdict.state is State.NO
 
 
 def test_answers_from_elsewhere(tmp_path, monkeypatch):
@@ -212,7 +224,7 @@ def test_answers_from_elsewhere(tmp_path, monkeypatch):
     assert report["facts"]["runs"] == 60
     findings = {key: section["absent"] for key, section in report["findings"].items()}
     assert "training" not in findings
-    assert "nothing is controlled for" in " ".join(findings["carry_over"])
+    assert "nothing is taken into account" in " ".join(findings["carry_over"])
     assert findings["difficulty"] == [
         "transfer between levels: no run was trained on one level of difficulty or by a strategy"
     ]
@@ -220,7 +232,7 @@ def test_answers_from_elsewhere(tmp_path, monkeypatch):
     assert len(report["tables"]["subjects"]) == 60
     assert len({row["model"] for row in report["tables"]["by_level"]}) == MOST_MODELS
     frame = pl.DataFrame({"subject": ["x", "y"] * 3, "item": [1, 1, 2, 2, 3, 3], "correct": [1, 0, 1, 1, 0, 1]})
-    assert "2 subjects evaluated on 3 items of 1 test set" in breadth.report(frame, format="md").read_text()
+    assert "2 models on 1 test set of 3 questions" in breadth.report(frame, format="md").read_text()
 
 
 def test_a_table_with_runs_has_the_findings_of_its_study(simulated_study, data):
@@ -242,5 +254,7 @@ def test_sets_that_lag_behind_the_in_domain_gain_decide(write_study, tmp_path):
     gains = built.table("gains").filter(~pl.col("in_domain"))
     assert (gains["behind"] < 0).all()
     assert gains["q_behind"].to_list() == pytest.approx(false_discovery_control(gains["p_behind"].to_numpy()).tolist())
-    assert content(built, "overview").lines[0].startswith("No: 0 of 2 gains on shifted test sets are above 0")
-    assert "2 are clearly less than half the in-domain gain" in content(built, "overview").lines[0]
+    verdict = content(built, "overview").verdict
+    assert verdict.state is State.NO
+    assert (verdict.facts["better"], verdict.facts["behind"]) == (0, 2)
+    assert all(f"“{name}”" in verdict.reason for name in gains["testset"])

@@ -7,7 +7,7 @@ and makes the pages. Only ``cli`` imports it.
 from breadth.reporting.accuracy import Follows, GainFlag
 from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.live import LOCAL, view
-from breadth.reporting.scoring import Scores, changes_table, checkpoint_scores_table, scores
+from breadth.reporting.scoring import Scores, scores
 from breadth.reporting.sections import (
     SECTIONS,
     Format,
@@ -30,8 +30,6 @@ __all__ = [
     "Section",
     "SectionContent",
     "build_report",
-    "changes_table",
-    "checkpoint_scores_table",
     "read_as",
     "read_source",
     "register_section",

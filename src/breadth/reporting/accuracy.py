@@ -61,6 +61,9 @@ CHECKPOINT = ("run", "model", "train_set", "examples", "seed", "train_level", "s
 #: Columns by which a group is a model, in the words that tables use.
 MODEL_COLUMNS = ("model", "model_name", "Model", "base_model")
 
+#: What a gain is called whose sample are the models, where each has one run.
+ALL_MODELS = "all models"
+
 #: Runs that an interval over runs needs, where single answers are not known.
 LEAST_RUNS = 3
 
@@ -660,7 +663,7 @@ def score_tables(scores: ScoreTable) -> dict[str, pl.DataFrame]:
     if trained and ends["model"].n_unique() >= LEAST_RUNS and not any(row.get("p") for row in gains):
         # One run per model: the models are the sample.
         for (testset,), group in ends.group_by("testset", maintain_order=True):
-            key = {"model": "all models", "testset": testset, "in_domain": testset in scores.controls}
+            key = {"model": ALL_MODELS, "testset": testset, "in_domain": testset in scores.controls}
             together = with_same_start(group)
             bounded = kinds[str(testset)] is not ScoreKind.OTHER
             gains.append(key | _mean_over_runs(together["after"] - together["before"], "gain", bounded))

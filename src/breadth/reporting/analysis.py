@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import polars as pl
@@ -13,7 +14,7 @@ from breadth.level_transfer import Effect, gain_by_distance, gain_matrix
 from breadth.records import SUBJECTS, Study
 from breadth.reporting.accuracy import model_accuracy_by_level
 from breadth.reporting.data import ReportData, Section, SectionContent
-from breadth.results import Result
+from breadth.results import Question, Result
 from breadth.results.words import FINDING, count, joined, points_text
 from breadth.sources import ScoreTable
 
@@ -38,9 +39,10 @@ MOST_PROFILED = 12
 class CorrelationsSection(Section):
     """Correlations between test sets over checkpoints, agreement of models, windows over training."""
 
-    key, title = "carry_over", "Do results carry over?"
+    key, title = "carry_over", str(Question.SPEAKS_FOR)
     headline = True
     needs = (Study, ScoreTable)
+    short = "Test sets together"
     tables: ClassVar[Mapping[str, str]] = {
         "pairs": "correlations of every run (breadth correlate)",
         "heterogeneity": "per pair of test sets: mean over runs, and how much runs differ (breadth correlate)",
@@ -76,7 +78,7 @@ class DifficultySection(Section):
         "fit": "how well the model of difficulty fits (breadth calibrate)",
         "scale_map": "counts of subjects and items along the scale",
         "by_level": "accuracy per model and difficulty level",
-        "profile_by_run": "accuracy by level of the last checkpoints of runs (breadth profile)",
+        "profile_by_run": "accuracy by level of the last checkpoints of runs (breadth difficulty profile)",
         **TRANSFER_TABLES,
     }
 
@@ -114,7 +116,14 @@ class DifficultySection(Section):
         results: list[tuple[str, str, Result]] = []
         if calibration is not None:
             results.append(("", calibration.details(), calibration))
-        results += [(f"{group.name}: ", group.result.summary(), group.result) for group in transfers]
+        further = []
+        for group in transfers:
+            results.append((f"{group.name}: ", group.result.details(), group.result))
+            answer = group.result.verdict()
+            if answer is not None:
+                # Models and training sets share the question, and a page has one heading for each answer.
+                of = f" ({group.name})" if len(transfers) > 1 else ""
+                further.append(replace(answer, question=f"{Question.LEVEL_TRANSFER}{of}"))
         for name, text, result in results:
             said = (*data.warnings, getattr(result, "scale_warning", None))
             warnings = [f"Warning: {line}." for line in result.warnings if line not in said]
@@ -133,7 +142,7 @@ class DifficultySection(Section):
             figures += [gain_matrix(data.table(name), name)] if data.table(name).height else []
         if cells.height:
             figures.append(gain_by_distance(cells, "transfer_cells", data.models))
-        return SectionContent(verdict or by_levels, figures, [text for text in details if text], absent, shown)
+        return SectionContent(verdict or by_levels, figures, [text for text in details if text], absent, shown, further)
 
 
 def _calibrated_words(data: ReportData, calibration: Calibration) -> str:

@@ -17,7 +17,7 @@ from breadth.level_transfer import Transfer, trained_groups, transfer
 from breadth.records import Score, Study
 from breadth.reporting.accuracy import long_scores, score_tables
 from breadth.reporting.sources import About, about_calibration, about_scores, about_study, described
-from breadth.results import Figure, Verdict
+from breadth.results import Answer, Figure, Verdict
 from breadth.sources import ScoreTable
 
 #: Subjects and items that estimating difficulty needs in a report.
@@ -36,11 +36,25 @@ class SectionContent:
     details: Sequence[str] = ()
     absent: Sequence[str] = ()
     shown: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    #: Verdicts on further questions of the section, such as those of the single advices; a card may show them.
+    further: Sequence[Verdict] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The verdict, or the finding, as lines."""
         return self.finding.lines() if isinstance(self.finding, Verdict) else (self.finding,)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict, where the section answers a question."""
+        return self.finding if isinstance(self.finding, Verdict) else None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the data allow an answer, or the section only says what the data hold."""
+        if self.verdict is None:
+            return True
+        return self.verdict.computed and str(self.verdict.answer) != Answer.UNKNOWN
 
 
 class Section(ABC):
@@ -50,7 +64,9 @@ class Section(ABC):
     """
 
     key: ClassVar[str]
+    #: Its heading where no verdict has a question, and what the list of sections calls it, by default the same.
     title: ClassVar[str]
+    short: ClassVar[str] = ""
     #: What each table holds, for the list of downloads. Tables that are not named here are not part of the report.
     tables: ClassVar[Mapping[str, str]] = {}
     #: A template of the page that follows the figures.
@@ -97,6 +113,8 @@ class ReportData:
     reasons: dict[str, str] = field(default_factory=dict)
     #: Results that a section computed for its tables and needs again for its words, by name.
     results: dict[str, Any] = field(default_factory=dict)
+    #: Tables that only the page's figures read: what is in them, other tables hold in another form.
+    page_tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     #: What gains, correlations and transfer are computed from.
     score: Score = "accuracy"
     #: What the source is called, where it does not say itself.
@@ -122,6 +140,12 @@ class ReportData:
     def study(self) -> Study:
         """The answers; only for sections that need them (:attr:`Section.needs`)."""
         assert isinstance(self.source, Study), "this section needs answers"
+        return self.source
+
+    @property
+    def scores(self) -> ScoreTable:
+        """The table of scores; only where there are no answers."""
+        assert isinstance(self.source, ScoreTable), "this is about a table of scores"
         return self.source
 
     @cached_property

@@ -32,15 +32,14 @@ from breadth.comparison import (
     differences_figure,
     final_groups,
     has_several_groups,
-    points_with_decimal,
     rank,
     ranking_figure,
 )
 from breadth.errors import InputError
 from breadth.records import Study
 from breadth.reporting.data import ReportData, Section, SectionContent
-from breadth.results import Figure, Result
-from breadth.results.words import FINDING, count
+from breadth.results import Figure, Question, Result
+from breadth.results.words import FINDING, count, distance_text
 from breadth.sources import UNNAMED, ScoreTable
 
 #: Answers up to which short forms and combinations of models are tried in a report.
@@ -64,7 +63,7 @@ def several_models(data: ReportData) -> bool:
 class RankingSection(Section):
     """Models from the best to the worst, and where two of them differ: the two there are, or the two best."""
 
-    key, title = "ranking", "Which model is best?"
+    key, title, short = "ranking", Question.BEST.value, "Ranking"
     needs = (Study,)
     tables: ClassVar[Mapping[str, str]] = {
         "ranks": "rank of every model with its interval (breadth compare --all)",
@@ -120,7 +119,7 @@ class RankingSection(Section):
 class AdviceSection(Section):
     """What to measure next: items and seeds, a short form, test sets that can be dropped, models together."""
 
-    key, title = "advice", "What to measure next?"
+    key, title, short = "advice", "What to measure next?", "What next"
     needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "power_plan": "items and seeds to see a difference of two points (breadth advise power)",
@@ -186,7 +185,10 @@ class AdviceSection(Section):
         chosen = [advice[name] for name in ("power", "seeds", "short_form", "testsets", "together") if name in advice]
         verdict = chosen[0].verdict()
         assert verdict is not None, "advice answers"
-        return SectionContent(verdict, figures, [chosen[0].details(), *(result.summary() for result in chosen[1:])])
+        others = [result.verdict() for result in chosen[1:]]
+        details = [result.details() for result in chosen]
+        further = [other for other in others if other is not None]
+        return SectionContent(verdict, figures, [text for text in details if text], further=further)
 
 
 def ranked_part(study: Study, ranking: Ranking) -> Study:
@@ -213,10 +215,10 @@ def best_two_words(ranking: Ranking, compared: Comparison) -> str:
     if near["apart"] or near["p"] >= FINDING:
         return f"The two best models: {compared.summary()}"
     number = count(ranking.ranks.height, ranking.noun)
-    difference = points_with_decimal(near["difference"])
     return (
-        f"The two best models: {near['model']} minus {near['next']} is {difference}. Had they been the "
-        f"only ones, that would count as a difference; as the best two of {number} they cannot be told apart. "
+        f"The two best models: {near['model']} is ahead of {near['next']} by {distance_text(near['difference'])}. Had "
+        f"they been the only ones, that would count as a difference; as the best two of {number} they cannot be "
+        "distinguished. "
         f"{compared.details()}"
     )
 
@@ -242,7 +244,7 @@ class DifferingItems:
     @property
     def title(self) -> str:
         """What the page calls it."""
-        return "all items" if self.name == UNNAMED else self.name
+        return "all questions" if self.name == UNNAMED else self.name
 
 
 @dataclass(frozen=True)

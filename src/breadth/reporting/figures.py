@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from scipy import special
 from breadth.inference import LEVEL
 from breadth.reporting.accuracy import LEAST_RUNS, common_start
 from breadth.reporting.data import ReportData
+from breadth.reporting.names import short_names
 from breadth.results import Control, Figure
 from breadth.results.figures import MODEL_COLOURS, Spec, model_colour, nominal, tooltip
 from breadth.results.words import count, joined
@@ -23,11 +25,17 @@ from breadth.results.words import count, joined
 #: What the figure of trajectories can show of answers, as its switch names it.
 MEASURES = {"accuracy": "accuracy", "auc": "sensitivity (area under the ROC curve)", "share": "bias (share of {})"}
 
+#: What the models of a table are called that names none.
+UNNAMED_MODELS = (["all runs"], ["run"])
+
 #: Panels of the profile: with more, it shows the mean and a selection of models, spread evenly over their scores.
 MOST_PANELS = 12
 
 #: Above this many test sets a row of the profile has one short line, and there are half as many panels.
 MOST_TALL = 12
+
+#: Test sets from which a chart is so long that its axis stands above it as well.
+LONG = 24
 
 
 def profile_figure(data: ReportData) -> Figure:
@@ -38,9 +46,11 @@ def profile_figure(data: ReportData) -> Figure:
     models = profile["model"].n_unique()
     panels, transform, shown = _model_panels(data, MOST_PANELS if tall else MOST_PANELS // 2)
     y = nominal("testset", testsets)
+    label = f"{json.dumps(short_names(testsets))}[datum.label]"
+    y["axis"]["labelExpr"] = label
     if tall:
         shift = f"{json.dumps({name: shift or '' for name, shift in data.shifts.items()})}[datum.label]"
-        two = {"labelExpr": f"{shift} ? [datum.label, {shift}] : datum.label", "labelLineHeight": 12}
+        two = {"labelExpr": f"{shift} ? [{label}, {shift}] : {label}", "labelLineHeight": 12}
         y["axis"] |= two | {"labelOffset": {"condition": {"test": shift, "value": -6}, "value": 0}}
     form = data.value_format
     x: Spec = {
@@ -49,7 +59,7 @@ def profile_figure(data: ReportData) -> Figure:
     }  # fmt: skip
     tips = tooltip(
         ("model", "model"), ("testset", "test set"), ("shift", "shift"), ("when", "when"), ("runs", "runs", ".3~r"),
-        ("n_items", "items", ",.0f"), (data.measure, name, form), ("ci_low", "from", form),
+        ("n_items", "questions", ",.0f"), (data.measure, name, form), ("ci_low", "from", form),
         ("ci_high", "to", form), ("chance", "commonest label", ".1%"),
     )  # fmt: skip
     colour = {"condition": {"test": "!datum.model", "value": "@ink"}} | model_colour(data.models, legend=False)
@@ -81,8 +91,12 @@ def profile_figure(data: ReportData) -> Figure:
         "transform": transform,
         "facet": _facet(panels),
         "spec": {"height": {"step": 34 if tall else 20, "for": "position"}, "layer": layers},
+        # Every panel has its axis: under a row that is not full there would be one without a panel.
+        "resolve": {"axis": {"x": "independent"}},
     }
-    samples = "both the items and the runs as samples" if data.has_runs else "the items as a sample"
+    if len(testsets) > LONG:
+        _repeat_axis(spec["spec"])
+    samples = "both the questions and the runs as samples" if data.has_runs else "the questions as a sample"
     samples = samples if data.has_answers else "the runs as a sample"
     sentences = {
         f"Dot: mean {name} over runs.": data.has_runs,
@@ -96,6 +110,22 @@ def profile_figure(data: ReportData) -> Figure:
     caption = " ".join(sentence for sentence, applies in sentences.items() if applies)
     title = f"{name[0].upper()}{name[1:]} on every test set{'' if once else ', before and after training'}"
     return Figure("profile", title, caption, spec, "profile", drill={"testset": "testset", "model": "model"})
+
+
+def _repeat_axis(spec: Spec) -> None:
+    """The axis of a long chart above it as well, so that it can be read without scrolling."""
+    layers = spec["layer"]
+    for place, layer in enumerate(layers):
+        x = dict(layer["encoding"]["x"])
+        axis = x.pop("axis", None) or {}
+        if place == 0:
+            x["axis"] = axis | {"orient": "top", "title": None}
+        elif place == len(layers) - 1:
+            x["axis"] = axis
+        else:
+            x["axis"] = None
+        layer["encoding"] = layer["encoding"] | {"x": x}
+    spec["resolve"] = {"axis": {"x": "independent"}}
 
 
 def _model_panels(data: ReportData, most: int) -> tuple[list[str], list[Spec], int]:
@@ -171,6 +201,10 @@ def trajectory_figure(data: ReportData) -> Figure:
     band = _band(data, table)
     profile = data.table("profile")
     guessed = first == "accuracy" and "chance" in profile.columns and bool(profile["chance"].is_not_null().any())
+    # In a table that names no models, a hue is a run.
+    runs = table["run"].unique(maintain_order=True).to_list()
+    by_run = data.models in UNNAMED_MODELS and 1 < len(runs) <= MODEL_COLOURS
+    run_colour = model_colour([short_names(runs)[run] for run in runs]) | {"field": "named"}
     axes: Spec = {
         "x": {
             "field": "step", "type": "quantitative", "scale": {"nice": False},
@@ -181,12 +215,12 @@ def trajectory_figure(data: ReportData) -> Figure:
             "field": "value", "type": "quantitative", "scale": {"zero": False, "nice": False, "padding": 6},
             "axis": {"title": None, "format": ".0%" if data.share else ".3~g", "tickCount": 4},
         },
-        "color": model_colour(data.models),
+        "color": run_colour if by_run else model_colour(data.models),
     }  # fmt: skip
     tips = tooltip(
         ("run", "run"), ("model", "model"), ("testset", "test set"), ("step", "step", ",~f"),
         *((name, words.split(" (")[-1].rstrip(")"), data.value_format) for name, words in known.items()),
-        *((("low", "from", ".1%"), ("high", "to", ".1%"), ("n", "items", ",.0f")) if data.has_answers else ()),
+        *((("low", "from", ".1%"), ("high", "to", ".1%"), ("n", "questions", ",.0f")) if data.has_answers else ()),
     )  # fmt: skip
     params: list[Spec] = [{"name": "shown", "value": None}, {"name": "measure", "value": first}]
     controls = [Control("measure", "Show", tuple(known.items()))] if len(known) > 1 else []
@@ -194,16 +228,23 @@ def trajectory_figure(data: ReportData) -> Figure:
         params.append({"name": "picked", "value": ""})
         options = (("", "none"), *((name, name) for name in data.models))
         controls.append(Control("picked", "Highlight", options, "select"))
+    even = "curves" not in getattr(data, "page_tables", {})
+    rows = _trajectory_rows(data, list(known), placed, guessed, even)
+    if by_run:
+        rows.append({"calculate": f"{json.dumps(short_names(runs))}[datum.run]", "as": "named"})
     spec: Spec = {
-        "data": {"name": "trajectories"},
+        "data": {"name": "trajectories" if even else "curves"},
         "usermeta": {"pad": 60, "least": 128, "renderer": "canvas", "panels": len(panels)},
         "autosize": {"type": "pad", "resize": True},  # labels of the axes change their width with the switch
         "params": params,
-        "transform": _trajectory_rows(data, list(known), placed, guessed),
+        "transform": rows,
         "facet": _facet(panels, 158),
-        "spec": {"height": 140, "layer": _trajectory_layers(axes, tips, band, many)},
+        "spec": {"height": 140, "layer": _trajectory_layers(axes, tips, band, many, by_run)},
+        "resolve": {"axis": {"x": "independent"}},
     }
     caption = _trajectory_caption(data, guessed, len(known) > 1, many, bool(band))
+    if not even:
+        caption += " Where runs were evaluated at different steps, means are over values interpolated between them."
     words = "Accuracy, sensitivity and bias" if len(known) > 2 else f"{known[first][0].upper()}{known[first][1:]}"
     drill = {"testset": "testset", "model": "model"}
     return Figure("trajectories", f"{words} during training", caption, spec, "trajectories", tuple(controls), drill)
@@ -221,7 +262,8 @@ def _testset_panels(data: ReportData, table: pl.DataFrame) -> tuple[list[str], l
     training = sorted(set(table["testset"].drop_nulls()) - set(data.testsets))
     some = {name for home in homes for name in home}
     suffix = {name: f" (in-domain{' for some runs' * (name in shifted)})" for name in some}
-    titles = {name: name + suffix.get(name, "") for name in testsets}
+    short = short_names(testsets)
+    titles = {name: short[name] + suffix.get(name, "") for name in testsets}
     titles |= {name: f"{name} examples" for name in training}
     own = f"{json.dumps(titles)}[datum.testset]"
     if len(shifted) < 2:
@@ -239,7 +281,38 @@ def _testset_panels(data: ReportData, table: pl.DataFrame) -> tuple[list[str], l
     ]
 
 
-def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spec], guessed: bool) -> list[Spec]:
+def evened(trajectories: pl.DataFrame) -> pl.DataFrame | None:
+    """Scores with those between a run's own steps at which other runs of its model were evaluated (``between``).
+
+    None where runs share their steps, as far as each of them goes: means over runs then need nothing in between.
+    """
+    values = [name for name, dtype in trajectories.schema.items() if dtype.is_float() and name != "step"]
+    added = []
+    for _, curves in trajectories.group_by("model", "testset", maintain_order=True):
+        every = curves["step"].drop_nulls().unique().sort().to_numpy()
+        ordered = curves.drop_nulls("step").sort("step", maintain_order=True)
+        for (run,), own in ordered.group_by("run", maintain_order=True):
+            steps = own["step"].to_numpy()
+            inside = every[(every > steps[0]) & (every < steps[-1])] if len(steps) > 1 else every[:0]
+            missing = np.setdiff1d(inside, steps)
+            if not len(missing):
+                continue
+            columns: dict[str, Any] = {"run": run, "step": missing}
+            for name in values:
+                known = own[name].to_numpy().astype(np.float64)
+                columns[name] = np.interp(missing, steps, known)
+            constant = [name for name in own.columns if name not in columns]
+            added.append(pl.DataFrame(columns).with_columns(pl.lit(own[name][0]).alias(name) for name in constant))
+    if not added:
+        return None
+    own_rows = trajectories.with_columns(between=pl.lit(False))
+    parts = [own_rows, *(part.with_columns(between=pl.lit(True)) for part in added)]
+    return pl.concat(parts, how="diagonal_relaxed").sort("run", "testset", "step", maintain_order=True)
+
+
+def _trajectory_rows(
+    data: ReportData, measures: Sequence[str], placed: list[Spec], guessed: bool, even: bool
+) -> list[Spec]:
     """Transforms: a row per panel, run and step with ``value``, the ends of its interval, and ``chance`` if known."""
     drawn = [{"filter": f"indexof({json.dumps(list(data.others))}, datum.testset) < 0"}] if data.others else []
     lookup = {"lookup": "testset", "from": {"data": {"name": "profile"}, "key": "testset", "fields": ["chance"]}}
@@ -253,7 +326,7 @@ def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spe
         *([lookup] if guessed else []),
         {"calculate": chance, "as": "chance"},
     ]
-    keys = ["panel", "testset", "model", "run", "step"]
+    keys = ["panel", "testset", "model", "run", "step", *([] if even else ["between"])]
     # A run may not have been evaluated on every test set at every step: its mean is over the same sets throughout.
     placed = [*placed, *_only_shared("set", ["panel", "model", "run"])] if len(placed) > 1 else placed
     if not data.has_answers:
@@ -276,8 +349,10 @@ def _trajectory_rows(data: ReportData, measures: Sequence[str], placed: list[Spe
     ]
 
 
-def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: bool) -> list[Spec]:
+def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: bool, by_run: bool = False) -> list[Spec]:
     """Chance, bands, runs, means of models, and a dot under the pointer.
+
+    Where a hue is a run, the mean of all runs is in ink.
 
     For more models than hues: the means of models in grey, their mean in ink, and the model that the reader picks.
     """
@@ -296,28 +371,35 @@ def _trajectory_layers(axes: Spec, tips: list[Spec], band: list[Spec], many: boo
         "mark": {"type": "rule", "strokeDash": [4, 3], "color": "@muted"},
         "encoding": {"y": y | {"field": "chance"}},
     }
+    measured: list[Spec] = [{"filter": "!datum.between"}]
     run: Spec = {
-        "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.4},
+        "transform": measured,
+        "mark": {"type": "line", "strokeWidth": 1.5 if by_run else 1, "opacity": 0.9 if by_run else 0.4},
         "encoding": axes | {"detail": {"field": "run"}},
     }
     nearest = {"type": "point", "on": "pointermove", "clear": "pointerout", "nearest": True}
     near = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 0}
     dot: Spec = {
+        "transform": measured,
         "params": [{"name": "near", "select": nearest}],
         "mark": {"type": "point", "filled": True, "size": 70, "cursor": "pointer"},
         "encoding": axes | {"tooltip": tips, "opacity": near},
     }
+    if by_run:
+        ink: Spec = {"color": {"value": "@ink"}}
+        area["encoding"] = axes | {"y": area["encoding"]["y"], "y2": {"field": "high"}} | ink
+        return [chance, *([area] if band else []), run, mean | {"encoding": axes | ink}, dot]
     if not many:
         return [chance, *([area] if band else []), run, mean, dot]
     picked = [{"filter": "datum.model == picked"}]
     means = [*of_model, *_only_shared("model", ["panel"]), _mean_aggregate(["value"], ["panel", "step"])]
-    plain, ink, hue = ({"color": {"value": token}} for token in ("@muted", "@ink", "@model0"))
+    plain, dark, hue = ({"color": {"value": token}} for token in ("@muted", "@ink", "@model0"))
     thin = {"type": "line", "strokeWidth": 1, "opacity": 0.5}
     return [
         chance,
         *([area | {"transform": picked + band, "encoding": area["encoding"] | hue}] if band else []),
         mean | {"mark": thin, "encoding": axes | plain | {"detail": {"field": "model"}}},
-        mean | {"transform": means, "encoding": axes | ink},
+        mean | {"transform": means, "encoding": axes | dark},
         mean | {"transform": [*picked, *of_model], "encoding": axes | hue},
         dot | {"encoding": dot["encoding"] | {"color": colour}},
     ]
@@ -365,13 +447,13 @@ def _only_shared(member: str, curve: Sequence[str]) -> list[Spec]:
 
 
 def _trajectory_caption(data: ReportData, guessed: bool, several: bool, many: bool, band: bool) -> str:
-    sample = "the items as a sample, averaged over these runs" if data.has_answers else "the runs as a sample"
+    sample = "the questions as a sample, averaged over these runs" if data.has_answers else "the runs as a sample"
     sentences = {
         "Thin: one run. Thick: mean of the model's runs that are shown, at the steps that all of them have.": not many,
         f"Thin: the mean of a model's runs. Thick: mean of the {len(data.models)} models shown (steps all have).": many,
         f"Band{' of a highlighted model' * many}: 95% interval with {sample}.": band,
         "Dashed: accuracy of always giving the commonest label.": guessed,
-        "Sensitivity is what the model can tell apart, whichever answer it leans to: 50% is chance.": several,
+        "Sensitivity is what the model can distinguish, whichever answer it leans to: 50% is chance.": several,
         "Hover for values; choose runs below.": True,
     }
     return " ".join(sentence for sentence, applies in sentences.items() if applies)

@@ -41,7 +41,7 @@ class Doubt(StrEnum):
 
 
 DOUBT_WORDS = {
-    Doubt.AGAINST_ABILITY: "abler subjects get it wrong more often",
+    Doubt.AGAINST_ABILITY: "abler models get it wrong more often",
     Doubt.CONFIDENTLY_WRONG: "almost every run ends up confident in another answer, better runs more so",
 }
 
@@ -49,7 +49,7 @@ DOUBT_WORDS = {
 class ItemsSection(Section):
     """The table of items, and what stands out in it."""
 
-    key, title = "items", "Items"
+    key, title = "items", "Questions"
     needs = (Study,)
     tables: ClassVar[Mapping[str, str]] = {
         "items": "items: text, label, difficulty, share of runs that end with a right answer, doubts"
@@ -121,9 +121,10 @@ class ItemsSection(Section):
         doubted = labels_to_check(data)
         wrong = items.filter(pl.col("right") == 0).height
         scope = "" if items.height == total else f" (of the {items.height:,} in the table)"
-        where = "at the end of every run" if data.has_runs else "by every subject"
+        verb = "is" if wrong == 1 else "are"
+        where = "at the end of every run" if data.has_runs else "by every model"
         finding = (
-            f"Of {count(total, 'item')}, {wrong:,}{scope} {'is' if wrong == 1 else 'are'} answered wrong {where}, and "
+            f"Of {count(total, 'question')}, {wrong:,}{scope} {verb} answered wrong {where}, and "
             f"{count(doubted.height, 'label')} should be checked."
         )
         reasons = [doubted.filter(doubt_flag=code.value).height for code in Doubt]
@@ -136,14 +137,14 @@ class ItemsSection(Section):
             sets = doubted["testset"].value_counts().sort(["count", "testset"], descending=[True, False])
             finding += f" Most doubted labels are in {sets['testset'][0]} ({sets['count'][0]:,})."
         sampled = (
-            f"The table holds a random sample of {items.height:,} of {total:,} items, including every doubted one. "
-            "All other numbers in this report use all items.",
+            f"The table holds a random sample of {items.height:,} of {total:,} questions, including every doubted one. "
+            "All other numbers in this report use all questions.",
         )
         columns = [name for name in ("item", "testset", "label", "right", "doubt") if name in items.columns]
         details = () if items.height == total else sampled
         if data.calibration is not None and not data.scale_trusted:
             unplaced = (
-                "Items have no difficulty here and can be sorted by the share of right answers instead: "
+                "Questions have no difficulty here and can be sorted by the share of right answers instead: "
                 f"{data.calibration.scale_warning}."
             )
             details = (*details, unplaced)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import polars as pl
 
@@ -17,61 +17,80 @@ from breadth.records import Study, StudyStore, unsealed
 from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.results.words import FINDING, count
 
+
+class Statistic(NamedTuple):
+    """A statistic of the page: what it is known by in the tables, its name, words, and page of the documentation."""
+
+    needs: str
+    name: str
+    text: str
+    page: str
+
+
 #: Every statistic: what it is, what it is not, and the page of the documentation that explains it.
 STATISTICS = (
-    (
+    Statistic(
+        "profile",
         "Accuracy and its interval",
-        "The mean over items and runs. The 95% interval treats both as samples: another draw of items, or another run "
-        "of the same recipe, would give another value. With a single run only the items count, so the interval is too "
-        "narrow for a claim about the recipe. In trajectories, the interval is Wilson's for one checkpoint of one run.",
+        "The mean over questions and runs. The 95% interval treats both as samples: other questions, or another run "
+        "of the same recipe, would give another value. With a single run only the questions count, so the interval is "
+        "too narrow for a claim about the recipe. In trajectories, the interval is Wilson's for one checkpoint of a "
+        "run.",
         "Gains by level",
     ),
-    (
+    Statistic(
+        "auc",
         "Sensitivity and bias",
         "For test sets with two answers: the area under the ROC curve of the log-odds of one answer (0.5 is chance), "
         "which does not depend on the answer that the model leans to, and the share of that answer. A change of "
-        "accuracy is called one of bias where the share clearly changed and the area did not; paired by item, with "
+        "accuracy is called one of bias where the share clearly changed and the area did not; paired by question, with "
         "DeLong's variance.",
         "Ability and answer bias",
     ),
-    (
+    Statistic(
+        "partial",
         "Partial correlation",
         "Over the checkpoints of one run: do two test sets rise and fall together after controlling for in-domain "
         "accuracy with a smooth curve? Neighbouring checkpoints are similar, so intervals use an effective number of "
         "checkpoints. It says nothing about differences between runs or models, nor about cause.",
         "Partial correlation",
     ),
-    (
+    Statistic(
+        "corrected",
         "Corrected correlation",
         "The partial correlation, corrected for the sampling noise of finite test sets, which random halves of their "
-        "items reveal. It is not computed where a set's fluctuation is mostly noise. Its mean over runs takes the "
+        "questions reveal. It is not computed where a set's fluctuation is mostly noise. Its mean over runs takes the "
         "variances from the intervals of the runs.",
         "Partial correlation",
     ),
-    (
+    Statistic(
+        "q",
         "q",
         "The smallest false discovery rate (Benjamini and Hochberg), over all pairs, runs and training sets, at which "
         "the correlation is a discovery.",
         "Partial correlation",
     ),
-    (
+    Statistic(
+        "subjects",
         "Difficulty and ability",
-        "A Rasch model of which subject answered which item correctly. A subject is a model at a checkpoint. "
-        "Checkpoints of one run are not independent, so standard errors are too small, and the scale belongs to this "
-        "study.",
+        "One scale for both, from who answered which question correctly (a Rasch model). A model counts once per "
+        "checkpoint. Checkpoints of one run are not independent, so standard errors are too small, and the scale "
+        "belongs to this study.",
         "Item response theory",
     ),
-    (
+    Statistic(
+        "transfer_cells",
         "Gain by level",
-        "Accuracy after training minus accuracy before, paired by item, per training level and test level. Test items "
-        "must not have been trained on.",
+        "Accuracy after training minus accuracy before, paired by question, per training level and test level. Test "
+        "questions must not have been trained on.",
         "Gains by level",
     ),
-    (
+    Statistic(
+        "doubt",
         "Doubted labels",
-        "Items that abler subjects get wrong more often (also within their own test set), or that at least 80% of the "
-        "runs end up answering differently with odds above 7 to 1, the more so the better they do on the rest of the "
-        "set. A reason to check, not a verdict: a few very hard items look the same.",
+        "Questions that abler models get wrong more often (also within their own test set), or that at least 80% of "
+        "the runs end up answering differently with odds above 7 to 1, the more so the better they do on the rest of "
+        "the set. A reason to check, not a verdict: a few very hard questions look the same.",
         "Report and live page",
     ),
 )
@@ -84,7 +103,7 @@ COLUMNS = {"about": pl.String, "effects": pl.Int64, "findings": pl.Int64, "true"
 class TruthSection(Section):
     """What was simulated against what was found."""
 
-    key, title = "truth", "Which findings are true?"
+    key, title, short = "truth", "Which findings are true?", "Truth"
     headline = True
     needs = (Study,)
     tables: ClassVar[Mapping[str, str]] = {"truth": "simulated effects, findings, and how many of these are true"}
@@ -157,6 +176,23 @@ def _truth(data: ReportData) -> dict[str, Any]:
     return truth if known else {}
 
 
+def used_statistics(data: ReportData) -> list[tuple[str, str, str]]:
+    """The statistics that a page holds, with their words: what it does not use, nobody needs to read."""
+    gains, correlations, items = (data.table(name) for name in ("gains", "correlations", "items"))
+    kinds = set(correlations["kind"]) if correlations.height else set()
+    used = {
+        "profile": data.has_answers,
+        "auc": gains.height > 0 and bool(gains["auc"].is_not_null().any()),
+        "partial": "partial" in kinds,
+        "corrected": "corrected" in kinds,
+        "q": bool(kinds),
+        "subjects": data.table("subjects").height > 0,
+        "transfer_cells": data.table("transfer_cells").height > 0,
+        "doubt": "doubt" in items.columns and bool(items["doubt"].is_not_null().any()),
+    }
+    return [(entry.name, entry.text, entry.page) for entry in STATISTICS if used[entry.needs]]
+
+
 class MethodsSection(Section):
     """How the report was made; the page adds the study file, environments, statistics and downloads."""
 
@@ -165,7 +201,9 @@ class MethodsSection(Section):
 
     def write(self, data: ReportData) -> SectionContent:  # noqa: D102
         seeds = ", ".join(map(str, data.facts["seeds"])) or "not recorded"
-        source = "a table of scores" if data.facts["items"] is None else f"{data.facts['items']:,} calibrated items"
+        source = "a table of scores"
+        if data.facts["items"] is not None:
+            source = f"a difficulty scale of {data.facts['items']:,} questions"
         if data.has_answers:
             source = f"{data.facts['responses']:,} answers. Seeds of the runs: {seeds}"
         return SectionContent(

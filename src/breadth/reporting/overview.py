@@ -6,30 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import polars as pl
 
 from breadth.records import Study
-from breadth.reporting.accuracy import LEAST_OF_RECIPE, at_shared_steps, checkpoint_scores, other_starts, score_profile
+from breadth.reporting.accuracy import at_shared_steps, checkpoint_scores, other_starts, score_profile
+from breadth.reporting.carried_over import carried_over_verdict, settled_words
 from breadth.reporting.data import ReportData, Section, SectionContent
-from breadth.reporting.figures import profile_figure, trajectory_figure
+from breadth.reporting.figures import evened, profile_figure, trajectory_figure
 from breadth.reporting.scoring import bias_words, follow_words, start_words
-from breadth.results import Answer, Result, Verdict
-from breadth.results.words import FINDING, change_text, count, joined, score_interval_text
+from breadth.reporting.sources import PLAIN_SCORE
+from breadth.reporting.standings import leader_verdict, row_noun, standings, standings_figures
+from breadth.results import Question, State, Verdict
+from breadth.results.words import change_text, count, ends_text, joined, score_interval_text
 from breadth.sources import ScoreTable
-
-#: Share of gains that must be decided, or agree, for a plain answer.
-FEW, ALMOST_ALL = 0.1, 0.9
 
 #: Changes of bias that the finding names, and test sets whose scores it names.
 MOST_CHANGES = 3
 MOST_SCORES = 6
 
-#: What is said where nothing can be said about whether results carry over.
-CARRY_OVER_NEEDS = "Whether results carry over from one test set to another takes several models or checkpoints."
-
-#: A gain that a study should be able to see, and how many standard errors it then is (80 % power at 5 %).
-WORTH_SEEING, POWER = 0.05, 2.8
+#: How a model is called whose log does not name it; a time may follow.
+NAMELESS = "unnamed"
 
 
 class OverviewSection(Section):
@@ -46,6 +42,8 @@ class OverviewSection(Section):
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:  # noqa: D102
         if not data.has_answers:
+            if data.scores.order is None:
+                data.page_tables["standings"] = standings(data.scores)
             return data.score_tables
         profile, gains = score_profile(data.described, data.score)
         ends = data.described.ends.drop("first", "last")
@@ -57,8 +55,11 @@ class OverviewSection(Section):
         every, measure = data.table("gains"), data.about.measure
         # A loss has no place among accuracies: neither in points, nor as the least gain.
         gains = every.filter(pl.col("testset").is_in(data.about.comparable)) if every.height else every
-        details = [_studied(data)]
+        details = [studied(data)]
+        if data.facts["responses"] is not None:
+            details[0] += f" {count(data.facts['responses'], 'answer')} in all."
         if gains.height:
+            details.append(settled_words(gains))
             details += [_mean_gains(gains, data.about.share), follow_words(gains, data.score)]
         apart = other_starts(data.table("runs"))
         if apart.height:
@@ -76,19 +77,30 @@ class OverviewSection(Section):
         shown = data.table("profile").filter(pl.col("model").is_in(data.models)).select(columns)
         shown = shown if gains.height else shown.drop("when")
         name = data.about.measure_words
+        figures = [profile_figure(data)]
+        if "standings" in data.page_tables:
+            figures = standings_figures(data) or figures
+        elif _is_ranked_alone(data):
+            figures = []
         return SectionContent(
             overall_verdict(data),
-            (profile_figure(data),),
+            figures,
             [text for text in details if text],
             _not_drawn(data),
             shown={f"{name[0].upper()}{name[1:]}": shown},
         )
 
 
+def _is_ranked_alone(data: ReportData) -> bool:
+    """Whether panels of one dot each would only repeat the ranking: one test set, and models evaluated once."""
+    profile = data.table("profile")
+    return "ranking" in data.results and len(data.about.comparable) == 1 and "before" not in profile["when"]
+
+
 class TrainingSection(Section):
     """Scores of every run at every checkpoint; from answers also sensitivity and bias."""
 
-    key, title = "training", "During training"
+    key, title, short = "training", "During training", "Training"
     needs = (Study, ScoreTable)
     tables: ClassVar[Mapping[str, str]] = {
         "trajectories": "scores of every run at every checkpoint (breadth scores)",
@@ -103,9 +115,14 @@ class TrainingSection(Section):
 
     def compute(self, data: ReportData) -> Mapping[str, pl.DataFrame]:
         """Accuracy, sensitivity and bias of every run at every checkpoint on every test set, as ``scores`` does."""
-        if not data.has_answers:
-            return data.score_tables
-        return {"trajectories": checkpoint_scores(data.described, ("accuracy", "auc", "share"))}
+        if data.has_answers:
+            tables = {"trajectories": checkpoint_scores(data.described, ("accuracy", "auc", "share"))}
+        else:
+            tables = data.score_tables
+        curves = evened(tables["trajectories"])
+        if curves is not None:
+            data.page_tables["curves"] = curves
+        return tables
 
     def write(self, data: ReportData) -> SectionContent:
         """Which test sets peak before the end: the best checkpoint beats the last and their intervals are apart."""
@@ -142,124 +159,124 @@ class TrainingSection(Section):
 
 
 def overall_verdict(data: ReportData) -> Verdict | str:
-    """Do these results generalise? From gains on shifted test sets and from correlations between test sets.
+    """What the study shows first: whether training carried over; how good one model is; else what there is to see.
 
-    A gain counts if it remains with the false discovery rate at 5 %, over all models and shifted test sets. Yes: almost
-    all do. No: more losses than gains remain; or hardly any gain, while at least half are clearly less than half the
-    in-domain gain, or although 5 points would have been seen.
+    Where several models were evaluated once, the ranking answers, and of a table of scores its means.
     """
-    carried = data.carry_over.verdict
-    shifted = data.table("gains").filter(~pl.col("in_domain"), pl.col("testset").is_in(data.about.comparable))
-    known = shifted.drop_nulls("p")
-    if not known.height:
-        # Nothing was trained: what can be answered comes first.
-        levels = _score_levels(data)
-        if len(data.about.shifts) == 1:
-            return _one_testset(data, levels)
-        if levels and data.facts["checkpoints"] == 1:
-            return f"{levels} {CARRY_OVER_NEEDS}"
+    carried = carried_over_verdict(data)
+    if carried is not None:
         return carried
-    found = known.filter(pl.col("q") < FINDING).sort("gain")
-    signs = np.sign(found["gain"].to_numpy())
-    up, down, total = int((signs > 0).sum()), int((signs < 0).sum()), known.height
-    cells = " (model x test set)" if known["model"].n_unique() > 1 else ""
-    # Without an in-domain set, none of them is known to be shifted.
-    sets = "shifted test sets" if data.table("gains")["in_domain"].any() else "test sets"
-    where = f"{total} gains on {sets}{cells}"
-    counted = f"{up} of {where} {'is' if up == 1 else 'are'} above 0 and {down or 'none'} below"
-    if data.has_answers and not (known["runs"] > 1).any():
-        counted += " (one run each: about these trained models, not about their recipes)"
-    line = f"Does one test set speak for another? {carried.answer.value}."
-    if up:
-        row = found.row(-1, named=True)
-        model = str(row["model"]) if len(data.facts["models"]) > 1 else ""
-        line = f"Largest gain: {_gain_words(row, data.about.share, model)}. {line}"
-    if up + down < FEW * total:
-        return _hardly_any(known, counted, line, data.about.share)
-    if down > up:
-        return Verdict(Answer.NO, f"{counted}: {sets} lose more than they gain.", line)
-    if up >= ALMOST_ALL * total:
-        one = {
-            Answer.YES: "; one test set also speaks for another",
-            Answer.NO: ", but one test set says little about another",
-            Answer.DEPENDS: ", but not all test sets move together",
-        }.get(carried.answer, "")
-        return Verdict(Answer.YES, f"{counted}{one}.", line)
-    lag = _behind(known).filter(pl.col("q") >= FINDING).height
-    behind = f"; {lag} of the others {'is' if lag == 1 else 'are'} clearly less than half the in-domain gain" * bool(
-        lag
-    )
-    return Verdict(Answer.DEPENDS, f"{counted}{behind or '; the others are undecided'}.", line)
+    if data.table("profile")["model"].n_unique() == 1 and "standings" not in data.page_tables:
+        return how_good_verdict(data)
+    if "standings" in data.page_tables:
+        leader = leader_verdict(data)
+        if leader is not None:
+            return leader
+    return _range_words(data)
 
 
-def _one_testset(data: ReportData, levels: str) -> str:
-    """What answers to one test set tell, and last that they tell nothing of others."""
-    questions: dict[str, Result | None] = {
-        "Which model is best?": data.results.get("ranking"),
-        "Do the items measure one ability?": data.calibration,
-    }
-    parts = [levels]
-    for question, result in questions.items():
-        verdict = result.verdict() if result is not None else None
-        if verdict is not None:
-            parts.append(f"{question} {verdict.lines()[0]}")
-    parts.append("One test set cannot show whether results carry over to others.")
-    return " ".join(filter(None, parts))
+def how_good_verdict(data: ReportData) -> Verdict | str:
+    """How good is the only model? Its score on the test set, or the mean over test sets of one kind of score."""
+    profile = data.table("profile").filter(pl.col("testset").is_in(data.about.comparable))
+    measure, name = data.about.measure, _only_name(data)
+    last = profile.filter(when="after").drop_nulls(measure)
+    if not last.height or not data.about.share:
+        return _range_words(data)
+    first = profile.filter(when="before").drop_nulls(measure)
+    mean = float(last[measure].mean())  # type: ignore[arg-type]
+    before = ""
+    if first.height == last.height:
+        started = float(first[measure].mean())  # type: ignore[arg-type]
+        before = f" after training ({started:.1%} before)"
+    facts: dict[str, float | str] = {"score": mean, "test sets": last.height}
+    words = "right" if measure in ("accuracy", PLAIN_SCORE) and data.has_answers else data.about.measure_words
+    findings, state = "", State.YES
+    if last.height == 1:
+        row = last.row(0, named=True)
+        interval = ""
+        if row["ci_low"] is not None:
+            interval = f" (95% interval {ends_text(row['ci_low'], row['ci_high'], 1)})"
+        if row["n_items"] is not None and words == "right":
+            what = f"{mean:.1%} of {count(row['n_items'], 'question')} of {row['testset']} right"
+            facts["questions"] = row["n_items"]
+        else:
+            what = f"{mean:.1%} on {row['testset']}"
+        reason = f"{name} gets {what}{interval}{before}."
+        guessing = _guessing(data)
+        if guessing is not None:
+            facts["guessing"] = guessing
+            findings = f"Guessing would give {guessing:.0%}."
+            if row["ci_low"] is not None and row["ci_low"] <= guessing:
+                findings = f"That is not clearly more than guessing would give ({guessing:.0%})."
+                state = State.MIXED
+    else:
+        right = " right" if words == "right" else ""
+        reason = f"{name} gets {mean:.1%}{right} on average over {count(last.height, 'test set')}{before}."
+        ranked = last.sort(measure, descending=True, maintain_order=True)
+        scored = [f"{row['testset']} {row[measure]:.1%}" for row in ranked.iter_rows(named=True)]
+        if len(scored) > MOST_SCORES:
+            findings = f"Best on {joined(scored[:3])}; worst on {joined(scored[-3:])}."
+        else:
+            findings = f"{joined(scored)}."
+    advice = "Evaluate a second model on the same questions to see which is better."
+    if last.height == 1:
+        advice = (
+            "Evaluate a second model on these questions to see which is better, and a second test set to see whether "
+            "the result carries over."
+        )
+    question = Question.HOW_GOOD
+    return Verdict(f"{mean:.1%}", reason, findings, question=question, advice=advice, state=state, facts=facts)
 
 
-def _score_levels(data: ReportData) -> str:
-    """How the only model does on every test set, with intervals; for several models empty, a ranking says that."""
-    profile = data.table("profile")
-    if profile["model"].n_unique() != 1:
-        return ""
-    words = []
-    for _, rows in profile.group_by("testset", maintain_order=True):
-        words.append(_level_words(rows.rows(named=True), data))
-    shown, rest = words[:MOST_SCORES], len(words) - MOST_SCORES
-    if rest > 0:
-        shown.append(count(rest, "more test set"))
-    name = Path(data.about.name).stem
+def _guessing(data: ReportData) -> float | None:
+    """The share that guessing would get right, where every question lists its options."""
+    if not data.has_answers or data.about.measure != "accuracy":
+        return None
+    items = data.study.items
+    for name in ("options", "option_labels"):
+        if name not in items.columns or not items.height:
+            continue
+        numbers = items[name].list.len()
+        if not numbers.null_count() and numbers.min() >= 2:  # type: ignore[operator]
+            return float((1 / numbers).mean())  # type: ignore[arg-type]
+    return None
+
+
+def _only_name(data: ReportData) -> str:
+    """The name of the only model; of a table that does not name it, that of its run or of the file."""
     if data.facts["models"]:
-        name = profile["model"][0]
-    return f"{name}: {'; '.join(shown)}."
+        name = str(data.table("profile")["model"][0])
+        # A log that does not say which model it is of is known by its time, which nobody would read as a name.
+        return "The model of this log" if name.partition(" ")[0] == NAMELESS else name
+    if not data.has_answers:
+        for name in data.scores.by:
+            if data.scores.frame[name].n_unique() == 1:
+                return str(data.scores.frame[name][0])
+        if data.facts["runs"] > 1:
+            return f"The mean of {data.facts['runs']} runs"
+    return Path(data.about.name).stem
 
 
-def _level_words(rows: Sequence[Mapping[str, Any]], data: ReportData) -> str:
-    """The score on one test set: of the last of some checkpoints, and that of the first."""
+def _range_words(data: ReportData) -> str:
+    """How far models range, where no question is answered by the scores alone."""
+    profile = data.table("profile").filter(pl.col("testset").is_in(data.about.comparable), when="after")
+    measure, noun = data.about.measure, "model"
+    if "standings" in data.page_tables:
+        noun = row_noun(data.scores)
+        profile = data.page_tables["standings"].select("model", pl.col("mean").alias(measure))
+    means = profile.group_by("model", maintain_order=True).agg(pl.col(measure).mean()).drop_nulls().sort(measure)
+    sets = count(len(data.about.comparable), "test set")
+    if means.height < 2:
+        return f"Scores on {sets}."
+    low, high = means.row(0, named=True), means.row(-1, named=True)
 
     def written(score: float) -> str:
-        return f"{score:.1%}" if data.about.share else f"{score:.3g}"
+        return f"{score:.1%}" if data.about.share else f"{score:.3g}".replace("-", "−")
 
-    last, measure = rows[-1], data.about.measure
-    text = f"{data.about.measure_words} {written(last[measure])}"
-    if last["ci_low"] is not None:
-        text += f" (95% interval {written(last['ci_low'])} to {written(last['ci_high'])})"
-    text += f" on {last['testset']}"
-    if last["n_items"] is not None:
-        text += f", {count(last['n_items'], 'item')}"
-    if len(rows) > 1 and data.facts["checkpoints"] > 1:
-        text += f" after training ({written(rows[0][measure])} before)"
-    return text
-
-
-def _hardly_any(gains: pl.DataFrame, counted: str, line: str, share: bool) -> Verdict:
-    """The verdict where hardly any gain on a shifted test set is a finding: is that for want of data?"""
-    lag = _behind(gains).height
-    more = (POWER * float(gains["se"].median() or 0) / WORTH_SEEING) ** 2  # type: ignore[arg-type]
-    if lag > FEW * gains.height:
-        answer = Answer.NO if 2 * lag >= gains.height else Answer.DEPENDS
-        return Verdict(answer, f"{counted}; {lag} are clearly less than half the in-domain gain.", line)
-    if share and more <= 1:
-        return Verdict(Answer.NO, f"{counted}, although a gain of 5 points would show.", line)
-    needed = f"To see a gain of 5 points takes about {more:.0f} times as many items or runs." if share else ""
-    if gains["runs"].max() == LEAST_OF_RECIPE:
-        needed = "From two runs of a model it is hardly known how far runs differ: a third run would help most."
-    return Verdict(Answer.UNKNOWN, f"{counted}.", line, needed)
-
-
-def _behind(gains: pl.DataFrame) -> pl.DataFrame:
-    """Gains that are clearly less than half the in-domain one."""
-    return gains.filter((pl.col("q_behind") < FINDING) & (pl.col("behind") < 0))
+    return (
+        f"{data.about.measure_words[0].upper()}{data.about.measure_words[1:]} of {count(means.height, noun)} on "
+        f"{sets} ranges from {written(low[measure])} ({low['model']}) to {written(high[measure])} ({high['model']})."
+    )
 
 
 def _gain_words(row: Mapping[str, Any], share: bool, model: str = "") -> str:
@@ -268,21 +285,33 @@ def _gain_words(row: Mapping[str, Any], share: bool, model: str = "") -> str:
     return f"{where} ({change_text(row['gain'], share)}{', ' if within else ''}{within})"
 
 
-def _studied(data: ReportData) -> str:
+def studied(data: ReportData) -> str:
     """What was studied, in a sentence or two."""
-    facts, runs = data.facts, data.table("runs")
-    testsets = count(len(data.testsets), "test set")
-    evaluated = f"evaluated on {testsets}."
-    if data.has_answers:
-        evaluated = f"evaluated on {count(facts['items'], 'item')} of {testsets}; {facts['responses']:,} answers."
-    text = f"{count(facts['checkpoints'], 'subject')} {evaluated}"
-    if data.has_runs:
+    facts = data.facts
+    if "runs" not in data.tables:
+        return f"A difficulty scale of {count(facts['items'], 'question')}."
+    runs, testsets = data.table("runs"), count(len(data.testsets), "test set")
+    sets = testsets
+    if facts["items"] is not None:
+        per_set = f"{count(facts['items'], 'question')} of " if len(data.testsets) > 1 else ""
+        sets = f"{per_set}{testsets}"
+        if not per_set:
+            sets = f"{testsets} of {count(facts['items'], 'question')}"
+    if not data.has_runs:
+        number = len(facts["models"]) or facts["checkpoints"]
+        noun = "model" if data.has_answers else row_noun(data.scores)
+        return f"{count(number, noun)} on {sets}."
+    trained = ""
+    if facts["train_sets"]:
         examples = f" ({joined(list(map(str, facts['examples'])))} examples)" if facts["examples"] else ""
-        trained = f", trained on {joined(facts['train_sets'])}{examples}" if facts["train_sets"] else ""
-        models = f"{count(len(facts['models']), 'model')} ({joined(facts['models'])}){trained}: "
-        models = models if facts["models"] else ""
-        checkpoints = count(facts["checkpoints"], "checkpoint")
-        text = f"{models}{count(facts['runs'], 'run')}, {checkpoints} in total, {evaluated}"
+        trained = f" trained on {joined(facts['train_sets'])}{examples}"
+    each = runs["checkpoints"].unique().to_list()
+    if len(each) == 1:
+        checkpoints = f"{count(each[0], 'checkpoint')}{' each' if facts['runs'] > 1 else ''}"
+    else:
+        checkpoints = f"{count(facts['checkpoints'], 'checkpoint')} in total"
+    models = f"{count(len(facts['models']), 'model')}{trained}, " if facts["models"] else ""
+    text = f"{models}{count(facts['runs'], 'run')}, {checkpoints}, on {sets}."
     unfinished = runs.filter(pl.col("checkpoints") < pl.col("planned")).height
     if unfinished:
         verb = "is" if unfinished == 1 else "are"

@@ -12,12 +12,18 @@ from typing import Any
 
 import polars as pl
 
+from breadth.reporting.cards import answer_cards
 from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.embedded import item_texts, single_answers, table_columns
+from breadth.reporting.glossary import Explainer, corrections, page_words
+from breadth.reporting.grid import score_grid
 from breadth.reporting.items import labels_to_check
-from breadth.reporting.methods import STATISTICS
+from breadth.reporting.methods import used_statistics
+from breadth.reporting.overview import studied
 from breadth.results.figures import CONFIGS, THEMES, vega_library
 from breadth.results.table_writing import markdown_table, plain_markdown
+from breadth.results.verdict import MARKS
+from breadth.results.words import count, joined
 
 #: Labels to check that the page lists without being asked.
 MOST_DOUBTED = 8
@@ -27,7 +33,7 @@ MARKDOWN_ROWS, FOLDED_ROWS, MARKDOWN_COLUMNS, CELL = 20, 200, 6, 60
 
 #: Stylesheet and scripts of the page.
 ASSETS = resources.files("breadth.reporting") / "assets"
-SCRIPTS = ("tables.js", "state.js", "figures.js", "panel.js", "items.js", "item.js", "pair.js", "page.js")
+SCRIPTS = ("tables.js", "state.js", "figures.js", "panel.js", "items.js", "item.js", "pair.js", "grid.js", "page.js")
 LIVE_SCRIPT = "live.js"
 
 
@@ -36,7 +42,7 @@ def payload(data: ReportData) -> dict[str, Any]:
     tables = {
         # The texts of items are there by field already.
         name: {"rows": frame.height, "columns": table_columns(frame.drop("text") if name == "items" else frame)}
-        for name, frame in data.tables.items()
+        for name, frame in (data.tables | data.page_tables).items()
         if frame.height
     }
     figures = [figure for content in data.contents.values() for figure in content.figures]
@@ -64,18 +70,22 @@ def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str 
 
     The page ``main.html`` is its body, without data and scripts.
     """
-    facts = data.facts
-    sizes = {
-        "model": len(facts["models"]), "run": facts["runs"], "checkpoint": facts["checkpoints"],
-    } if data.has_runs else {"subject": facts["checkpoints"]}  # fmt: skip
-    sizes |= {"test set": len(data.testsets), "item": facts["items"], "answer": facts["responses"]}
     doubted = labels_to_check(data)
+    said = [*data.read_as, *data.warnings]
+    for content in data.contents.values():
+        said += [*content.lines, *content.absent]
     context = {
         "data": data,
-        "sizes": {word: size for word, size in sizes.items() if size},
-        "statistics": STATISTICS,
+        "cards": answer_cards(data),
+        "grid": score_grid(data),
+        "studied": page_words(studied(data)),
+        "read_line": read_line(data),
+        "reading": reading_of(data),
+        "corrections": corrections(said),
+        "notes_title": f"{count(len(data.warnings), 'note')} on these data",
+        "statistics": used_statistics(data),
         "downloads": [
-            (name, words, data.tables[name].height)
+            (name, page_words(words), data.tables[name].height)
             for section in data.contents
             for name, words in section.tables.items()
             if data.table(name).height
@@ -94,6 +104,31 @@ def render_html(data: ReportData, live: dict[str, Any] | None = None, page: str 
             "live_json": script_json(live),
         }
     return render_template(page, **context)
+
+
+def read_line(data: ReportData) -> str:
+    """What the source was taken for, in a sentence."""
+    words = " ".join(page_words(line) for line in data.read_as[:1])
+    if not words and data.has_answers:
+        kind = "training runs" if data.has_runs else "answers of models that were evaluated once"
+        words = f"{kind}; {count(len(data.testsets), 'test set')}: {joined(data.testsets, 4)}"
+        home = [name for name, shift in data.about.shifts.items() if shift == "in-domain"]
+        words += f"; in-domain: {joined(home, 3)}" if home else ""
+    words = words or studied(data)
+    return words if words.endswith(".") else f"{words}."
+
+
+def reading_of(data: ReportData) -> list[tuple[str, str]]:
+    """What is what, for whoever checks how the source was read: name and words."""
+    facts = data.facts
+    rows = [("Read as", "; ".join(map(page_words, data.read_as)))]
+    for name, key in (("Models", "models"), ("Trained on", "train_sets"), ("Seeds", "seeds")):
+        rows.append((name, joined([str(value) for value in facts[key]], 12)))
+    sets = [f"{name} ({shift})" if shift else name for name, shift in data.about.shifts.items()]
+    rows.append(("Test sets", joined(sets, 40)))
+    others = data.about.others
+    rows.append(("No accuracies", joined(others, 12)))
+    return [(name, words) for name, words in rows if words]
 
 
 @cache
@@ -122,6 +157,8 @@ def render_template(name: str, /, **context: Any) -> str:
 
     loader = PackageLoader("breadth.reporting")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["plain"] = page_words
+    environment.globals |= {"explain": Explainer(), "marks": MARKS, "heading": heading}
     style = (ASSETS / "report.css").read_text(encoding="utf-8")
     return environment.get_template(name).render(style=style, **context)
 
@@ -137,6 +174,9 @@ def render_json(data: ReportData) -> str:
             section.key: {
                 "title": section.title, "finding": " ".join(content.lines), "details": list(content.details),
                 "absent": list(content.absent),
+                "answer": None if content.verdict is None else str(content.verdict.answer),
+                "state": None if content.verdict is None else str(content.verdict.state),
+                "question": heading(section, content),
             }
             for section, content in data.contents.items()
         },
@@ -152,9 +192,12 @@ def render_markdown(data: ReportData) -> str:
     """The findings, with tables narrow and short enough for an issue; what is long is folded away."""
     name, description = data.headings
     parts = [f"# {plain_markdown(name)}", plain_markdown(description)]
-    parts += [f"Warning: {plain_markdown(text)}." for text in data.warnings]
+    parts += [plain_markdown(studied(data))]
     for section, content in data.contents.items():
         parts += _markdown_section(section, content)
+    if data.warnings:
+        notes = "\n".join(f"* {plain_markdown(text)}" for text in data.warnings)
+        parts.append(_folded(f"{count(len(data.warnings), 'note')} on these data", notes))
     if data.study_file:
         longest = max((len(run) for run in re.findall("`+", data.study_file)), default=0)
         fence = "`" * max(4, longest + 1)
@@ -163,10 +206,9 @@ def render_markdown(data: ReportData) -> str:
 
 
 def _markdown_section(section: Section, content: SectionContent) -> list[str]:
-    """Title, verdict in bold, its other lines, the first rows of tables; details and further rows folded away."""
+    """Question, verdict in bold, its other lines, the first rows of tables; statistics and further rows folded away."""
     first, *others = map(plain_markdown, content.lines)
-    parts = [f"## {section.title}", f"**{first}**", *others]
-    parts += [f"Not shown: {plain_markdown(text)}." for text in content.absent]
+    parts = [f"## {plain_markdown(heading(section, content))}", f"**{first}**", *others]
     for caption, frame in content.shown.items():
         if not frame.height:
             continue
@@ -177,9 +219,19 @@ def _markdown_section(section: Section, content: SectionContent) -> list[str]:
             rest = table.slice(MARKDOWN_ROWS, FOLDED_ROWS)
             left = f"\n\nand {more - rest.height:,} more rows" if more > rest.height else ""
             parts += [_folded(f"{more:,} more rows", markdown_table(rest) + left)] if more > 0 else []
-    if content.details:
-        parts.append(_folded("Details", "\n\n".join(plain_markdown(text) for text in content.details)))
+    for verdict in content.further:
+        parts += [f"### {plain_markdown(verdict.question)}", *map(plain_markdown, verdict.lines())]
+    behind = [*content.details, *content.absent]
+    if behind:
+        parts.append(_folded("Statistics and notes", "\n\n".join(map(plain_markdown, behind))))
     return parts
+
+
+def heading(section: Section, content: SectionContent) -> str:
+    """What a section is called: by the question that it answers."""
+    if content.verdict is not None and content.verdict.question:
+        return str(content.verdict.question)
+    return section.title
 
 
 def narrow(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

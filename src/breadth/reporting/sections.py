@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,13 +11,13 @@ from breadth.correlation import Adjust
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.records import SCORES, Score, Study, atomic_write
 from breadth.reporting.analysis import CorrelationsSection, DifficultySection
-from breadth.reporting.data import ReportData, Section
+from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.decisions import AdviceSection, RankingSection
 from breadth.reporting.items import ItemsSection
 from breadth.reporting.methods import MethodsSection, TruthSection
 from breadth.reporting.overview import OverviewSection, TrainingSection
 from breadth.reporting.pages import render_html, render_json, render_markdown
-from breadth.reporting.sources import Names, read_source
+from breadth.reporting.sources import Names, read_source, title_of
 from breadth.reporting.stability import FluctuationSection
 from breadth.results.table_writing import check_target
 
@@ -75,13 +76,25 @@ def build_report(
         options |= {name: value for name, value in columns.items() if value is not None}
     name = str(source) if isinstance(source, str | os.PathLike) else "report"
     data = ReportData(opened, score=score, name=name, correlate_options=options)
+    known = isinstance(opened, Study) and opened.folder is not None
+    if isinstance(source, str | os.PathLike) and os.path.isdir(source) and not known:
+        # A directory may hold a single table, whose name says less.
+        data.about = replace(data.about, name=title_of(os.fspath(source)))
     sections = [section for section in SECTIONS if isinstance(opened, section.needs) and section.applies(data)]
     for section in sections:
         tables = section.compute(data)
         data.tables |= {name: tables[name] for name in section.tables if name in tables}
-    for section in sections:
-        data.contents[section] = section.write(data)
+    written = {section: section.write(data) for section in sections}
+    # What the data cannot answer comes last, before how the report was made.
+    for section in sorted(sections, key=lambda section: _place(section, written[section])):
+        data.contents[section] = written[section]
     return data
+
+
+def _place(section: Section, content: SectionContent) -> int:
+    if section.key in ("truth", "methods"):
+        return 2
+    return 0 if content.is_answered or section.key == "overview" else 1
 
 
 def report(

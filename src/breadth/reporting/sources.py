@@ -204,7 +204,7 @@ def about_study(study: Study, score: str) -> About:
         text = (store.read_study() if store else None) or ""
         settings = read_document(text, "study.yaml").value
         known = settings if isinstance(settings, dict) else {}
-    path = folder.resolve() if folder else Path(study.name)
+    title = folder.resolve().name if folder else title_of(study.name)
     counts: dict[str, int] = {}
     for run in study.runs:
         environment = unsealed(store.store.read(f"runs/{run}/environment.json")) if store else None
@@ -213,7 +213,7 @@ def about_study(study: Study, score: str) -> About:
             counts[recorded] = counts.get(recorded, 0) + 1
     environments = ((json.loads(recorded), number) for recorded, number in counts.items())
     return About(
-        name=str(known.get("name") or path.name),
+        name=str(known.get("name") or title),
         description=str(known.get("description") or ""),
         models=selection(values["model"], subjects.select("model", means)),
         shifts=study.shifts,
@@ -226,6 +226,12 @@ def about_study(study: Study, score: str) -> About:
         warnings=study.warnings,
         read_as=study.reading.lines(),
     )
+
+
+def title_of(name: str) -> str:
+    """The title of a page: the file or directory that it is about, also where that is the current one (``.``)."""
+    path = Path(name)
+    return path.name if path.name not in ("", "..") else path.resolve().name
 
 
 def kinds_of_scores(scores: ScoreTable) -> dict[str, ScoreKind]:
@@ -274,7 +280,7 @@ def about_scores(scores: ScoreTable, long: pl.DataFrame, kinds: Mapping[str, Sco
         **dict.fromkeys(("seeds", "examples", "methods"), ()),
     }
     return About(
-        name=Path(scores.name).name,
+        name=title_of(scores.name),
         models=selection(models, long.select("model", score=PLAIN_SCORE)),
         shifts=shifts,
         facts=facts,
@@ -300,4 +306,4 @@ def about_calibration(calibration: Calibration, name: str) -> About:
         "items": items.height,
         "responses": None,
     }
-    return About(Path(name).name, [], dict.fromkeys(testsets), facts, warnings=calibration.warnings)
+    return About(title_of(name), [], dict.fromkeys(testsets), facts, warnings=calibration.warnings)

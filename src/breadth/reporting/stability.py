@@ -11,14 +11,16 @@ from breadth.errors import InputError
 from breadth.fluctuation import Stability, fluctuation_figure, stability
 from breadth.records import Study
 from breadth.reporting.data import ReportData, Section, SectionContent
+from breadth.results import Question
 from breadth.sources import ScoreTable
 
 
 class FluctuationSection(Section):
     """Fluctuation of scores from checkpoint to checkpoint beyond the noise of items, per model."""
 
-    key, title = "stability", "Do scores fluctuate during training?"
+    key, title = "stability", str(Question.FLUCTUATION)
     needs = (Study, ScoreTable)
+    short = "Fluctuation"
     tables: ClassVar[Mapping[str, str]] = {
         "stability": "fluctuation beyond noise per model and test set (breadth stability)",
         "stability_runs": "the same per run",

@@ -12,6 +12,7 @@ Object.assign(window.breadth, { charts: {}, drawn: {}, onDrill: () => {} });
 
   /* Width at which figures are drawn for paper, which scales them to three quarters: labels become 6 to 7 points. */
   const PAPER = 920;
+  const HALF_PAPER = 450; /* narrow figures stand side by side */
   const last = {};
   const { filled, fit } = window.breadthFigures;
 
@@ -41,6 +42,7 @@ Object.assign(window.breadth, { charts: {}, drawn: {}, onDrill: () => {} });
     const names = [...used];
     const tables = await Promise.all(names.map(breadth.rows));
     spec.datasets = Object.fromEntries(names.map((name, k) => [name, tables[k]]));
+    if (spec.usermeta) delete spec.usermeta.most; /* the page puts narrow figures side by side */
     fit(spec, width, panelCount(spec, spec.datasets[figure.table] || []));
     for (const param of spec.params || []) {
       const chosen = breadth.switched(key, param.name);
@@ -92,7 +94,7 @@ Object.assign(window.breadth, { charts: {}, drawn: {}, onDrill: () => {} });
   breadth.drawPaper = async (key) => {
     const box = document.querySelector(`[data-figure="${CSS.escape(key)}"] .paper`);
     if (!box) return;
-    const view = await place(key, box, "light", PAPER);
+    const view = await place(key, box, "light", box.closest(".narrow") ? HALF_PAPER : PAPER);
     view.finalize();
     box.dataset.drawn = "yes";
   };

@@ -47,7 +47,7 @@
   const build = async (box, rows) => {
     const form = make("form");
     form.id = "filters";
-    form.setAttribute("aria-label", "Filter items");
+    form.setAttribute("aria-label", "Filter questions");
     const select = (label, name, values) => {
       const node = control("select", name);
       option(node, "", "all");
@@ -65,7 +65,7 @@
     if (rows.length && "difficulty" in rows[0]) {
       for (const [name, label] of [["low", "Difficulty from"], ["high", "to"]]) form.append(field(label, control("input", name, { type: "number", step: "any", className: "short" })));
     }
-    form.append(field("Text", control("input", "text", { type: "search", placeholder: "words in the item", autocomplete: "off" }), "grow"));
+    form.append(field("Text", control("input", "text", { type: "search", placeholder: "words in the question", autocomplete: "off" }), "grow"));
     if (rows.some((row) => row.doubt)) {
       const check = make("label", null, "check");
       check.append(control("input", "doubt", { type: "checkbox", value: "1" }), make("span", "label doubted"));
@@ -85,6 +85,19 @@
       const { name, type, checked, value } = event.target;
       breadth.go({ [name]: type === "checkbox" ? (checked ? "1" : null) : value, page: null, ...(["one", "two"].includes(name) ? { cell: null } : {}) }, { push: false });
     });
+    const order = control("select", "order");
+    option(order, "", "as listed");
+    for (const key of sortable(rows)) {
+      option(order, key, SORTS[key][0]);
+      option(order, `${key} down`, SORTS[key][1]);
+    }
+    const sort = field("Sort", order);
+    sort.addEventListener("input", (event) => {
+      event.stopPropagation(); /* it is no filter */
+      const [key, down] = order.value.split(" ");
+      breadth.go({ sort: key, down: down ? "1" : null, page: null }, { push: false });
+    });
+    form.append(sort);
     const chips = make("p", null, "chips");
     chips.id = "chips";
     const cells = make("div");
@@ -100,6 +113,7 @@
   const sync = (state) => {
     for (const input of document.getElementById("filters").elements) {
       if (!input.name) continue;
+      if (input.name === "order") { input.value = state.sort ? `${state.sort}${state.down ? " down" : ""}` : ""; continue; }
       const value = listed(state[input.name]);
       if (input.type === "checkbox") input.checked = value.length > 0;
       else if (document.activeElement !== input || input.tagName === "SELECT" || !value.length) input.value = value.length === 1 ? value[0] : "";
@@ -142,12 +156,12 @@
       const number = groups[name].length;
       const button = breadth.button(number.toLocaleString("en"), () => breadth.go({ cell: state.cell === name ? null : name, page: null }, { push: false }));
       const [first, second] = name.split("-");
-      button.setAttribute("aria-label", `${number} items: ${one} ${first}, ${two} ${second}`);
+      button.setAttribute("aria-label", `${number} questions: ${one} ${first}, ${two} ${second}`);
       button.setAttribute("aria-pressed", String(state.cell === name));
       return button;
     };
     const focused = [...box.querySelectorAll("button")].indexOf(document.activeElement);
-    const table = breadth.grid("Items by who gets them right", ["", `${two} right`, `${two} wrong`], [
+    const table = breadth.grid("Questions by who gets them right", ["", `${two} right`, `${two} wrong`], [
       [`${one} right`, cell("right-right"), cell("right-wrong")],
       [`${one} wrong`, cell("wrong-right"), cell("wrong-wrong")],
     ]);
@@ -156,7 +170,14 @@
     if (focused >= 0) box.querySelectorAll("button")[focused].focus();
   };
 
-  const SORTS = { difficulty: "Difficulty", right: "Right", item: "Item" };
+  /* What items are sorted by: the words for rising and falling. */
+  const SORTS = {
+    difficulty: ["easiest first", "hardest first"],
+    right: ["most failures first", "fewest failures first"],
+    doubt: ["doubted labels first", "doubted labels last"],
+    item: ["by name", "by name, backwards"],
+  };
+  const sortable = (rows) => Object.keys(SORTS).filter((key) => rows.some((row) => row[key] !== null && row[key] !== undefined));
 
   const order = async (state, rows, all) => {
     const sorted = [...rows];
@@ -167,6 +188,7 @@
       if (b === null || b === undefined) return -1;
       return a < b ? -sign : sign;
     });
+    if (state.sort === "doubt") return by((row) => (row.doubt ? 0 : 1), state.down ? -1 : 1);
     if (Object.hasOwn(SORTS, state.sort || "")) return by((row) => row[state.sort], state.down ? -1 : 1);
     const at = state.step !== undefined && breadth.hasAnswers() ? await breadth.rightBy(null, state.run, state.step) : null;
     const first = at || (await rightBy(state.first, all));
@@ -201,7 +223,7 @@
       const right = await rightBy(who, rows);
       if (right) people.push([nameOf(who), right]);
     }
-    if (!people.length) people.push([breadth.payload.unit === "runs" ? "runs" : "subjects", rows.map((row) => row.right)]);
+    if (!people.length) people.push([breadth.payload.unit === "runs" ? "runs" : "models", rows.map((row) => row.right)]);
     return people;
   };
 
@@ -233,22 +255,15 @@
       const known = matching.map((row) => right[row.index]).filter((value) => value !== null && value !== undefined);
       return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
     };
-    const total = `${matching.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} items`;
+    const total = `${matching.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} questions`;
     document.getElementById("count").textContent = matching.length
       ? `${total}. Right${state.step === undefined && breadth.payload.unit === "runs" ? " at the end" : ""}: ${people.map(([name, right]) => `${name} ${percent(mean(right))}`).join(", ")}.`
-      : "No item matches the filter.";
+      : "No question matches the filter.";
     document.getElementById("chips").replaceChildren(...chips(state));
-    const sort = make("label", null, "sort");
-    const choose = control("select", "sort");
-    option(choose, "", "as listed");
-    for (const [key, words] of Object.entries(SORTS)) if (rows.length && key in rows[0]) { option(choose, key, `${words}, rising`); option(choose, `${key} down`, `${words}, falling`); }
-    choose.value = state.sort ? `${state.sort}${state.down ? " down" : ""}` : "";
-    choose.addEventListener("change", () => { const [key, down] = choose.value.split(" "); breadth.go({ sort: key, down: down ? "1" : null, page: null }, { push: false }); });
-    sort.append(make("span", "Sort"), choose);
     const tools = breadth.pager(page, matching.length, PAGE, (to) => { breadth.go({ page: to }, { push: false }); box.parentElement.scrollTop = 0; });
-    tools.append(sort, ...["csv", "json"].map((kind) => breadth.button(`${kind.toUpperCase()} of these`, () => breadth.saveTable("items-filtered", kind, matching.map(breadth.plainItem)))));
+    tools.append(...["csv", "json"].map((kind) => breadth.button(`${kind.toUpperCase()} of these`, () => breadth.saveTable("items-filtered", kind, matching.map(breadth.plainItem)))));
     document.getElementById("item-list").replaceChildren(list, tools);
-    return "Items";
+    return "Questions";
   };
 
   /* A row as the table of items has it. */

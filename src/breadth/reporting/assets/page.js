@@ -4,7 +4,8 @@
   const near = new Set();
   const LARGE = 20000;
   let sight = null;
-  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 200));
+  /* A window in which nothing moves may never be called idle: hence the limit. */
+  const idle = (work) => (window.requestIdleCallback ? window.requestIdleCallback(work, { timeout: 300 }) : setTimeout(work, 200));
 
   /* One figure at a time, so that the first is there soon: those in view, then, when the browser is idle, the others and
      the copies for paper. Drawing a large table a second time takes seconds: that waits until the reader prints. */
@@ -107,6 +108,7 @@
       button.addEventListener("click", async () => breadth.saveTable(button.dataset.table, button.dataset.save, await saved(button.dataset.table)));
     }
     bindRuns();
+    breadth.bindGrid();
     breadth.startPanel();
     if (sight) sight.disconnect();
     near.clear();
@@ -123,8 +125,8 @@
     if (!breadth.state.appendix || !breadth.payload.tables.items) { place.replaceChildren(); return; }
     const { matching } = await breadth.matchingItems(breadth.state);
     const rows = matching.slice(0, 2000).map((row) => [row.item, row.item.includes(row.testset) ? "" : row.testset, row.text, row.label, row.difficulty === null || row.difficulty === undefined ? "" : breadth.number(row.difficulty, 1), row.right === null ? "" : `${Math.round(100 * row.right)}%`]);
-    const note = matching.length > rows.length ? `The first ${rows.length.toLocaleString("en")} of ${matching.length.toLocaleString("en")} items.` : `${matching.length.toLocaleString("en")} items.`;
-    place.replaceChildren(breadth.make("h2", "Appendix: items"), breadth.make("p", note), breadth.grid("Items", ["item", "test set", "text", "label", "difficulty", "right"], rows));
+    const note = matching.length > rows.length ? `The first ${rows.length.toLocaleString("en")} of ${matching.length.toLocaleString("en")} questions.` : `${matching.length.toLocaleString("en")} questions.`;
+    place.replaceChildren(breadth.make("h2", "Appendix: questions"), breadth.make("p", note), breadth.grid("Questions", ["question", "test set", "text", "label", "difficulty", "right"], rows));
   };
   breadth.preparePrint = async () => {
     await appendix();
@@ -141,6 +143,15 @@
   });
   const include = document.getElementById("print-items");
   include.addEventListener("change", () => breadth.go({ appendix: include.checked ? "1" : null }, { push: false }));
+
+  /* A menu closes when the reader turns to something else. */
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.export[open]")) if (!menu.contains(event.target) || event.target.closest("button")) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && event.target.closest && event.target.closest("details.export[open]");
+    if (menu) { menu.open = false; menu.querySelector("summary").focus(); }
+  });
 
   document.getElementById("theme").addEventListener("click", () => breadth.go({ theme: breadth.theme() === "dark" ? "light" : "dark" }, { push: false }));
   let theme = breadth.theme();
