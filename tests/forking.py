@@ -40,7 +40,8 @@ def child(request):
     if "code" in request:
         os.environ.clear()
         os.environ.update(request["environment"])
-        exec(request["code"], {})
+        os.chdir(request.get("directory") or os.getcwd())
+        exec(request["code"], {"__name__": "__main__"})
         return 0
     if "command" in request:
         return command(request)
@@ -140,11 +141,15 @@ def place(path, folder):
 
 
 def serve():
+    import altair  # noqa: F401
     import torch
     import transformers.models.llama.modeling_llama  # noqa: F401
 
-    import breadth.execute.session  # noqa: F401
+    import breadth
+    import breadth.execute.session
 
+    for name in breadth.__all__:  # they are loaded when they are used first, which would be in every child
+        getattr(breadth, name)
     torch.set_num_threads(1)
     for line in sys.stdin:
         request = json.loads(line)

@@ -5,21 +5,22 @@ import pytest
 
 def test_calibrate_writes_and_draws(breadth, answers, tmp_path):
     out = breadth(
-        "calibrate", answers, "--levels", 5, "--stability", "--copies", "weigh", "--curves", "q1,q2",
-        "--profiles", "m1", "--out", tmp_path / "cal.csv", "--figure", tmp_path / "map.svg",
+        "calibrate", answers, "--levels", 5, "--stability", "--copies", "weigh",
+        "--out", tmp_path / "cal.csv", "--figure", tmp_path / "map.svg",
     )  # fmt: skip
-    assert "Rasch (1PL) on 300 subjects x 40 items" in " ".join(out.stdout.split())
-    assert "Levels from two samples" in out.stdout
+    assert "These 40 questions" in " ".join(out.stdout.split())
+    assert "How many models does it take for stable levels?" in out.stdout
     assert max(len(line) for line in out.stdout.splitlines() if not line.startswith("wrote")) <= 100
     assert {p.name for p in tmp_path.iterdir()} == {"cal.csv", "cal.subjects.csv", "cal.fit.csv", "map.svg"}
     assert pl.read_csv(tmp_path / "cal.csv").height == 40
 
 
 def test_ability_and_levels(breadth, answers, calibration, tmp_path):
-    breadth("ability", answers, "--with", calibration, "--out", tmp_path / "a.csv")
+    out = breadth("ability", answers, "--with", calibration, "--out", tmp_path / "a.csv")
+    assert "How able is each model?" in out.stdout
     assert pl.read_csv(tmp_path / "a.csv").height == 300
-    out = breadth("levels", calibration, "--n", 4, "--out", tmp_path / "l.csv")
-    assert "Difficulty levels" in out.stdout
+    out = breadth("difficulty", "levels", calibration, "--n", 4, "--out", tmp_path / "l.csv")
+    assert "How hard are the levels of difficulty?" in out.stdout
     assert pl.read_csv(tmp_path / "l.csv")["level"].n_unique() == 4
 
 
@@ -45,14 +46,13 @@ def test_a_directory_of_matrices_and_the_headline(breadth, tmp_path):
         columns = {"model": [f"m{i}" for i in range(80)]} | {f"q{j}": right[:, j] for j in range(30)}
         pl.DataFrame(columns).write_csv(tmp_path / "sets" / f"{name}.csv")
     both = breadth("calibrate", tmp_path / "sets", "--model", "2pl", "--chance", 0.5, "--out", tmp_path / "c.csv")
-    assert both.stderr.startswith("warning: the answers do not measure one ability here")
+    assert both.stderr.startswith("warning: these questions do not measure one ability")
     text = " ".join(both.stdout.split())
-    assert "No: the answers do not measure one ability here" in text
-    assert "Chance is 50%: " in text
+    assert "No. These 60 questions do not measure one ability" in text
     assert "wrong label" not in text + both.stderr
     assert pl.read_csv(tmp_path / "c.csv")["item"][0] == "hans / q0"
     one = breadth("calibrate", tmp_path / "sets", "--testset", "snli")
-    assert "80 subjects x 30 items" in " ".join(one.stdout.split())
+    assert "30 questions" in " ".join(one.stdout.split())
 
 
 def test_names_of_other_tools_are_recognised_and_said(breadth, tmp_path):
@@ -68,7 +68,7 @@ def test_names_of_other_tools_are_recognised_and_said(breadth, tmp_path):
         "  20 models (model) x 15 items (question_id) of 1 test set (task); right or wrong: is_correct",
         "  wrong? rename columns to model, step, testset, item, correct",
     ]
-    assert "20 subjects x 15 items" in " ".join(out.stdout.split())
+    assert "15 questions" in " ".join(out.stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,8 @@ def test_names_of_other_tools_are_recognised_and_said(breadth, tmp_path):
         (["calibrate", "ANSWERS", "--priors", "nothing.json"], "priors are"),
         (["calibrate", "ANSWERS", "--anchor", "nothing.parquet"], "no such file"),
         (["calibrate", "ANSWERS", "--figure", "x.txt"], "cannot tell the format"),
-        (["calibrate", "ANSWERS", "--curves", "zz", "--figure", "x.svg"], "no item zz"),
         (["ability", "ANSWERS", "--with", "nothing.csv"], "no such file"),
-        (["levels", "ANSWERS"], "not a calibration"),
+        (["difficulty", "levels", "ANSWERS"], "not a calibration"),
     ],
 )
 def test_bad_input(breadth, answers, arguments, message):

@@ -17,7 +17,7 @@ def test_tables_summary_and_files(breadth, table, tmp_path):
         "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "figure.html",
     )  # fmt: skip
     assert max(map(len, out.stdout.splitlines()[:-6])) <= 100
-    assert "of 45 correlations between test sets" in " ".join(out.stdout.split())
+    assert "Pairs of test sets over 3 runs" in out.stdout
     others = ("heterogeneity", "similarity", "windows", "changes")
     names = {"pairs.csv", "figure.html", *(f"pairs.{name}.csv" for name in others)}
     assert {path.name for path in tmp_path.iterdir()} == names
@@ -54,28 +54,32 @@ def test_an_export_of_wandb(breadth, table, tmp_path):
 def test_options_reach_the_verb(breadth, table):
     out = breadth(
         "correlate", table, "--control", "in_domain", "--testsets", "negation,sci*", "--by", "run", "--order", "step",
-        "--adjust", "linear", "--method", "spearman", "--ci", "block", "--resamples", 100, "--seed", 3,
+        "--adjust", "linear", "--method", "spearman", "--ci", "block", "--seed", 3,
     )  # fmt: skip
-    assert "of 3 correlations" in " ".join(out.stdout.split())
+    rows = [line.split() for line in out.stdout.splitlines() if " negation " in line and " science " in line]
+    assert len(rows) == 1, "one pair, as a mean over three runs"
+    assert "3" in rows[0]
 
 
-def test_direction_and_robust(breadth, table):
-    out = breadth(
-        "correlate", table, "--control", "in_domain", "--by", "run", "--order", "step", "--lower-is-better", "science",
-        "--lower-is-better", "negation", "--robust",
-    )  # fmt: skip
-    words = " ".join(out.stdout.split())
-    assert "Lower is better on science and negation" in words
-    assert "(--robust)" in words
+def test_direction_and_robust(breadth, table, tmp_path):
+    options = ("--control", "in_domain", "--by", "run", "--order", "step", "--robust", "--out")
+    breadth("correlate", table, *options, tmp_path / "up.csv")
+    turned = ("--lower-is-better", "science", "--lower-is-better", "negation")
+    breadth("correlate", table, *options, tmp_path / "down.csv", *turned)
+    up, down = (pl.read_csv(tmp_path / f"{name}.csv") for name in ("up", "down"))
+    assert "r_plain" in up.columns
+    one = pl.col("a").is_in(["science", "negation"]) != pl.col("b").is_in(["science", "negation"])
+    assert (up.filter(one)["r_raw"] * down.filter(one)["r_raw"] < 0).all()
 
 
-def test_item_counts(breadth, table):
-    out = breadth(
+def test_item_counts(breadth, table, tmp_path):
+    breadth(
         "correlate", table, "--control", "in_domain", "--testsets", "negation,science", "--by", "none", "--order",
-        "none", "--item-counts", "in_domain=9000,negation=20000,science=20000",
+        "none", "--item-counts", "in_domain=9000,negation=20000,science=20000", "--out", tmp_path / "pairs.csv",
     )  # fmt: skip
-    assert "corrected for noise" in out.stdout
-    assert "r_part" in out.stdout, "and what it was before the correction"
+    row = pl.read_csv(tmp_path / "pairs.csv").row(0, named=True)
+    assert row["r"] != row["r_corrected"], "and what it was before the correction"
+    assert 0.9 < row["reliability_a"] < 1
 
 
 @pytest.mark.parametrize(

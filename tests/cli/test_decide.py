@@ -3,6 +3,11 @@ import polars as pl
 import pytest
 
 
+def first_lines(out):
+    """What is printed before the table: the question and the answer, whose lines are cut by the terminal."""
+    return " ".join(out.stdout.split("\n\n")[0].split())
+
+
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     path = tmp_path_factory.mktemp("pair") / "answers.csv"
@@ -19,7 +24,7 @@ def pair(tmp_path_factory):
 def test_compare_prints_the_answer_first_and_writes_files(breadth, pair, tmp_path):
     files = ("--out", tmp_path / "c.csv", "--figure", tmp_path / "c.svg")
     out = breadth("compare", pair, "old", "new", "--cluster", "passage", "--margin", 0.01, *files)
-    assert out.stdout.startswith("No: new is worse than old: −")
+    assert "old is better than new by" in first_lines(out)
     assert pl.read_csv(tmp_path / "c.csv").height == 3
     assert (tmp_path / "c.items.csv").exists()
 
@@ -33,7 +38,7 @@ def test_a_threshold_that_is_crossed_ends_with_code_3(breadth, pair):
 
 def test_ranking(breadth, pair, tmp_path):
     out = breadth("compare", pair, "--all", "--out", tmp_path / "r.csv")
-    assert out.stdout.startswith("Yes: old is the best of 2 models")
+    assert "old is better than new" in first_lines(out)
     assert pl.read_csv(tmp_path / "r.csv")["rank_high"].to_list() == [1, 2]
 
 
@@ -58,23 +63,23 @@ def test_power(breadth, answers, tmp_path):
     out = breadth(
         "advise", "power", answers, "--difference", 0.05, "--out", tmp_path / "p.csv", "--figure", tmp_path / "p.svg"
     )
-    assert out.stdout.startswith("No: 40 items show a difference of 5 points")
+    assert "40 questions" in first_lines(out)
     assert pl.read_csv(tmp_path / "p.csv")["items_paired"][0] > 40
 
 
 def test_items_then_score(breadth, answers, tmp_path):
     short = tmp_path / "short.npz"
     made = breadth("advise", "items", answers, "-k", 20, "--into", short, "--out", tmp_path / "items.csv")
-    assert "20 of 40 items give the full score within" in " ".join(made.stdout.split())
+    assert "20 questions chosen from these 40" in first_lines(made)
     assert pl.read_csv(tmp_path / "items.csv").height == 20
     out = breadth("advise", "score", short, answers, "--out", tmp_path / "scores.csv")
-    assert "on 40 items is known within" in " ".join(out.stdout.split())
+    assert "of all 40 questions right" in first_lines(out)
     assert pl.read_csv(tmp_path / "scores.csv").height == 300
     with np.load(answers) as stored:
         np.savez(tmp_path / "few.npz", R=stored["R"][:, :5], models=stored["models"], items=stored["items"][:5])
     refused = breadth("advise", "score", short, tmp_path / "few.npz", ok=False)
     assert refused.returncode == 2
-    assert "of the 20 items of the short form" in refused.stderr
+    assert "of the 20 questions of the subset" in refused.stderr
 
 
 def test_items_without_into_leave_no_file_behind(breadth, answers, tmp_path, monkeypatch):
@@ -91,12 +96,12 @@ def test_testsets(breadth, tmp_path):
     columns = {name: ability + generator.normal(0, 2, 60) for name in ("arc", "mmlu", "hellaswag")}
     pl.DataFrame({"model": [f"m{k}" for k in range(60)], **columns}).write_csv(tmp_path / "scores.csv")
     out = breadth("advise", "testsets", tmp_path / "scores.csv", "--error", 4)
-    assert "can be dropped: hellaswag predicts them within" in " ".join(out.stdout.split())
+    assert "can drop arc and mmlu" in first_lines(out)
 
 
 def test_together(breadth, answers):
     out = breadth("advise", "together", answers)
-    assert "Gain in points over the best model" in out.stdout
+    assert "best triple" in out.stdout
 
 
 @pytest.mark.parametrize(

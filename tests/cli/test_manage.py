@@ -1,4 +1,4 @@
-"""`breadth init`, `breadth show`, `breadth validate`, `breadth get` and `breadth ls`."""
+"""`breadth init`, `breadth show`, `breadth get` and `breadth ls`."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ def test_datasets_fit_the_terminal(breadth, tmp_path):
     assert set(REGISTRY) | {"Inference", "Questions", "Generated"} <= words
     hans = next(line for line in out.splitlines() if line.split()[:1] == ["hans"])
     assert "yes: " in hans
-    assert hans.split()[-1] == "30,000"
+    assert "30,000" in hans.split()
 
 
 def test_a_missing_directory_is_one_line(breadth, tmp_path):
@@ -52,19 +52,20 @@ def test_help_names_the_models(breadth):
     assert "gemma3-270m" in out.stdout
 
 
-def test_validate_shows_what_would_run(breadth):
-    out = breadth("validate", "small")
+def test_show_says_what_would_run(breadth):
+    out = breadth("show", "small")
     assert "2 runs with 26 checkpoints in all, each evaluated on 6 test sets: 600 items" in out.stdout
     assert out.stderr == ""
-    large = breadth("validate", "generalisation")
+    large = breadth("show", "generalisation")
     assert "48 runs with 1,968 checkpoints in all, each evaluated on 8 test sets: 57,346 items" in " ".join(
         large.stdout.split()
     )
-    assert max(map(len, large.stdout.splitlines())) <= 100
+    about = large.stdout.partition("\n# ")[0]
+    assert max(map(len, about.splitlines())) <= 100
 
 
 def test_warnings_do_not_stop_it(breadth):
-    out = breadth("validate", "level-transfer")
+    out = breadth("show", "level-transfer")
     assert "warning: line" in out.stderr
     assert "294 runs with 588 checkpoints" in out.stdout
 
@@ -72,7 +73,7 @@ def test_warnings_do_not_stop_it(breadth):
 def test_all_problems_at_once(breadth, tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("name: s\nmodels: smolm2-135m\nrecipe: {method: zero-shot, lr: -1}\n")
-    out = breadth("validate", path, ok=False)
+    out = breadth("show", path, ok=False)
     assert out.returncode == 2
     assert out.stdout == ""
     first, *rest = out.stderr.splitlines()
@@ -87,7 +88,7 @@ def test_own_files_are_counted_and_models_that_are_alike_share_a_row(breadth, tm
         f"name: s\nmodels: [{models}]\nrecipe: {{method: zero-shot}}\nevaluate: {{on: mine}}\n"
         "sets: {mine: {file: mine.csv, pattern: '{claim}', answers: {1: ' Yes', 0: ' No'}}}\n"
     )
-    out = breadth("validate", tmp_path / "s.yaml")
+    out = breadth("show", tmp_path / "s.yaml")
     assert "owner/model-0 and 39 more" in out.stdout
     assert "40 runs with 40 checkpoints in all, each evaluated on 1 test set: 3 items" in out.stdout
 
@@ -98,10 +99,10 @@ def test_a_file_to_start_from(breadth, tmp_path, monkeypatch):
     assert out.stdout.splitlines() == [
         "wrote study.yaml",
         "Next:",
-        "  breadth validate study.yaml",
+        "  breadth show study.yaml",
         "  breadth run study.yaml --dry-run",
     ]
-    assert "2 runs with 26 checkpoints" in breadth("validate", "study.yaml").stdout
+    assert "2 runs with 26 checkpoints" in breadth("show", "study.yaml").stdout
     assert breadth("init").stdout.startswith("unchanged: study.yaml\n")
     again = breadth("init", "--from", "mnli-small", ok=False)
     assert again.returncode == 2
@@ -109,16 +110,16 @@ def test_a_file_to_start_from(breadth, tmp_path, monkeypatch):
     assert "is not overwritten" in again.stderr
     out = breadth("init", "--from", "level-transfer", "--out", "my levels.yaml")
     assert "gsm8k-calibration.parquet does not exist yet" in out.stderr
-    assert "  breadth validate 'my levels.yaml'" in out.stdout.splitlines()
+    assert "  breadth show 'my levels.yaml'" in out.stdout.splitlines()
 
 
 def test_showing_a_study(breadth, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = breadth("show", "generalisation")
-    about, _, file = out.stdout.partition("\n\n")
+    about, _, file = out.stdout.partition("\n\n# ")
     assert max(map(len, about.splitlines())) <= 100
     assert "48 (8 models x 2 training sets x 3 sizes)" in about
-    assert file.startswith("# Do generalisation results generalise?")
+    assert file.startswith("Do generalisation results generalise?")
     assert "weight_decay" not in file
     resolved = breadth("show", "generalisation", "--resolved").stdout.partition("\n\n")[2]
     assert "weight_decay: 0.0" in resolved
@@ -137,7 +138,7 @@ def test_keys_of_other_tools(breadth, tmp_path):
         "name: s\nmodel_name: smollm2-135m\ntrain: {set: plain, num_examples: 32}\n"
         "recipe:\n  learning_rate: 1e-3\n  num_train_epochs: 3\n  warmup_steps: 5\nevaluate: {tasks: plain}\n"
     )
-    out = breadth("validate", path, ok=False)
+    out = breadth("show", path, ok=False)
     assert out.returncode == 2
     assert out.stderr.splitlines() == [
         f"breadth: {path}: 6 problems",

@@ -10,24 +10,12 @@ import pytest
 import breadth as package
 
 PANELS = {
-    "Measure": ["init", "run", "evaluate", "import", "demo"],
-    "Analyse": [
-        "correlate",
-        "calibrate",
-        "ability",
-        "levels",
-        "profile",
-        "sample",
-        "scores",
-        "stability",
-        "transfer",
-        "difficulty-vs",
-    ],
-    "Decide": ["compare", "advise"],
+    "Measure": ["demo", "init", "run", "evaluate", "import", "import-scores"],
+    "Analyse": ["compare", "correlate", "stability", "scores", "calibrate", "ability", "transfer", "difficulty"],
+    "Decide": ["advise"],
     "Show": ["report", "view"],
-    "Manage": ["export", "get", "show", "validate", "ls"],
+    "Manage": ["show", "export", "get", "ls"],
 }
-VERBS = [verb for verbs in PANELS.values() for verb in verbs]
 
 
 def plain(text):
@@ -46,6 +34,7 @@ def test_verbs_are_grouped(breadth):
         if entry:
             verbs.setdefault(panel, []).append(entry[1])
     assert verbs == PANELS
+    assert list(verbs) == list(PANELS), "in this order"
     assert "Exit codes: 0 answered, 1 a run failed, 2 bad input, 3 a threshold" in plain(out)
     assert breadth("--version").stdout.startswith("breadth ")
 
@@ -60,11 +49,6 @@ def test_help_loads_nothing_heavy():
     assert out.stdout.splitlines()[-1] == "heavy:"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_an_example(breadth, verb):
-    assert f"breadth {verb}" in plain(breadth(verb, "--help").stdout)
-
-
 @pytest.mark.parametrize(
     ("verb", "option", "choices"),
     [
@@ -74,16 +58,16 @@ def test_every_verb_has_an_example(breadth, verb):
         ("calibrate", "model", "1pl|2pl|3pl"),
         ("calibrate", "copies", "keep|weigh|drop"),
         ("ability", "method", "eap|wle"),
-        ("sample", "order", "shuffled, rising, falling, spiral"),
+        ("difficulty sample", "order", "shuffled, rising, falling, spiral"),
         ("transfer", "by", "train_level|strategy"),
         ("report", "format", "html|md|json"),
-        ("profile", "levels", "N"),
+        ("difficulty profile", "levels", "N"),
     ],
 )
 def test_choices_and_defaults_are_those_of_the_function(breadth, monkeypatch, verb, option, choices):
     monkeypatch.setenv("COLUMNS", "160")
-    shown = plain(breadth(verb, "--help").stdout).partition(" Options ")[2]
-    shown = shown[shown.index(f"--{option} ") :].partition(" --")[0]
+    shown = plain(breadth(*verb.split(), "--help").stdout).partition(" Options")[2]
+    shown = shown[shown.index(f" --{option} ") + 1 :].partition(" --")[0]
     assert choices in shown
-    default = inspect.signature(getattr(package, verb)).parameters[option].default
+    default = inspect.signature(getattr(package, verb.split()[-1])).parameters[option].default
     assert (f"[default: {default}]" in shown) == (default is not None)

@@ -414,7 +414,7 @@ def test_options_of_following_without_it(command, own_checkpoints):
 
 
 def test_a_model_beside_the_study_is_found_from_anywhere(breadth, tmp_path, monkeypatch):
-    """validate, show and run resolve a path alike; a study that was stopped resumes from another directory."""
+    """show and run resolve a path alike; a study that was stopped resumes from another directory."""
     from breadth.lm.tiny import write_tiny_model
 
     write_tiny_model(tmp_path / "beside" / "models" / "tiny")
@@ -424,7 +424,7 @@ def test_a_model_beside_the_study_is_found_from_anywhere(breadth, tmp_path, monk
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     monkeypatch.chdir(tmp_path / "one")
-    for words in (["validate", path], ["show", path], ["run", path, "--dry-run"]):
+    for words in (["show", path], ["run", path, "--dry-run"]):
         assert breadth(*words).stderr.count("warning") == 0
     breadth("run", path, "--into", tmp_path / "out")
     [first] = (tmp_path / "out" / "runs").iterdir()
@@ -437,7 +437,7 @@ def test_a_model_beside_the_study_is_found_from_anywhere(breadth, tmp_path, monk
     assert out.returncode == 0
 
     path.write_text(text.replace("./models/tiny", "./models/other"))
-    for words in (["validate", path], ["show", path], ["run", path, "--dry-run"], ["run", path]):
+    for words in (["show", path], ["run", path, "--dry-run"], ["run", path]):
         out = breadth(*words, ok=False)
         assert out.returncode == 2
         assert "relative to the study file" in out.stderr

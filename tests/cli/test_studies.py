@@ -1,5 +1,6 @@
 """The verbs on a study's directory, as a user calls them."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,6 @@ def test_correlate(breadth, write_study, tmp_path):
     path = StudyStore(folder).run("m-away-8-0").part_path(0)
     path.write_bytes(path.read_bytes()[1:])
     out = breadth("correlate", folder, "--out", tmp_path / "pairs.csv", "--figure", tmp_path / "f.html")
-    assert "Trained on home" in out.stdout
     assert max(len(line) for line in out.stdout.splitlines() if not line.startswith("wrote")) <= 100
     assert "its checksum is wrong" in out.stderr
     assert "1 run without training or with a single checkpoint left out: m-home-8-9" in out.stderr
@@ -37,7 +37,7 @@ def test_correlate(breadth, write_study, tmp_path):
         "report {study} --out {out}.md",
         "calibrate {study}",
         "scores {study}",
-        "profile {study}",
+        "difficulty profile {study}",
         "transfer {study} --model m",
         "compare {study} --all",
         "advise power {study}",
@@ -60,34 +60,38 @@ def test_a_checkpoint_that_is_left_out_is_named(forks, study, tmp_path, words):
 def test_calibrate_then_profile(breadth, study, tmp_path):
     path = tmp_path / "c.parquet"
     out = breadth("calibrate", study, "--testset", "away", "--out", path)
-    assert "are not independent subjects" in out.stderr
+    assert "checkpoints of one run are not independent" in out.stderr
     assert pl.read_parquet(path)["testset"].unique().to_list() == ["away"]
-    out = breadth("profile", study, "--calibration", path, "--subjects", "m-home-8-0-2", "--levels", 3)
+    out = breadth("difficulty", "profile", study, "--calibration", path, "--subjects", "m-home-8-0-2", "--levels", 3)
     assert "m-home-8-0-2/128 minus m-home-8-0-2/0" in out.stdout
     assert "60 of 180 items have a level in the calibration" in out.stderr
-    assert "the 30 ablest of 144" in breadth("ability", study, "--with", path).stdout
+    abilities = json.loads(breadth("ability", study, "--with", path, "--json").stdout)
+    assert len(next(iter(abilities["tables"].values()))) == 144
 
 
 def test_transfer_shows_levels_and_strategies(breadth, study, tmp_path):
     out = breadth("transfer", study, "--model", "m", "--out", tmp_path / "x.csv", "--figure", tmp_path / "x.html")
-    assert "training level" in out.stdout
-    assert "strategy" in out.stdout
-    assert " ".join(out.stdout.split()).count("times what they would be unpaired") == 2
     written = {path.name for path in tmp_path.iterdir()}
     assert {"x.csv", "x.best.csv", "x.strategy.csv", "x.strategy.best.csv", "x.html", "x.strategy.html"} <= written
-    only = breadth("transfer", study, "--model", "m", "--by", "strategy").stdout
-    assert "training level" not in only
+    only = json.loads(breadth("transfer", study, "--model", "m", "--by", "strategy", "--json").stdout)
+    assert "more" not in only
+    assert {row["strategy"] for row in only["tables"]["cells"]} == {"easy", "full"}
+    both = json.loads(breadth("transfer", study, "--model", "m", "--json").stdout)
+    assert both["more"]["strategy"]["tables"] == only["tables"]
+    words = " ".join(out.stdout.split())
+    for result in (both, both["more"]["strategy"]):
+        assert result["verdict"]["reason"] in words
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["transfer"], "choose one with --model: m, n"),
-        (["profile", "--subjects", "nobody"], "no run, model or checkpoint matches 'nobody'"),
+        (["difficulty profile", "--subjects", "nobody"], "no run, model or checkpoint matches 'nobody'"),
     ],
 )
 def test_bad_input_is_one_line(breadth, study, arguments, message):
-    out = breadth(arguments[0], study, *arguments[1:], ok=False)
+    out = breadth(*arguments[0].split(), study, *arguments[1:], ok=False)
     assert out.returncode == 2
     assert message in out.stderr
     assert "Traceback" not in out.stderr

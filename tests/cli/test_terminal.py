@@ -11,7 +11,8 @@ import pytest
 import typer
 
 from breadth.cli import terminal
-from breadth.results import Answer, Result, Verdict
+from breadth.cli.signatures import Outcome, exit_if_nothing_was_computed
+from breadth.results import Answer, Column, Columns, Result, Shown, Verdict
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,19 @@ class Found(Result):
         return "Details of [red]a[/red]."
 
 
-def printed(result, *tables):
+def printed(result, **options):
     with terminal.console.capture() as capture:
-        terminal.print_result(result, *tables)
+        terminal.print_result(result, **options)
     return capture.get()
 
 
 def test_the_verdict_is_printed_before_tables_and_details():
-    verdict = Verdict(Answer.NO, "[red]a[/red] says nothing.", "Strongest: b.", "More runs.")
-    assert printed(Found(verdict), "a table") == (
-        "No: [red]a[/red] says nothing.\nStrongest: b.\nMore runs.\n\na table\nDetails of [red]a[/red].\n"
-    )
-    assert printed(Found(None), "a table") == "a table\nDetails of [red]a[/red].\n"
+    verdict = Verdict(Answer.NO, "[red]a[/red] says nothing.", "Strongest: b.", "More runs.", question="Does it?")
+    out = printed(Found(verdict), details=True).splitlines()
+    assert out[:5] == ["Does it?", "No. [red]a[/red] says nothing.", "Strongest: b.", "More runs.", ""]
+    assert [line.strip() for line in out[5:] if line.strip(" ─")] == ["x", "1", "Details of [red]a[/red]."]
+    assert "Details" not in printed(Found(verdict))
+    assert printed(Found(None)).split()[0] == "x"
 
 
 def test_only_the_answer_is_bold(monkeypatch):
@@ -53,9 +55,12 @@ def test_only_the_answer_is_bold(monkeypatch):
 
 def test_control_characters_are_not_printed():
     evil = "\x1b]0;title\x07\x1b[31mred\x9b2J\u202egnp"
-    table = terminal.make_table("A title", ["model"], ["n"], 80)
-    table.add_row(evil, "1")
-    out = printed(Found(Verdict(Answer.NO, f"{evil} says nothing.")), table, evil)
+    shown = Shown("A title", pl.DataFrame({"model": [evil], "n": [1]}), Columns(Column("model"), Column("n")))
+    table = terminal.ShownTable(shown, 80)
+    with terminal.console.capture() as capture:
+        terminal.console.print(table)
+        terminal.print_text(evil)
+    out = printed(Found(Verdict(Answer.NO, f"{evil} says nothing."))) + capture.get()
     for console in (terminal.console, terminal.errors):
         with console.capture() as capture:
             terminal.print_line(evil, target=console)
@@ -65,15 +70,16 @@ def test_control_characters_are_not_printed():
 
 
 def test_nothing_computed_ends_with_exit_code_2():
-    terminal.exit_if_empty(Found(None), Found(Verdict(Answer.UNKNOWN, "too few rows.")))
+    few, none = Verdict(Answer.UNKNOWN, "Too few rows."), Verdict(Answer.UNKNOWN, "No rows.", computed=False)
+    exit_if_nothing_was_computed(Outcome({"": Found(None), ".few": Found(few)}))
     with pytest.raises(typer.Exit) as ended:
-        terminal.exit_if_empty(Found(None), Found(Verdict(Answer.UNKNOWN, "no rows.", computed=False)))
+        exit_if_nothing_was_computed(Outcome({"": Found(few), ".none": Found(none)}))
     assert ended.value.exit_code == 2
 
 
 @pytest.mark.parametrize("width", [80, 60])
 def test_a_real_terminal_shows_whole_numbers(tmp_path, width):
-    """As ``correlate`` prints on a pseudo-terminal: every correlation has two decimals, every share its sign."""
+    """As ``correlate`` prints on a pseudo-terminal: every correlation has two decimals, no number is cut."""
     pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
     generator = np.random.default_rng(0)
     frame = pl.DataFrame(generator.random((90, 4)), schema=["eval/mnli", "eval/hans_lexical", "eval/anli", "eval/paws"])
@@ -94,11 +100,10 @@ def test_a_real_terminal_shows_whole_numbers(tmp_path, width):
     assert child.wait() == 0
     lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", b"".join(parts).decode()).splitlines()
     assert max(map(len, lines)) <= width
-    groups = [line.split() for line in lines if line.startswith(" run-")]
-    assert len(groups) == 3
-    assert all(re.fullmatch(r"[+-]\d\.\d\d", row[-1]) for row in groups)
-    pairs = [line.split() for line in lines if line.startswith((" …", " eval/"))]
+    pairs = [line for line in lines if line.startswith((" …", " eval/"))]
     assert len(pairs) == 3
-    assert len({(row[0], row[1]) for row in pairs}) == 3
-    assert all(re.fullmatch(r"\d+%", row[-1]) for row in pairs)
-    assert width == 80 or any(line.startswith("Not shown for lack of room: ") for line in lines)
+    assert len({tuple(line.split()[:2]) for line in pairs}) == 3
+    for line in pairs:
+        assert re.search(r" [+-]\.\d\d( |$)", line), "the correlation"
+        assert not re.search(r"[\d.]…", line), "a number that is cut"
+    assert any(line.startswith("Not shown for lack of room: ") for line in lines)

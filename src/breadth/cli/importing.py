@@ -2,58 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from breadth.cli.options import given
 from breadth.errors import InputError
 
-#: The first word that asks for scores of checkpoints instead of answers.
-TRAJECTORIES = "trajectories"
+Metric = Annotated[str | None, typer.Option(metavar="NAME", help="What answers are scored by: acc_norm.")]
+StepFrom = Annotated[
+    str | None, typer.Option(metavar="REGEX", help="Training step in a revision, name or path: 'ckpt(\\d+)'.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")]
 
 
 def import_command(
     logs: Annotated[
         list[str],
         typer.Argument(
-            metavar="LOGS...", help="Files, directories and patterns, of any mixture of tools.", show_default=False
+            metavar="LOGS", help="Files, directories and patterns, of any mixture of tools.", show_default=False
         ),
     ],
     into: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory for the answers: a study.")] = None,
-    format: Annotated[str | None, typer.Option(metavar="NAME", help="Only logs of this tool.")] = None,
-    metric: Annotated[str | None, typer.Option(metavar="NAME", help="What answers are scored by: acc_norm.")] = None,
-    filter: Annotated[str | None, typer.Option(metavar="NAME", help="lm-eval: filter of a generated answer.")] = None,
+    format: Annotated[str, typer.Option(metavar="NAME", help="Only logs of this tool.")] = "auto",
+    metric: Metric = None,
     scorer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Inspect: scorer, where a log has several.")
+        str | None, typer.Option(metavar="NAME", help="Inspect's scorer or lm-eval's filter, where a log has several.")
     ] = None,
-    epochs: Annotated[str | None, typer.Option(help="Repeated samples: their mean, or each as a subject.")] = None,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="HELM: split of the test set.")] = None,
+    epochs: Annotated[
+        str, typer.Option(metavar="mean|each", help="Repeated samples: their mean, or each epoch as a model.")
+    ] = "mean",
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="HELM: split of the test set.", rich_help_panel="Advanced")
+    ] = None,
     subject: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PATH", help="Name the subject of the logs at a path.")
+        list[str] | None, typer.Option(metavar="NAME=PATH", help="Name the model of the logs at a path.")
     ] = None,
-    step_from: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="Training step in a revision, name or path: 'ckpt(\\d+)'.")
-    ] = None,
+    step_from: StepFrom = None,
     keep: Annotated[
-        str | None, typer.Option(help="Two logs of one subject that differ: the newest, or all as subjects.")
+        str | None,
+        typer.Option(metavar="newest|all", help="Two logs of one model that differ: the newest, or all as models."),
     ] = None,
-    no_texts: Annotated[bool, typer.Option("--no-texts", help="Leave out the texts of items.")] = False,
-    losses: Annotated[bool, typer.Option("--losses", help="ScoreTable: losses too, not only scores.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="ScoreTable: table to write (parquet, csv, ...).")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")] = False,
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", help="Leave out the texts of questions.", rich_help_panel="Advanced")
+    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Import the logs of other tools: every answer, item and model becomes one study that all verbs read.
+    """Import the logs of other tools: every answer, question and model becomes one study that all commands read.
 
     Reads logs of lm-evaluation-harness, Inspect, HELM, lighteval, EvalPlus, BigCodeBench, SWE-bench, OLMES,
     OpenCompass, every_eval_ever, and matrices; recognised by their content. Importing again adds what is new.
-
-    `breadth import trajectories` reads scores of checkpoints instead, as a table for `correlate`: trainer_state.json,
-    results of lm-evaluation-harness, TensorBoard, MLflow, W&B charts as CSV.
 
     Examples:
 
@@ -62,44 +60,56 @@ def import_command(
     * `breadth import logs/ --metric acc_norm --dry-run`
 
     * `breadth import results/ --into answers --subject base=results/run1 --keep newest`
-
-    * `breadth import trajectories runs/ --out scores.parquet`
     """
-    if logs[0] == TRAJECTORIES:
-        options_of_logs: dict[str, object] = {
-            "--into": into,
-            "--format": format,
-            "--filter": filter,
-            "--scorer": scorer,
-            "--epochs": epochs,
-            "--split": split,
-            "--subject": subject,
-            "--keep": keep,
-            "--no-texts": no_texts or None,
-        }
-        _refuse_options(options_of_logs, "breadth import trajectories", "Write the table with --out")
-        _import_trajectories(logs[1:], out, dry_run, metric=metric, step_from=step_from, losses=losses)
+    from breadth.cli.terminal import count_progress, print_line, print_result, print_warnings
+    from breadth.sources import import_logs
+
+    if logs[0] == "trajectories" and not Path(logs[0]).exists():
+        raise InputError("`breadth import trajectories` is now `breadth import-scores`")
+    with count_progress("reading logs", "files") as progress:
+        result = import_logs(
+            logs, into=into, format=format, metric=metric, scorer=scorer, epochs=epochs,  # type: ignore[arg-type]
+            split=split, subject=_paths_of_subjects(subject), step_from=step_from, keep=keep,  # type: ignore[arg-type]
+            texts=not no_texts, dry_run=dry_run, progress=progress,
+        )  # fmt: skip
+    print_warnings(result.warnings)
+    print_result(result, details=True)
+    if dry_run:
+        print_line("Nothing was written (--dry-run).")
         return
-    _refuse_options({"--out": out, "--losses": losses or None}, "logs", "Name a directory with --into")
-    options = given(
-        into=into,
-        format=format,
-        metric=metric,
-        filter=filter,
-        scorer=scorer,
-        epochs=epochs,
-        split=split,
-        keep=keep,
-        step_from=step_from,
-        subject=_paths_of_subjects(subject),
-    )
-    _import_logs(logs, dry_run=dry_run, texts=not no_texts, **options)
+    state = "wrote" if result.changed else "unchanged:"
+    print_line(f"{state} {into}\nnext: breadth report {into}")
 
 
-def _refuse_options(options: Mapping[str, object], by: str, instead: str) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise InputError(f"{name} is not an option for {by}. {instead}")
+def import_scores_command(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="Files and directories of trainers and trackers.", show_default=False),
+    ],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Table to write (parquet, csv, ...).")] = None,
+    metric: Metric = None,
+    step_from: StepFrom = None,
+    losses: Annotated[bool, typer.Option("--losses", help="Losses too, not only scores.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Import scores of checkpoints as a table for `breadth correlate` and `breadth report`.
+
+    Reads trainer_state.json, results of lm-evaluation-harness, TensorBoard, MLflow, and W&B charts as CSV.
+
+    Example: `breadth import-scores runs/ --out scores.parquet`
+    """
+    from breadth.cli.terminal import check_outputs, print_line, print_text, print_warnings, write_tables
+    from breadth.sources import import_trajectories
+
+    if out is None and not dry_run:
+        raise InputError("name a table to write with --out, such as --out scores.parquet (or try --dry-run)")
+    check_outputs(out)
+    result = import_trajectories(paths, metric=metric, step_from=step_from, losses=losses)
+    print_warnings(result.notes)
+    print_text(result.summary())
+    if out is not None and not dry_run:
+        write_tables(out, result.frame)
+        print_line(f"next: breadth correlate {out} --control TESTSET --by run --order step")
 
 
 def _paths_of_subjects(pairs: list[str] | None) -> dict[str, str] | None:
@@ -112,42 +122,6 @@ def _paths_of_subjects(pairs: list[str] | None) -> dict[str, str] | None:
             raise InputError(f"--subject {pair}: write NAME=PATH, such as base=logs/run1")
         paths[name] = path
     return paths
-
-
-def _import_logs(paths: list[str], *, dry_run: bool, **options: object) -> None:
-    from breadth.cli.terminal import console, count_progress, print_line, print_result, print_warnings
-    from breadth.sources import import_logs, left_out_table, scoring_table, scoring_words, subject_means_table
-
-    with count_progress("reading logs", "files") as progress:
-        result = import_logs(paths, dry_run=dry_run, progress=progress, **options)  # type: ignore[arg-type]
-    print_warnings(result.warnings)
-    tables = [subject_means_table(result.subjects, console.width), scoring_table(result.testsets, console.width)]
-    if result.left_out.height:
-        tables.append(left_out_table(result.left_out, console.width))
-    print_result(result, *tables, "\n".join([*scoring_words(result.testsets), ""]))
-    if dry_run:
-        print_line("Nothing was written (--dry-run).")
-        return
-    folder = options["into"]
-    state = "wrote" if result.changed else "unchanged:"
-    print_line(f"{state} {folder}\nnext: breadth report {folder}")
-
-
-def _import_trajectories(paths: list[str], out: Path | None, dry_run: bool, **options: object) -> None:
-    from breadth.cli.terminal import check_outputs, print_line, print_text, print_warnings, write_tables
-    from breadth.sources import import_trajectories
-
-    if out is None and not dry_run:
-        raise InputError("name a table to write with --out, such as --out scores.parquet (or try --dry-run)")
-    if not paths:
-        raise InputError("name files or directories: breadth import trajectories runs/ --out scores.parquet")
-    check_outputs(out)
-    result = import_trajectories(paths, **options)  # type: ignore[arg-type]
-    print_warnings(result.notes)
-    print_text(result.summary())
-    if not dry_run:
-        write_tables(out, result.frame)
-        print_line(f"next: breadth correlate {out} --control TESTSET --by run --order step")
 
 
 def export_command(

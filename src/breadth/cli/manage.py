@@ -1,11 +1,14 @@
-"""``breadth init``, ``breadth show``, ``breadth validate``, ``breadth get`` and ``breadth ls``."""
+"""``breadth init``, ``breadth show``, ``breadth get`` and ``breadth ls``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from breadth.cli.help import PlainCommand
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +23,7 @@ ls_app = typer.Typer(
 _KINDS = {"nli": "Inference", "qa": "Questions", "generated": "Generated"}
 
 
-@ls_app.command("datasets")
+@ls_app.command("datasets", cls=PlainCommand)
 def datasets_command(
     data: Annotated[Path | None, typer.Option(metavar="DIR", help="Directory with files of the data sets.")] = None,
 ) -> None:
@@ -39,7 +42,7 @@ def datasets_command(
     )
     for kind, title in _KINDS.items():
         part = shown.filter(pl.col("kind") == kind)
-        _print_frame(part, title, {"name": 11, "shift": 11, "licence": 15, "available": 43}, ["items"])
+        _print_frame(part, title, ["name", "shift", "licence", "items", "available"], ["available"])
     if not frame["available"].all():
         print_text(
             "Sets marked no are downloaded from the Hub on first use (this needs breadth[lm] and a network), or read "
@@ -48,7 +51,7 @@ def datasets_command(
         )
 
 
-@ls_app.command("models")
+@ls_app.command("models", cls=PlainCommand)
 def models_command() -> None:
     """List the built-in models, and whether they are available.
 
@@ -56,11 +59,10 @@ def models_command() -> None:
     """
     from breadth.lm import describe_models
 
-    widths = {"name": 13, "licence": 14, "source": 26, "available": 23}
-    _print_frame(describe_models(), "Models", widths, ["parameters"])
+    _print_frame(describe_models(), "Models", ["name", "licence", "parameters", "source", "available"], ["source"])
 
 
-@ls_app.command("studies")
+@ls_app.command("studies", cls=PlainCommand)
 def studies_command() -> None:
     """List the study files that come with breadth.
 
@@ -68,25 +70,17 @@ def studies_command() -> None:
     """
     from breadth.study import describe_studies
 
-    _print_frame(describe_studies(), "Studies", {"name": 20, "description": 57}, ["models", "runs"])
+    _print_frame(describe_studies(), "Studies", ["name", "models", "runs", "description"], ["description"])
 
 
-def _print_frame(frame: pl.DataFrame, title: str, widths: dict[str, int], numbers: list[str]) -> None:
-    """Print a frame: texts in the given widths (longer ones end in three dots), numbers on the right."""
-    from rich.text import Text
-
+def _print_frame(frame: pl.DataFrame, title: str, names: Sequence[str], sentences: Sequence[str] = ()) -> None:
+    """Print columns of a frame; those in ``sentences`` are cut where there is no room for them."""
     from breadth.cli.terminal import console
-    from breadth.results.terminal import make_table
+    from breadth.results import Column, Columns, Shown
+    from breadth.results.terminal import ShownTable
 
-    texts = [name for name in widths if name not in ("name", "shift")]
-    table = make_table(title, list(widths), numbers, console.width, texts=texts, in_file=False)
-    for column, width in zip(table.columns, widths.values(), strict=False):
-        column.max_width = width
-    for row in frame.iter_rows(named=True):
-        cells = [Text(str(row[name])) for name in widths]
-        cells += [Text(f"{row[name]:,}" if isinstance(row[name], int) else str(row[name])) for name in numbers]
-        table.add_row(*cells)
-    console.print(table)
+    columns = Columns(*(Column(name, priority=1, words=name in sentences) for name in names))
+    console.print(ShownTable(Shown(title, frame, columns, most=frame.height), console.width, in_file=False))
 
 
 def get_command(
@@ -138,7 +132,7 @@ def init_command(
     file = init_study(out, source)
     print_warnings(file.warnings)
     print_line(f"{state} {out}")
-    print_next(command("validate", out), command("run", out, "--dry-run"))
+    print_next(command("show", out), command("run", out, "--dry-run"))
 
 
 def show_command(
@@ -150,7 +144,9 @@ def show_command(
     ],
     resolved: Annotated[bool, typer.Option("--resolved", help="Fill in every default.")] = False,
 ) -> None:
-    """Show a study: what it trains and evaluates, how much work that is, and its file.
+    """Check and show a study: all problems of its file at once, each with its line; or what it runs, and its file.
+
+    Nothing is trained, evaluated or downloaded. The exit code is 2 if there is a problem.
 
     Examples:
 
@@ -161,9 +157,16 @@ def show_command(
     from rich.table import Table
     from rich.text import Text
 
-    from breadth.cli.terminal import console, print_line, print_notes, print_text
-    from breadth.study import show_study
+    from breadth.cli.terminal import console, print_line, print_notes, print_runs, print_text, print_warnings
+    from breadth.study import read_study_file, show_study, summarise_study
 
+    if not Path(study).is_dir():
+        file = read_study_file(study)
+        print_warnings(file.warnings)
+        summary = summarise_study(file)
+        print_runs(f"Study {file.name}", summary.rows)
+        print_text(summary.text)
+        console.print()
     shown = show_study(study, resolved)
     print_text(shown.title)
     table = Table.grid(padding=(0, 2))
@@ -172,29 +175,3 @@ def show_command(
     console.print(table)
     print_line(f"\n{shown.text.strip()}")
     print_notes(*shown.notes)
-
-
-def validate_command(
-    study: Annotated[
-        str,
-        typer.Argument(metavar="STUDY", help="Study file, or a study that comes with breadth.", show_default=False),
-    ],
-) -> None:
-    """Check a study file: show all problems at once, each with its line, or what the study would run.
-
-    Nothing is trained, evaluated or downloaded. The exit code is 2 if there is a problem.
-
-    Examples:
-
-    * `breadth validate small`
-
-    * `breadth validate my-study.yaml`
-    """
-    from breadth.cli.terminal import print_runs, print_text, print_warnings
-    from breadth.study import read_study_file, summarise_study
-
-    file = read_study_file(study)
-    print_warnings(file.warnings)
-    summary = summarise_study(file)
-    print_runs(f"Study {file.name}", summary.rows)
-    print_text(summary.text)

@@ -1,4 +1,4 @@
-"""``breadth report``, ``scores`` and ``view``, and ``breadth demo``, which ends in a report.
+"""``breadth view``, and ``breadth demo``, which ends in a report.
 
 The demo is a simulated study whose truth is known or, with ``--train``, two language models fine-tuned.
 """
@@ -6,119 +6,24 @@ The demo is a simulated study whose truth is known or, with ``--train``, two lan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from breadth.cli.options import (
-    AdjustOption,
-    AnswersArgument,
-    By,
-    Controls,
-    ExcelSafe,
-    LowerIsBetter,
-    Order,
-    Out,
-    ScoreOption,
-    Testsets,
-    given,
-    one_or_all,
-)
+from breadth.cli.analyses import REPORT, SCORES_VERB
+from breadth.cli.signatures import Verb, run_verb
 from breadth.errors import InputError
-
-
-def report_command(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH...", help="A study, logs, checkpoints, or tables of scores or answers.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File to write. Default: report.html, in the study if it is one."),
-    ] = None,
-    format: Annotated[str | None, typer.Option(help="Default: by the ending of --out.")] = None,
-    score: ScoreOption = None,
-    control: Controls = None,
-    testsets: Testsets = None,
-    by: By = None,
-    order: Order = None,
-    lower_is_better: LowerIsBetter = None,
-    adjust: AdjustOption = None,
-) -> None:
-    """Report on whatever you have, as one HTML file that needs no network, as Markdown, or as JSON.
-
-    PATH is the directory of a study or an import, logs of other tools, checkpoints with their scores, a table of
-    scores or answers, a matrix, or a saved calibration; or several tables, logs or directories of
-    them, patterns such as 'runs/*.csv' allowed. `breadth PATH` does the same.
-
-    Examples:
-
-    * `breadth report studies/mnli`
-
-    * `breadth report scores.csv --control mnli --out report.html`
-
-    * `breadth report logs/ --format md`
-
-    * `breadth report run-1.csv run-2.csv --control mnli`
-    """
-    from breadth.cli.terminal import print_line, print_verdict, print_warnings
-    from breadth.reporting import read_as, written_report
-
-    options = given(
-        out=out,
-        format=format,
-        score=score,
-        by=by,
-        order=order,
-        control=control,
-        testsets=testsets,
-        lower_is_better=lower_is_better,
-        adjust=adjust,
-    )
-    target, data = written_report(one_or_all(sources), **options)
-    print_warnings(data.warnings, notes=read_as(data.source))
-    shown = {content.lines: section.title for section, content in reversed(data.contents.items()) if section.headline}
-    for lines, title in reversed(shown.items()):  # a verdict that two sections share is printed once
-        print_verdict(lines, title)
-    print_line(f"wrote {target}")
-
-
-def scores_command(answers: AnswersArgument, out: Out = None, excel_safe: ExcelSafe = False) -> None:
-    """Separate sensitivity (what a model can tell apart) from bias (which answer it favours).
-
-    ANSWERS is the directory of a study, or a long table with columns testset, item, correct, label and margin (the
-    log-odds of the right answer). The table shows last checkpoints; --out writes all of them.
-
-    Examples:
-
-    * `breadth scores my-study`
-
-    * `breadth scores answers.parquet --out scores.csv`
-    """
-    from breadth import scores
-    from breadth.cli.terminal import check_outputs, console, exit_if_empty, print_result, print_warnings, write_tables
-    from breadth.reporting import changes_table, checkpoint_scores_table
-
-    check_outputs(out, None)
-    result = scores(answers)
-    print_warnings(result.warnings)
-    changes = (changes_table(result.changes, console.width),) if result.changes.height else ()
-    print_result(result, checkpoint_scores_table(result.scores, console.width), *changes)
-    write_tables(out, result.scores, excel_safe, changes=result.changes, answers=result.answers)
-    exit_if_empty(result)
 
 
 def view_command(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Directory of a study, or of several studies.", show_default=False)
     ],
-    port: Annotated[int | None, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free one.")] = None,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port; 0 chooses a free one.")] = 8765,
     host: Annotated[
-        str | None,
+        str,
         typer.Option(metavar="ADDRESS", help="Address to listen on. Any but the default is visible to the network."),
-    ] = None,
+    ] = "127.0.0.1",
 ) -> None:
     """Show the report as a live page that follows a study while it runs in another process. Stop it with Ctrl-C.
 
@@ -131,7 +36,7 @@ def view_command(
     from breadth import view
     from breadth.cli.terminal import print_line, print_warnings
 
-    server = view(directory, **given(host=host, port=port), warn=lambda text: print_warnings([text]))
+    server = view(directory, host=host, port=port, warn=lambda text: print_warnings([text]))
     address, number = str(server.server_address[0]), server.server_address[1]
     if not ip_address(address).is_loopback:
         print_warnings([f"anyone who can reach {address} can read these pages"])
@@ -192,9 +97,9 @@ def _train(into: Path) -> None:
         "tell apart, whichever answer it leans to.",
         f"breadth scores {study}",
     )
-    scores_command(study, into / "scores.csv")
+    _call(SCORES_VERB, answers=study, out=into / "scores.csv")
     _introduce("Everything on one page:", f"breadth report {study} --score auc --out {into / 'report.html'}")
-    report_command([study], into / "report.html", score="auc")
+    _call(REPORT, source=[study], out=into / "report.html", score="auc")
 
 
 def _simulate(into: Path, seed: int) -> None:
@@ -219,7 +124,7 @@ def _simulate(into: Path, seed: int) -> None:
         "them.",
         f"breadth report {study} --out {into / 'report.html'}",
     )
-    report_command([study], into / "report.html")
+    _call(REPORT, source=[study], out=into / "report.html")
     answers = simulate_answers(400, 60, seed=seed)
     answers.matrix[:, 7] = 1 - answers.matrix[:, 7]
     names = {"models": [f"model-{i:03d}" for i in range(400)], "items": [f"q{j:02d}" for j in range(60)]}
@@ -229,6 +134,13 @@ def _simulate(into: Path, seed: int) -> None:
     print_text("\nTwo files for trying other commands (the quickstart says what is true in them):\n")
     print_written(scores, matrix)
     _introduce("", f"breadth correlate {scores}", f"breadth calibrate {matrix} --model 2pl")
+
+
+def _call(verb: Verb, **values: Any) -> None:
+    """Do what a command does that was given these options."""
+    import breadth
+
+    run_verb(verb, getattr(breadth, verb.function), values)
 
 
 def _introduce(text: str, *commands: str) -> None:

@@ -292,9 +292,7 @@ def print_forecast(
 def evaluate_command(
     checkpoints: Annotated[
         list[str],
-        typer.Argument(
-            metavar="CHECKPOINTS...", help="Directories, globs, or a directory of them.", show_default=False
-        ),
+        typer.Argument(metavar="CHECKPOINTS", help="Directories, globs, or a directory of them.", show_default=False),
     ],
     on: Annotated[str, typer.Option("--on", metavar="A,B,..", help="Test sets (`breadth ls datasets`).")],
     into: Annotated[Path, typer.Option("--into", metavar="DIR", help="Directory of the study.")],

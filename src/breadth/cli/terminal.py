@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
@@ -21,12 +20,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.segment import Segment
-from rich.text import Text
 
 from breadth.errors import printable
-from breadth.results import FORMATS, write_figure
+from breadth.results import FORMATS, Column, Columns, Shown, write_figure
 from breadth.results.table_writing import check_target, write_table
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table
+from breadth.results.terminal import WIDTH, ShownTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +46,16 @@ console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
 errors = SafeConsole(stderr=True)
 
 
+@contextmanager
+def words_on_standard_error() -> Iterator[None]:
+    """Print what is for people on standard error, where standard output is for programs."""
+    console.stderr = True
+    try:
+        yield
+    finally:
+        console.stderr = False
+
+
 def print_line(text: str, style: str = "", target: Console = console) -> None:
     """Print a line as it is, however long: paths and commands stay whole."""
     target.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
@@ -58,12 +66,23 @@ def print_text(text: str) -> None:
     console.print(text, markup=False, highlight=False)
 
 
-def print_warnings(warnings: Iterable[str], notes: Iterable[str] = ()) -> None:
-    """Print warnings on standard error, one line each, after notes on what was read if there are any."""
+#: Warnings that are printed; the others are counted.
+MOST_WARNINGS = 3
+
+
+def print_warnings(warnings: Iterable[str], notes: Iterable[str] = (), *, every: bool = False) -> None:
+    """Print warnings on standard error, one line each, after notes on what was read if there are any.
+
+    The first few, unless ``every`` one is asked for: a wall of them hides the answer that follows.
+    """
     for note in notes:
         print_line(f"  {note}", "dim", errors)
-    for warning in warnings:
+    lines = list(warnings)
+    shown = len(lines) if every or len(lines) <= MOST_WARNINGS + 1 else MOST_WARNINGS
+    for warning in lines[:shown]:
         print_line(f"warning: {warning}", "yellow", errors)
+    if len(lines) > shown:
+        print_line(f"warning: and {len(lines) - shown} more; --details prints all of them", "yellow", errors)
 
 
 def print_notes(*notes: str) -> None:
@@ -88,32 +107,34 @@ def print_verdict(lines: Sequence[str], title: str = "") -> None:
         console.print()
 
 
-def print_result(result: Result, *tables: RenderableType, answered: bool = False) -> None:
-    """Print the verdict, unless the question is already ``answered``, then tables, then the details."""
-    verdict = None if answered else result.verdict()
-    print_verdict(verdict.lines() if verdict else ())
-    for table in tables:
-        console.print(table)
-    if details := result.details():
-        console.print(details, markup=False, highlight=False)
+def print_result(result: Result, *, details: bool = False) -> None:
+    """Print the verdict, then the tables that the result shows first; the statistics behind them if asked."""
+    verdict = result.verdict()
+    if verdict is not None:
+        print_verdict(verdict.lines(), verdict.question)
+    for shown in result.shown():
+        console.print(ShownTable(shown, console.width))
+    words = result.details()
+    if details and words:
+        console.print(words, markup=False, highlight=False)
 
 
-def exit_if_empty(*results: Result) -> None:
-    """End with exit code 2 if nothing could be computed, once its reason is printed and the files are written."""
-    if any(verdict is not None and not verdict.computed for verdict in (result.verdict() for result in results)):
-        raise typer.Exit(2)
+#: Runs of a study, a row for those that differ in their seed only.
+RUNS = Columns(
+    Column("model", priority=1),
+    Column("train set", priority=1),
+    Column("runs", priority=1),
+    Column("steps"),
+    Column("checkpoints"),
+)
 
 
 def print_runs(title: str, rows: Sequence[Sequence[str]]) -> None:
     """Print a table of runs: model, training set, runs, steps, checkpoints."""
-    title += f": the first {MOST_ROWS} rows" if len(rows) > MOST_ROWS else ""
-    table = make_table(title, ["model", "train set"], ["runs", "steps", "checkpoints"], console.width, in_file=False)
-    model, train_set = table.columns[:2]
-    spare = (train_set.max_width or 0) - max(len("train set"), *(len(row[1]) for row in rows))
-    model.max_width = (model.max_width or 0) + max(spare, 0)
-    for row in rows[:MOST_ROWS]:
-        table.add_row(*map(Text, row))
-    console.print(table)
+    import polars as pl
+
+    frame = pl.DataFrame(rows, schema=[column.name for column in RUNS], orient="row")
+    console.print(ShownTable(Shown(title, frame, RUNS), console.width, in_file=False))
 
 
 def check_outputs(out: Path | None, figure: Path | None = None) -> None:
@@ -124,21 +145,19 @@ def check_outputs(out: Path | None, figure: Path | None = None) -> None:
         check_target(figure, FORMATS)
 
 
-def write_tables(out: Path | None, main: pl.DataFrame, excel_safe: bool = False, **others: pl.DataFrame) -> None:
+def write_tables(out: Path, main: pl.DataFrame, excel_safe: bool = False, **others: pl.DataFrame) -> None:
     """Write the main table to ``out`` and the others that have rows beside it, as ``NAME.other.csv``."""
-    if out is None:
-        return
-    print_written(write_table(main, out, excel_safe=excel_safe))
+    frames = {out: main}
     for name, frame in others.items():
         if frame.height:
-            path = out.with_name(f"{out.stem}.{name}{out.suffix}")
-            print_written(write_table(frame, path, excel_safe=excel_safe))
+            frames[out.with_name(f"{out.stem}.{name}{out.suffix}")] = frame
+    for path, frame in frames.items():
+        print_written(write_table(frame, path, excel_safe=excel_safe))
 
 
-def write_figure_file(result: Any, figure: Path | None, heading: str, **options: Any) -> None:
-    """Write the figure of a result, if a file was given."""
-    if figure is not None:
-        print_written(write_figure(result.figure(**options), figure, heading, result.summary()))
+def write_figure_file(result: Any, figure: Path, heading: str) -> None:
+    """Write the figure of a result."""
+    print_written(write_figure(result.figure(), figure, heading, result.summary()))
 
 
 @contextmanager
