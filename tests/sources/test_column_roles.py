@@ -333,7 +333,7 @@ CASES = {
     "runs told apart by seeds": scores(TWO_SEEDS, ("model", "seed"), "step", "in_domain", ("hans", "anli")),
     "runs told apart by something unknown": asked(
         TWO_SEEDS.rename({"seed": "flavour"}),
-        "column flavour tells them apart. Add --by model,flavour",
+        'column flavour tells them apart. Add by="model,flavour"',
     ),
     "duplicates": asked(pl.concat([runs(), runs().head(1)]), "run=r0, step=0 occurs 2 times"),
     "seeds of few models": scores(
@@ -347,10 +347,10 @@ CASES = {
         pl.DataFrame(
             {"model": [*"abcdefgh"] * 3, "seed": [0] * 8 + [1] * 8 + [2] * 8} | noise("in_domain", "hans", "anli")
         ),
-        r"8 models \(model\) with about 3 rows each, too few to correlate within one.*--by none",
+        r'8 models \(model\) with about 3 rows each, too few to correlate within one.*by="none"',
     ),
     "times instead of steps": asked(
-        runs(step="_timestamp"), "add --by run --order _timestamp; if they are independent, --order none"
+        runs(step="_timestamp"), 'add by="run" order="_timestamp"; if they are independent, order="none"'
     ),
     "dates instead of steps": asked(
         runs(step="date").with_columns(pl.format("2024-01-0{}", pl.col("date") // 100 + 1).alias("date")),
@@ -620,7 +620,7 @@ CASES = {
                 for k in range(24)
             ]
         ),
-        r"a/val, a/test seem to be scores of one test set.*--testsets '\*/val'",
+        r'a/val, a/test seem to be scores of one test set.*testsets="\*/val"',
     ),
     "test sets in a column of another name": asked(
         long(["model"], "domain", "accuracy", models("law", "news", "chat")),

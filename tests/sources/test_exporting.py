@@ -273,8 +273,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("to", "name", "message"),
         [
-            ("xlsx", "a.xlsx", "--to is 'xlsx'; choose parquet, csv, npz, eee"),
-            ("csv", "a.parquet", "ends in .parquet, but --to is csv"),
+            ("xlsx", "a.xlsx", "to= is 'xlsx'; choose parquet, csv, npz, eee"),
+            ("csv", "a.parquet", "ends in .parquet, but to= is csv"),
             ("npz", "a", "cannot tell the format from ''; use .npz"),
             ("npz", "none/a.npz", "there is no directory"),
         ],

@@ -189,7 +189,7 @@ def test_names_with_characters_that_do_not_exist(tmp_path, code):
 def test_answers_whose_items_have_no_column(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("model,testset\x02item,correct,label\nm0,a,q0,1,yes\nm0,b,q1,0,yes\nm1,a,q0,1,no\n")
-    with pytest.raises(InputError, match=r"a\.csv: .*--by none"):
+    with pytest.raises(InputError, match=r'a\.csv: .*by="none"'):
         breadth.open(path)
 
 

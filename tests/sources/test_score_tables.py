@@ -84,8 +84,8 @@ def test_wildcards():
         ({"control": "mnli", "order": "stpe"}, r"Did you mean step"),
         ({"control": "mnli", "testsets": "hans,nothing"}, r"no column 'nothing' \(test set\)"),
         ({"control": "mnli", "testsets": "hans,mnli"}, "both control and test set"),
-        ({"control": "step", "by": "run", "order": "step"}, "used for --by or --order and as a score"),
-        ({"control": "mnli", "order": "step", "by": ()}, "column run tells them apart. Add --by run"),
+        ({"control": "step", "by": "run", "order": "step"}, "used for by= or order= and as a score"),
+        ({"control": "mnli", "order": "step", "by": ()}, 'column run tells them apart. Add by="run"'),
     ],
 )
 def test_bad_columns(options, message):

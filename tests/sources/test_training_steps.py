@@ -47,7 +47,7 @@ def test_steps_in_names(name, step, rest):
 def test_patterns_of_the_user_have_one_group():
     assert parse_step_pattern(None) is None
     assert parse_step_pattern(r"s(\d+)").search("s12")[1] == "12"
-    with pytest.raises(InputError, match=r"--step-from 's\(': is not a regular expression"):
+    with pytest.raises(InputError, match=r'step_from="s\(": is not a regular expression'):
         parse_step_pattern("s(")
     for wrong in ("step", r"(s)(\d+)"):
         with pytest.raises(InputError, match="needs one group for the digits"):

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from breadth.sources.logs.log import Options as Options
     from breadth.sources.logs.log import SkipFile as SkipFile
     from breadth.sources.logs.summary import Import as Import
-    from breadth.sources.logs.summary import left_out_table as left_out_table
-    from breadth.sources.logs.summary import scoring_table as scoring_table
-    from breadth.sources.logs.summary import scoring_words as scoring_words
-    from breadth.sources.logs.summary import subject_means_table as subject_means_table
     from breadth.sources.model_families import families_in_names as families_in_names
     from breadth.sources.model_families import family_codes as family_codes
     from breadth.sources.model_families import family_column as family_column
@@ -77,7 +73,7 @@ _HOMES = {
     "limits": "check_nesting regular_file",
     "logs.importing": "import_logs read_logs",
     "logs.log": "Log Metric Options SkipFile",
-    "logs.summary": "Import left_out_table scoring_table scoring_words subject_means_table",
+    "logs.summary": "Import",
     "model_families": "families_in_names family_codes family_column names_family",
     "model_sizes": "size_of_model size_text",
     "npz_files": "read_arrays",

@@ -197,7 +197,7 @@ def test_one_metric_for_each_test_set_is_said(tmp_path):
     ]
     asked = import_trajectories(folder, metric="f1")
     assert asked.testsets.select("metric", "reason").rows() == [("f1", "asked for")] * 2
-    with pytest.raises(InputError, match=r"--metric acuracy: no file has it. Did you mean accuracy"):
+    with pytest.raises(InputError, match=r'metric="acuracy": no file has it. Did you mean accuracy'):
         import_trajectories(folder, metric="acuracy")
 
 
@@ -336,7 +336,7 @@ def test_files_of_which_nothing_can_be_used_say_why(tmp_path):
 def test_only_losses(tmp_path):
     folder = trainer_state(tmp_path / "run", evaluated(1, loss=2.5))
     with pytest.raises(
-        InputError, match=r"no score of a test set. Left out: .*eval_loss: a loss; --losses keeps losses"
+        InputError, match=r"no score of a test set. Left out: .*eval_loss: a loss; losses=True keeps losses"
     ):
         import_trajectories(folder)
     assert read_trajectories(folder, losses=True).columns == ["run", "step", "eval_loss"]

@@ -121,7 +121,7 @@ def conflict():
 
 
 def test_different_answers_are_refused_with_both_files():
-    with pytest.raises(InputError, match=r"^a and b hold different answers of 'm' to 1 item of set; use --keep newest"):
+    with pytest.raises(InputError, match=r"^a and b hold different answers of 'm' to 1 item of set; use keep=.newest."):
         put_together(*conflict())
 
 

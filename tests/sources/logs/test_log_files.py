@@ -49,7 +49,7 @@ def test_files_are_sorted_out_by_their_content(mixture):
     reasons = {Path(path).name: reason for path, reason in found.left_out.items()}
     scores = reasons.pop("results_2025-01-01T00-00-00.000000.json")
     assert "no single answers (lm-eval: " in scores
-    assert "`breadth import trajectories`" in scores
+    assert "`breadth import-scores`" in scores
     assert reasons == {
         "notes.md": "not a log of a known format",
         "empty.jsonl": "empty",
@@ -79,7 +79,7 @@ def test_a_remedy_is_named_only_where_it_works(mixture):
         with pytest.raises(NothingFoundError):
             import_trajectories(folder / name)
     for name in ("trainer_state.json", "results_2025-01-01T00-00-00.000000.json"):
-        assert reasons[name].endswith("; `breadth import trajectories` reads such files")
+        assert reasons[name].endswith("; `breadth import-scores` reads such files")
         assert import_trajectories(next(mixture.rglob(name))).frame.height == 1
 
 
@@ -87,7 +87,7 @@ def test_one_format_only(mixture):
     found = read_log_files([mixture], Options(), format="matrix")
     assert {log.tool for read in found.files for log in read.logs} == {"matrix"}
     assert "not a log of a known format" in found.left_out.values()
-    with pytest.raises(InputError, match=r"--format is 'lmeval'; choose auto, lm-eval, .*Did you mean lm-eval"):
+    with pytest.raises(InputError, match=r"format= is 'lmeval'; choose auto, lm-eval, .*Did you mean lm-eval"):
         read_log_files([mixture], Options(), format="lmeval")
 
 

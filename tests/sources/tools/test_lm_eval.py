@@ -346,7 +346,7 @@ def test_newest_of_stale_runs_is_kept_if_asked(tmp_path):
     write(folder / f"samples_apples_{STAMP}.jsonl", [sample(k) for k in range(5)])
     later = [sample(k) | {"acc": 1.0} for k in range(5)]
     write(folder / "samples_apples_2025-06-20T10-11-12.131415.jsonl", later)
-    with pytest.raises(InputError, match="--keep newest"):
+    with pytest.raises(InputError, match='keep="newest"'):
         breadth.read_logs(tmp_path)
     study = breadth.read_logs(tmp_path, keep="newest")
     assert study.correct.mean() == 1
@@ -379,7 +379,7 @@ def test_filters_are_told_apart_by_name_or_by_place(tmp_path, named):
     assert list(log.answers) == ["[invalid]"] * 3
     assert log.texts["target"] == ["18"] * 3
     assert list(read(path, variant="flexible-extract").answers) == ["18"] * 3
-    assert breadth.read_logs(path, filter="flexible-extract").correct.mean() == 1
+    assert breadth.read_logs(path, scorer="flexible-extract").correct.mean() == 1
 
 
 def test_filters_without_names_or_configuration_are_numbered(tmp_path):

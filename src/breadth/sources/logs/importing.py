@@ -46,7 +46,6 @@ def read_logs(
     *,
     format: str = "auto",
     metric: str | None = None,
-    filter: str | None = None,
     scorer: str | None = None,
     epochs: Epochs = "mean",
     split: str | None = None,
@@ -67,9 +66,9 @@ def read_logs(
         Files, directories and patterns (``logs/*.eval``), one or several.
     format
         One tool's format (``lm-eval``, ``inspect``, ``helm``, ...); ``auto`` recognises all.
-    metric, filter, scorer
-        How answers are scored, where a log has several metrics, filters (lm-eval) or scorers (Inspect). Default: the
-        first of each tool's documented order that all logs of a test set have. Values outside [0, 1] are refused.
+    metric, scorer
+        How answers are scored, where a log has several metrics, or scorers (in Inspect; filters in lm-eval). By default
+        the first of each tool's documented order that all logs of a test set have. Values outside [0, 1] are refused.
     epochs
         Answers to an item that was asked repeatedly: their ``mean``, or ``each`` epoch as a subject of its own.
     split
@@ -96,7 +95,7 @@ def read_logs(
     >>> import breadth
     >>> study = breadth.read_logs("logs/", metric="acc_norm")  # doctest: +SKIP
     """
-    options = _check_options(metric, filter, scorer, epochs, split, texts)
+    options = _check_options(metric, scorer, epochs, split, texts)
     request = _Request.check(paths, format, options, subject, step_from, keep, progress)
     _, assembly = _read_and_assemble(request, None)
     return imported_study(assembly.imported, request.name, notes=assembly.notes)
@@ -109,7 +108,6 @@ def import_logs(
     into: str | os.PathLike[str] | None = None,
     format: str = "auto",
     metric: str | None = None,
-    filter: str | None = None,
     scorer: str | None = None,
     epochs: Epochs = "mean",
     split: str | None = None,
@@ -133,7 +131,7 @@ def import_logs(
     folder = None if into is None else Path(into)
     if folder is not None:
         _check_target(folder)
-    options = _check_options(metric, filter, scorer, epochs, split, texts)
+    options = _check_options(metric, scorer, epochs, split, texts)
     request = _Request.check(paths, format, options, subject, step_from, keep, progress)
     if dry_run or folder is None:
         files, assembly = _read_and_assemble(request, folder)
@@ -206,15 +204,10 @@ def _check_target(folder: Path) -> None:
         raise InputError(f"--into {folder}: holds other files ({listed(foreign, 3)}); name a new or empty directory")
 
 
-def _check_options(
-    metric: str | None, filter: str | None, scorer: str | None, epochs: Epochs, split: str | None, texts: bool
-) -> Options:
-    if filter is not None and scorer is not None:
-        raise InputError("--filter is lm-evaluation-harness's and --scorer Inspect's word for it; give one of the two")
+def _check_options(metric: str | None, scorer: str | None, epochs: Epochs, split: str | None, texts: bool) -> Options:
     if epochs not in ("mean", "each"):
         raise InputError(f"--epochs is {epochs!r}; choose mean or each")
-    variant = filter if filter is not None else scorer
-    return Options(metric, variant, epochs, split, texts)
+    return Options(metric, scorer, epochs, split, texts)
 
 
 def _read_and_assemble(request: _Request, folder: Path | None) -> tuple[LogFiles, Assembly]:

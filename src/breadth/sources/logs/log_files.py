@@ -168,7 +168,7 @@ def _why_no_answers(source: Source, detection: Detection) -> str:
     """Why a file of scores is left out, and what to do with it."""
     reason = f"scores of whole test sets, no single answers ({source.name}: {detection.reason})"
     if detection.has_scores:
-        return f"{reason}; `breadth import trajectories` reads such files"
+        return f"{reason}; `breadth import-scores` reads such files"
     return f"{reason}; put them into a table for `breadth correlate`"
 
 

@@ -200,7 +200,7 @@ def _metrics_differ(testset: str, group: Sequence[SubjectLog], metric: Metric, *
         choice = f"--metric {metric.name}" if is_asked_for else "a --metric that all have"
         remedy = f"Import all logs again in one command with {choice}, or the new ones into another directory"
     elif is_asked_for:
-        remedy = "Choose a --metric (and --filter or --scorer) that all have, or import them into two directories"
+        remedy = "Choose a --metric (and --scorer) that all have, or import them into two directories"
     else:
         remedy = "Leave out the ones or the others, or import them into two directories"
     return InputError(f"{message}. {remedy}")

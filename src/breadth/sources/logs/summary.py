@@ -6,27 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
-from rich.table import Table
-from rich.text import Text
 
 from breadth.records import Study, imported_study
-from breadth.results import Result
-from breadth.results.terminal import MOST_ROWS, WIDTH, make_table, number_text
+from breadth.results import Column, Columns, Result, Shown
 from breadth.results.words import count, joined
 from breadth.sources.logs.assembly import Assembly
 from breadth.sources.logs.log_files import LogFiles
 
-#: Most test sets that the table of subjects shows as columns, characters of their names, and of subjects' names that
-#: must find room beside them.
+#: Most test sets that the table of models shows as columns, and characters of their names.
 MOST_SETS = 6
 SET_WIDTH = 14
-NAME_WIDTH = 28
-
-#: Characters between the columns of that table.
-COLUMN_GAP = 3
 
 #: Reasons for leaving out files that the terminal shows, and files that it names for each: those that look like logs
 #: come first.
@@ -35,7 +27,31 @@ MOST_FILES = 3
 LOOKS_LIKE_LOG = re.compile(r"\.(jsonl?|eval|parquet|npz|csv)(\.\w+)?$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, eq=False)
+TESTSETS = Columns(
+    Column("testset", header="test set", priority=1, meaning="the test set"),
+    Column("scored_by", header="scored by", priority=1, meaning="metric of the answers, with its variant"),
+    Column("subjects", header="models", format=",d", priority=2, meaning="models that answered it"),
+    Column("items", header="questions", format=",d", priority=1, meaning="questions that some model answered"),
+    Column(
+        "shared", header="answered by all", format=",d", priority=2, meaning="questions that all its models answered"
+    ),
+    Column("answers", format=",d", priority=4, meaning="answers to it"),
+    Column("reason", words=True, priority=4, meaning="why answers are scored by this metric"),
+)
+SUBJECTS = Columns(
+    Column("subject", header="model", priority=1, meaning="the model, or the checkpoint of a run"),
+    Column("testset", header="test set", priority=1, meaning="the test set"),
+    Column("answers", format=",d", priority=2, meaning="answers of the model to it"),
+    Column("mean", format=".3f", priority=1, meaning="mean score of these answers"),
+    Column("margins", format=",d", priority=3, meaning="answers of which the log-odds of the right one are known"),
+)
+LEFT_OUT = Columns(
+    Column("what", header="file or test set", priority=1, meaning="what was left out"),
+    Column("reason", words=True, priority=1, meaning="why it was left out"),
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Import(Result):
     """What logs gave: a study, how every test set is scored, and what was left out; made by `breadth.import_logs`.
 
@@ -44,6 +60,8 @@ class Import(Result):
     tool, version and stated mean), ``left_out`` (what, reason). ``changed`` says whether the directory was changed,
     ``known`` how many files had been imported before.
     """
+
+    COLUMNS: ClassVar[Mapping[str, Columns]] = {"testsets": TESTSETS, "subjects": SUBJECTS, "left_out": LEFT_OUT}
 
     study: Study
     testsets: pl.DataFrame
@@ -63,14 +81,24 @@ class Import(Result):
             "left_out": self.left_out,
         }
 
+    def shown(self) -> Sequence[Shown]:
+        """Means of all models, then how every test set is scored; below it, why, and what was left out."""
+        names = [_metric_name(row) for row in self.testsets.iter_rows(named=True)]
+        frame = self.testsets.with_columns(scored_by=pl.Series(names, dtype=pl.String))
+        notes = "\n".join([*scoring_words(self.testsets), *left_out_words(self.left_out)])
+        return [
+            means_shown(self.subjects),
+            Shown("Test sets", frame, TESTSETS.without("answers", "reason"), note=notes),
+        ]
+
     def details(self) -> str:
         """How many subjects, test sets and answers there are, from which tools, and what was left out."""
         tools = []
         for tool, number in self.logs.group_by("tool", maintain_order=True).len().iter_rows():
             tools.append(f"{count(number, 'log')} of {tool}")
         sentences = [
-            f"{count(self.study.subjects.height, 'subject')} and {count(self.testsets.height, 'test set')} with "
-            f"{count(self.study.items.height, 'item')} and {count(int(self.testsets['answers'].sum()), 'answer')}, "
+            f"{count(self.study.subjects.height, 'model')} and {count(self.testsets.height, 'test set')} with "
+            f"{count(self.study.items.height, 'question')} and {count(int(self.testsets['answers'].sum()), 'answer')}, "
             f"from {joined(tools)}."
         ]
         shares = []
@@ -79,7 +107,7 @@ class Import(Result):
             shares.append(f"{name} {shared:,} of {items:,}")
         if shares:
             sentences.append(
-                f"Items that all subjects of a test set answered: {joined(shares)}; all items of the others."
+                f"Questions that all models of a test set answered: {joined(shares)}; all questions of the others."
             )
         number_stated = self.logs["stated"].count()
         if number_stated:
@@ -145,18 +173,6 @@ def _describe_subjects(assembly: Assembly) -> pl.DataFrame:
     return by_subject.agg(answers=answers, mean=mean, margins=pl.col("margins").sum())
 
 
-def scoring_table(testsets: pl.DataFrame, width: int = WIDTH) -> Table:
-    """By what every test set is scored, and how many items its subjects share."""
-    title = "Test sets"
-    if testsets.height > MOST_ROWS:
-        title += f": the first {MOST_ROWS} of {testsets.height:,}"
-    table = make_table(title, ["test set", "metric"], ["subjects", "items", "shared"], width, in_file=False)
-    for row in testsets.head(MOST_ROWS).iter_rows(named=True):
-        numbers = [f"{row[name]:,}" for name in ("subjects", "items", "shared")]
-        table.add_row(Text(row["testset"]), Text(_metric_name(row)), *numbers)
-    return table
-
-
 def scoring_words(testsets: pl.DataFrame) -> list[str]:
     """Why test sets are scored by their metrics, a sentence per reason."""
     names_by_reason: dict[tuple[str, str], list[str]] = {}
@@ -172,54 +188,49 @@ def _metric_name(row: Mapping[str, str]) -> str:
     return f"{row['metric']} ({row['variant']})" if row["variant"] else row["metric"]
 
 
-def subject_means_table(subjects: pl.DataFrame, width: int = WIDTH) -> Table:
-    """Means of subjects on the first test sets, with the number of their answers."""
+def means_shown(subjects: pl.DataFrame) -> Shown:
+    """A row per model, a column per test set: mean scores on the first test sets."""
     testsets = subjects["testset"].unique(maintain_order=True).to_list()
-    names = subjects["subject"].unique(maintain_order=True).to_list()
-    shown = _testsets_that_fit(testsets, width)
-    parts = []
-    if len(names) > MOST_ROWS:
-        parts.append(f"the first {MOST_ROWS} of {len(names):,}")
-    if len(testsets) > len(shown):
-        parts.append(f"{len(shown)} of {len(testsets)} test sets")
-    title = "Mean score of every subject"
-    if parts:
-        title += f" ({', '.join(parts)})"
-    columns = [testset[:SET_WIDTH] for testset in shown]
-    table = make_table(title, ["subject"], ["answers", *columns], width, least=["answers"], in_file=False)
-    means = {}
+    columns = [
+        Column("subject", header="model", priority=1, meaning="the model, or the checkpoint of a run"),
+        Column("answers", format=",d", priority=3, meaning="its answers to all test sets"),
+    ]
+    schema: dict[str, Any] = {"subject": pl.String, "answers": pl.Int64}
+    # A test set may have the name of another column.
+    keys = {}
+    for number, testset in enumerate(testsets[:MOST_SETS]):
+        keys[testset] = f"mean {number}"
+        schema[keys[testset]] = pl.Float64
+        meaning = f"mean score on {testset}"
+        columns.append(Column(keys[testset], header=testset[:SET_WIDTH], format=".3f", meaning=meaning))
+    rows: dict[str, dict[str, Any]] = {}
     for row in subjects.iter_rows(named=True):
-        means[row["subject"], row["testset"]] = row["mean"]
-    answers = dict(subjects.group_by("subject").agg(pl.col("answers").sum()).iter_rows())
-    for name in names[:MOST_ROWS]:
-        cells = [number_text(means.get((name, testset)), 3) for testset in shown]
-        table.add_row(Text(name), f"{answers[name]:,}", *cells)
-    return table
+        cells = rows.setdefault(row["subject"], {"subject": row["subject"], "answers": 0})
+        cells["answers"] += row["answers"]
+        if row["testset"] in keys:
+            cells[keys[row["testset"]]] = row["mean"]
+    more = len(testsets) - MOST_SETS
+    note = f"{count(more, 'more test set')} not shown here." if more > 0 else ""
+    return Shown(
+        "Mean score of every model", pl.DataFrame(list(rows.values()), schema=schema), Columns(*columns), note=note
+    )
 
 
-def _testsets_that_fit(testsets: Sequence[str], width: int) -> Sequence[str]:
-    """The first test sets that have room beside the names of subjects and the number of answers; at least one."""
-    room = width - NAME_WIDTH - len("answers") - 2 * COLUMN_GAP + 1
-    longest = max(len(testset[:SET_WIDTH]) for testset in testsets[:MOST_SETS])
-    number = min(MOST_SETS, room // (longest + COLUMN_GAP))
-    return testsets[: max(1, number)]
-
-
-def left_out_table(left_out: pl.DataFrame, width: int = WIDTH) -> Table:
-    """What was left out, by its reason, the commonest first."""
+def left_out_words(left_out: pl.DataFrame) -> list[str]:
+    """What was left out, a line per reason, the commonest first."""
     groups = left_out.group_by("reason", maintain_order=True).agg(pl.len(), pl.col("what"))
     groups = groups.sort("len", descending=True, maintain_order=True)
-    table = Table(title=Text("Left out"), title_justify="left", box=None, pad_edge=False, width=width)
-    table.add_column("files", justify="right", no_wrap=True)
-    table.add_column("reason and files", overflow="fold")
+    lines = []
     for reason, number, files in groups.head(MOST_REASONS).iter_rows():
         logs_first = sorted(files, key=lambda name: not LOOKS_LIKE_LOG.search(name))
         names = ", ".join(logs_first[:MOST_FILES])
         if number > MOST_FILES:
             names += f" and {number - MOST_FILES:,} more"
-        table.add_row(f"{number:,}", Text(f"{reason}: {names}"))
+        lines.append(f"Left out ({number:,}): {reason}: {names}.")
     rest = groups.slice(MOST_REASONS)
     if rest.height:
-        more = f"{rest.height} other reasons, listed in the frame left_out of breadth.import_logs"
-        table.add_row(f"{rest['len'].sum():,}", Text(more))
-    return table
+        lines.append(
+            f"Left out ({rest['len'].sum():,}) for {rest.height} other reasons, listed in the frame left_out of "
+            "breadth.import_logs."
+        )
+    return lines

@@ -3,7 +3,7 @@
 - **Long tables** have columns ``item`` and ``correct`` and say who answered (``subject``, or ``model`` and others). One
   that does not is about one subject, called like the file.
 - **Wide tables** have a row per subject and a column per item. Here, unlike in ``breadth.open``, every answer must be
-  0, 1 or missing: a table of fractions is usually one of scores, which belong to ``breadth import trajectories``.
+  0, 1 or missing: a table of fractions is usually one of scores, which belong to ``breadth import-scores``.
 - **Tabulated patterns** (a column ``Freq``, as in R's LSAT6) become a subject per response.
 - **R data** (``.rds``, ``.RData``) are data frames of the same forms (:mod:`breadth.sources.tools.r_data`).
 
