@@ -42,7 +42,7 @@ WRITERS = {
     "demo": "demo --no-open --into {into}",
     "import": "import answers.csv --into {into}",
     "import, one more log": "import answers.csv more.csv --into {into}/study",
-    "import trajectories": "import trajectories trainer --out {into}/scores.parquet",
+    "import-scores": "import-scores trainer --out {into}/scores.parquet",
     "export, csv": "export answers.csv --to csv --out {into}/long.csv",
     "export, parquet": "export answers.csv --to parquet --out {into}/long.parquet",
     "export, npz": "export answers.csv --to npz --out {into}/matrix.npz",
@@ -55,11 +55,11 @@ WRITERS = {
     "correlate": "correlate scores.csv --control mnli --by run --out {into}/pairs.csv --figure {into}/pairs.html",
     "calibrate": "calibrate matrix.csv --out {into}/calibration.parquet --figure {into}/map.svg",
     "ability": "ability matrix.csv --with calibration.parquet --out {into}/abilities.csv",
-    "levels": "levels calibration.parquet --n 2 --out {into}/levels.csv",
-    "profile": "profile matrix.csv --calibration calibration.parquet --subjects m1,m2 --levels 2 "
+    "difficulty levels": "difficulty levels calibration.parquet --n 2 --out {into}/levels.csv",
+    "difficulty profile": "difficulty profile matrix.csv --calibration calibration.parquet --subjects m1,m2 --levels 2 "
     "--out {into}/profile.csv",
-    "sample": "sample items.csv --calibration calibration.parquet --n 6 --out {into}/train.jsonl",
-    "difficulty-vs": "difficulty-vs calibration.parquet --items items.csv --out {into}/measures.csv",
+    "difficulty sample": "difficulty sample items.csv --calibration calibration.parquet --n 6 --out {into}/train.jsonl",
+    "difficulty versus": "difficulty versus calibration.parquet --items items.csv --out {into}/measures.csv",
     "scores": "scores labelled.csv --out {into}/scores.csv",
     "stability": "stability scores.csv --by run --order step --out {into}/runs.csv",
     "transfer": "transfer gains.csv --out {into}/gains.csv",
@@ -213,16 +213,17 @@ def comparable(files, folder):
 
 
 def test_every_verb_that_writes_is_tried():
-    import typer.main
-
-    from breadth.cli import app
+    from breadth.cli import load_commands
 
     writing = set()
-    for name, verb in typer.main.get_command(app).commands.items():
+    for name, verb in load_commands().commands.items():
         for inner, command in getattr(verb, "commands", {"": verb}).items():
             options = {option for parameter in command.params for option in parameter.opts}
             if options & OUTPUTS:
                 writing.add(f"{name} {inner}".strip())
-    tried = {" ".join(word.split()[: 2 if word.startswith("advise") else 1]) for word in WRITERS.values()}
+    tried = set()
+    for line in WRITERS.values():
+        words = line.split()
+        tried.add(" ".join(words[: 2 if words[0] in ("advise", "difficulty") else 1]))
     assert "advise power" in writing
     assert writing - ELSEWHERE == tried

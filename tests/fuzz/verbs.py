@@ -21,23 +21,25 @@ DATA = {
     "correlate": [
         "correlate {path} --out {out}.csv", "correlate {path} --adjust none --figure {out}.html",
         "correlate {path} --moderators size --moderators kind", "correlate {path} --robust --by none",
-        "correlate {path} --method spearman --windows 2 --ci iid", "correlate {path} --ci block --resamples 40",
+        "correlate {path} --method spearman --windows 2 --ci iid", "correlate {path} --ci block",
         "correlate {path} --testsets '*' --order none --adjust none", "correlate {path} --score auc",
         "correlate {path} --order step --by run", "correlate {path} --cluster model --adjust none",
     ],
     "calibrate": [
         "calibrate {path} --out {out}.parquet", "calibrate {path} --model 2pl --figure {out}.html",
-        "calibrate {path} --anchor {calibration}", "calibrate {path} --copies one --levels 3",
+        "calibrate {path} --anchor {calibration}", "calibrate {path} --copies weigh --levels 3",
         "calibrate {path} --stability --min-responses 1", "calibrate {path} --model 3pl --priors none",
     ],
     "ability": ["ability {path} --with {calibration} --out {out}.csv", "ability {path} --with {calibration}"],
     "profile": [
-        "profile {path} --calibration {calibration} --figure {out}.html", "profile {path}",
-        "profile {path} --levels 2 --subjects '*' --calibration {calibration} --out {out}.md",
+        "difficulty profile {path} --calibration {calibration} --figure {out}.html", "difficulty profile {path}",
+        "difficulty profile {path} --levels 2 --subjects '*' --calibration {calibration} --out {out}.md",
     ],
     "sample": [
-        "sample {path} --calibration {calibration} --out {out}.jsonl", "sample {path} --difficulty difficulty",
-        "sample {path} --ease score --strategy spiral --n 3 --describe", "sample {path} --strategy curriculum",
+        "difficulty sample {path} --calibration {calibration} --out {out}.jsonl",
+        "difficulty sample {path} --difficulty difficulty",
+        "difficulty sample {path} --ease score --strategy spiral --n 3",
+        "difficulty sample {path} --strategy curriculum",
     ],
     "scores": ["scores {path} --out {out}.csv", "scores {path} --out {out}.json", "scores {path}"],
     "stability": [
@@ -48,7 +50,7 @@ DATA = {
         "transfer {path} --figure {out}.html", "transfer {path} --calibration {calibration} --out {out}.csv",
         "transfer {path} --levels 2 --by strategy", "transfer {path} --model model-a --score auc",
     ],
-    "difficulty-vs": ["difficulty-vs {calibration} --items {path} --out {out}.csv"],
+    "difficulty-vs": ["difficulty versus {calibration} --items {path} --out {out}.csv"],
     "compare": [
         "compare {path} m00 m01 --figure {out}.html", "compare {path} --out {out}.csv",
         "compare {path} 'm0*' 'm1*' --calibration {calibration} --fail-if-worse 0.1",
@@ -76,8 +78,8 @@ DATA = {
         "import {path} --into {out}", "import {path} --dry-run --keep all", "import {path} --into {out} --epochs each",
         "import {path} --into {out} --no-texts --keep newest",
     ],
-    "import trajectories": [
-        "import trajectories {path} --out {out}.parquet", "import trajectories {path} --dry-run --losses",
+    "import-scores": [
+        "import-scores {path} --out {out}.parquet", "import-scores {path} --dry-run --losses",
     ],
     "export": [
         "export {path} --to csv --out {out}.csv", "export {path} --to npz --out {out}.npz",
@@ -87,13 +89,13 @@ DATA = {
 
 #: What is tried on a calibration besides.
 CALIBRATION = {
-    "levels": ["levels {path} --out {out}.csv", "levels {path} --n 3"],
+    "levels": ["difficulty levels {path} --out {out}.csv", "difficulty levels {path} --n 3"],
     "ability --with": ["ability {answers} --with {path}", "ability {answers} --with {path} --method wle"],
-    "profile --calibration": ["profile {answers} --calibration {path} --figure {out}.html"],
+    "profile --calibration": ["difficulty profile {answers} --calibration {path} --figure {out}.html"],
     "calibrate --anchor": ["calibrate {more} --anchor {path}", "calibrate {more} --anchor {path} --model 2pl"],
     "compare --calibration": ["compare {answers} m00 m01 --calibration {path} --figure {out}.html"],
-    "sample --calibration": ["sample {items} --calibration {path} --strategy spiral --out {out}.csv"],
-    "difficulty-vs": ["difficulty-vs {path} --items {items} --out {out}.csv"],
+    "sample --calibration": ["difficulty sample {items} --calibration {path} --strategy spiral --out {out}.csv"],
+    "difficulty-vs": ["difficulty versus {path} --items {items} --out {out}.csv"],
     "transfer --calibration": ["transfer {trained} --calibration {path} --levels 2 --out {out}.csv"],
     "report": ["report {path} --out {out}.html", "report {path} --out {out}.json"],
 }
@@ -105,7 +107,7 @@ SHORT = {
 }
 
 STUDY = {"show": ["show {path}", "show {path} --resolved"]}
-YAML = {"show": ["show {path}", "show {path} --resolved"], "validate": ["validate {path}"]}
+YAML = {"show": ["show {path}", "show {path} --resolved"]}
 
 #: The few that read a file of items.
 ITEMS = {name: DATA[name] for name in ("sample", "difficulty-vs", "report")}
@@ -119,7 +121,7 @@ COMMANDS: dict[str, dict[str, list[str]]] = {
     "items": ITEMS,
     "study": DATA | STUDY,
     "yaml": YAML,
-    "log": {name: DATA[name] for name in ("report", "import", "import trajectories", "correlate", "calibrate")},
+    "log": {name: DATA[name] for name in ("report", "import", "import-scores", "correlate", "calibrate")},
 }
 
 

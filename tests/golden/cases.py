@@ -235,14 +235,14 @@ TOOLS = (
 #: Options of an import by the logs they are tried on.
 IMPORT_OPTIONS = {
     "lm-eval/made_with_tool/0.4.13": (
-        {"metric": "acc_norm"}, {"metric": "no_such_metric"}, {"filter": "flexible-extract"}, {"texts": False},
+        {"metric": "acc_norm"}, {"metric": "no_such_metric"}, {"scorer": "flexible-extract"}, {"texts": False},
         {"format": "lm-eval"}, {"format": "helm"},
     ),
     "lm-eval/made_with_tool/0.4.2": (
         {"metric": "acc_norm"}, {"subject": {"mine": "pretrained__acme__rnd-a_arc_local.jsonl"}},
     ),
-    "lm-eval/pyFade": ({"keep": "newest"}, {"keep": "all"}, {"filter": "strict-match", "keep": "newest"}),
-    "lm-eval/olot": ({"filter": "strict-match"}, {"filter": "flexible-extract"}),
+    "lm-eval/pyFade": ({"keep": "newest"}, {"keep": "all"}, {"scorer": "strict-match", "keep": "newest"}),
+    "lm-eval/olot": ({"scorer": "strict-match"}, {"scorer": "flexible-extract"}),
     "inspect/made_with_tool": (
         {"keep": "all"}, {"keep": "newest"}, {"keep": "all", "epochs": "each"}, {"scorer": "choice", "keep": "all"},
     ),
@@ -359,7 +359,7 @@ def tiny_import_options(room):
         "inspect": ({"epochs": "each"}, {"scorer": "judge"}, {"scorer": "none such"}, {"texts": False}),
         "lm_eval": ({"metric": "acc_norm"}, {"subject": {"base": "org__one"}}),
         "lm_eval_steps": ({"step_from": r"step(\d)000"}, {"step_from": "step"}),
-        "lm_eval_generated": ({"filter": "strict-match"}, {"filter": "flexible-extract"}),
+        "lm_eval_generated": ({"scorer": "strict-match"}, {"scorer": "flexible-extract"}),
         "helm": ({"metric": "num_bytes"}, {"split": "valid"}),
         "olmes": ({"metric": "acc_raw"}, {"metric": "acc_per_char"}),
         "evalplus": ({"format": "evalplus"}, {"format": "inspect"}),
@@ -659,12 +659,12 @@ def calibration_uses(room):
     calibration.save(saved)
     study = open_study(source)
     first, last = study.subject_names[0], study.subject_names[-1]
-    frames = {"levels": breadth.levels(saved, n=5), "ability": breadth.ability(source, saved)}
-    frames |= result_frames("ability by wle", lambda: breadth.ability(source, saved, method="wle"))
+    frames = {"levels": breadth.levels(saved, n=5).levels, "ability": breadth.ability(source, saved).subjects}
+    frames |= result_frames("ability by wle", lambda: breadth.ability(source, saved, method="wle").subjects)
     frames |= result_frames("anchored", lambda: breadth.calibrate(source, model="2pl", anchor=saved))
     frames |= result_frames("profile", lambda: breadth.profile(source, saved, [first, last], levels=5))
     frames |= result_frames("compare", lambda: breadth.compare(source, first, last, calibration=saved, levels=4))
-    frames |= result_frames("difficulty_vs", lambda: breadth.difficulty_vs(saved, items))
+    frames |= result_frames("difficulty_vs", lambda: breadth.difficulty_vs(saved, items).measures)
     frames |= result_frames("level_stability", lambda: calibration.level_stability(5, repeats=2))
     for strategy in ("easy", "middle", "hard", "full", "centred", "spiral", "curriculum", "anti-curriculum"):
         name = f"sample {strategy}"
@@ -684,7 +684,7 @@ def sample_sets(room):
         frames |= result_frames(name, lambda options=options: breadth.sample(mnli, **options))
     calibration = breadth.calibrate(room.shared / "responses" / "gsm8k_leaderboard.npz")
     items = room.shared / "qa" / "gsm8k.parquet"
-    frames |= result_frames("gsm8k", lambda: breadth.difficulty_vs(calibration, items))
+    frames |= result_frames("gsm8k", lambda: breadth.difficulty_vs(calibration, items).measures)
     frames |= result_frames("gsm8k sample", lambda: breadth.sample(items, calibration, strategy="spiral", n=60))
     return frames
 
@@ -1103,10 +1103,10 @@ def commands(room):
         "stability": ["stability", plain],
         "calibrate": ["calibrate", answers, "--model", "2pl", "--levels", "5"],
         "ability": ["ability", answers, "--with", calibration],
-        "levels": ["levels", calibration, "--n", "4"],
-        "profile": ["profile", answers, "--calibration", calibration, "--subjects", "model-01,model-02"],
-        "sample": ["sample", items, "--calibration", calibration, "--strategy", "spiral", "--n", "20"],
-        "difficulty-vs": ["difficulty-vs", calibration, "--items", items],
+        "levels": ["difficulty", "levels", calibration, "--n", "4"],
+        "profile": ["difficulty", "profile", answers, "--calibration", calibration, "--subjects", "model-01,model-02"],
+        "sample": ["difficulty", "sample", items, "--calibration", calibration, "--strategy", "spiral", "--n", "20"],
+        "difficulty-vs": ["difficulty", "versus", calibration, "--items", items],
         "scores": ["scores", plain],
         "transfer": ["transfer", levels, "--model", "model-a"],
         "compare": ["compare", answers, "model-01", "model-02"],
@@ -1117,7 +1117,7 @@ def commands(room):
         "advise-score": ["advise", "score", short, answers],
         "advise-testsets": ["advise", "testsets", large_study(room)],
         "advise-together": ["advise", "together", answers],
-        "import-trajectories": ["import", "trajectories", room.work / "runs"],
+        "import-trajectories": ["import-scores", room.work / "runs"],
         "export": ["export", plain, "--to", "parquet"],
     }
     frames, codes = {}, []
@@ -1129,7 +1129,7 @@ def commands(room):
             frames[f"{name}: {path.name}"] = pl.read_parquet(path)
     codes.append(("import", exit_code("import", room.work / "logs", "--into", room.work / "imported")))
     frames |= opened(room.work / "imported", "imported")
-    for words in ("ls datasets", "ls models", "ls studies", "show small", "validate small", "correlate none.csv"):
+    for words in ("ls datasets", "ls models", "ls studies", "show small", "correlate none.csv"):
         codes.append((words, exit_code(*words.split())))
     codes.append(("init", exit_code("init", "--out", room.work / "study.yaml")))
     frames["init"] = study_file_frame(room.work / "study.yaml")

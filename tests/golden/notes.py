@@ -204,7 +204,7 @@ noted_import(
 
 
 def noted_trajectories(title, content, name):
-    noted(title, f"import trajectories {name} --dry-run", {name: content})
+    noted(title, f"import-scores {name} --dry-run", {name: content})
 
 
 noted_trajectories("a step that was logged twice", write_trainer_states, "runs")

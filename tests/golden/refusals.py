@@ -210,7 +210,7 @@ for title, options in {
     "no such test set": "--testset awey",
 }.items():
     refused(title, f"calibrate answers.npz {options}", {"answers.npz": write_answers})
-refused("answers instead of a calibration", "levels answers.csv", {"answers.csv": ANSWERS})
+refused("answers instead of a calibration", "difficulty levels answers.csv", {"answers.csv": ANSWERS})
 refused(
     "answers to other items than the calibrated ones",
     "ability answers.csv --with calibration.csv",
@@ -218,7 +218,7 @@ refused(
 )
 refused(
     "more items than there are",
-    "sample items.csv --difficulty hard --n 9",
+    "difficulty sample items.csv --difficulty hard --n 9",
     {"items.csv": "item,hard\na,1\nb,2\nc,3\n"},
 )
 
@@ -270,7 +270,6 @@ refused("a table of scores as a log", "import s.csv --dry-run", {"s.csv": "model
 refused("scores of a trainer as answers", "import runs --dry-run", {"runs": write_trainer_states})
 for title, options in {
     "a metric that no log has": "--metric acc_nrm",
-    "a filter and a scorer": "--filter a --scorer b",
     "no such way to count epochs": "--epochs first",
     "no such choice of logs": "--keep oldest",
     "no such tool": "--format helmet",
@@ -513,11 +512,11 @@ for title, text in {
 
 # Scores of checkpoints
 
-refused("no scores of checkpoints", "import trajectories empty --dry-run", {"empty": Path.mkdir})
-refused("something else than checkpoints", "import trajectories notes.txt --dry-run", {"notes.txt": "nothing"})
-refused("checkpoints that are not there", "import trajectories nowhere --dry-run")
-refused("trajectories without a path", "import trajectories --dry-run")
-refused("trajectories without a target", "import trajectories runs", {"runs": write_trainer_states})
+refused("no scores of checkpoints", "import-scores empty --dry-run", {"empty": Path.mkdir})
+refused("something else than checkpoints", "import-scores notes.txt --dry-run", {"notes.txt": "nothing"})
+refused("checkpoints that are not there", "import-scores nowhere --dry-run")
+refused("trajectories without a path", "import-scores --dry-run")
+refused("trajectories without a target", "import-scores runs", {"runs": write_trainer_states})
 for title, options in {
     "trajectories into a directory": "--dry-run --into x",
     "trajectories without texts": "--dry-run --no-texts",
@@ -525,22 +524,22 @@ for title, options in {
     "a metric that no checkpoint has": "--dry-run --metric acuracy",
     "a pattern of steps of checkpoints that is none": "--dry-run --step-from '('",
 }.items():
-    refused(title, f"import trajectories runs {options}", {"runs": write_trainer_states})
+    refused(title, f"import-scores runs {options}", {"runs": write_trainer_states})
 for title, text in {
     "a state without steps": trainer_state({"step": "one", "eval_x_acc": 0.5}),
     "a state with losses alone": trainer_state({"step": 1, "epoch": 1.0, "eval_loss": 2.5}),
     "a state that was cut off": '{"global_step": 1,\n"log_history": [{"step": 1},',
 }.items():
-    refused(title, "import trajectories trainer_state.json --dry-run", {"trainer_state.json": text})
+    refused(title, "import-scores trainer_state.json --dry-run", {"trainer_state.json": text})
 for title, content in {
     "a chart of W&B with a short row": '"Step","a - acc","b - acc"\n"0","0.2","0.3"\n"1","0.5"\n',
     "a chart of W&B with a word as a step": '"Step","a - acc","b - acc"\n"0","0.2","0.3"\n"Monday","1","2"\n',
     "a chart of W&B that is no text": b'"Step","a - acc"\n"0","\xff"\n',
 }.items():
-    refused(title, "import trajectories w.csv --dry-run", {"w.csv": content})
+    refused(title, "import-scores w.csv --dry-run", {"w.csv": content})
 refused(
     "a database of MLflow that is damaged",
-    "import trajectories mlflow.db --dry-run",
+    "import-scores mlflow.db --dry-run",
     {"mlflow.db": b"SQLite format 3\x00" + bytes(500)},
 )
 

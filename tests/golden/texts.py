@@ -214,31 +214,33 @@ def ability(terminal):
 @text("difficulty-levels")
 def levels(terminal):
     calibrate_answers(terminal)
-    terminal.run("levels calibration.parquet --n 4 --out levels.csv")
+    terminal.run("difficulty levels calibration.parquet --n 4 --out levels.csv")
 
 
 @text("difficulty-profile")
 def profile(terminal):
     calibrate_answers(terminal)
     terminal.copy_study(levels_study)
-    terminal.run("profile answers.npz --calibration calibration.parquet")
-    terminal.run("profile answers.npz --calibration calibration.parquet --subjects m001,m002 --levels 4")
-    terminal.run("profile study --subjects 'model-a-*/last'")
+    terminal.run("difficulty profile answers.npz --calibration calibration.parquet")
+    terminal.run("difficulty profile answers.npz --calibration calibration.parquet --subjects m001,m002 --levels 4")
+    terminal.run("difficulty profile study --subjects 'model-a-*/last'")
 
 
 @text("difficulty-sample")
 def sample(terminal):
     calibrate_answers(terminal)
     write_questions(terminal.folder / "questions.csv")
-    terminal.run("sample questions.csv --calibration calibration.parquet --strategy spiral --n 12 --out train.jsonl")
-    terminal.run("sample questions.csv --ease grade --strategy centred --describe")
+    terminal.run(
+        "difficulty sample questions.csv --calibration calibration.parquet --strategy spiral --n 12 --out train.jsonl"
+    )
+    terminal.run("difficulty sample questions.csv --ease grade --strategy centred")
 
 
 @text("difficulty-vs")
 def difficulty_vs(terminal):
     calibrate_answers(terminal)
     write_questions(terminal.folder / "questions.csv")
-    terminal.run("difficulty-vs calibration.parquet --items questions.csv --measures length,grade")
+    terminal.run("difficulty versus calibration.parquet --items questions.csv --measures length,grade")
 
 
 @text("transfer")
@@ -335,8 +337,8 @@ def import_logs(terminal):
 @text("import-trajectories")
 def import_trajectories(terminal):
     write_trainer_states(terminal.folder / "runs")
-    terminal.run("import trajectories runs --out scores.parquet")
-    terminal.run("import trajectories runs --losses --dry-run")
+    terminal.run("import-scores runs --out scores.parquet")
+    terminal.run("import-scores runs --losses --dry-run")
 
 
 @text("export")
@@ -398,10 +400,10 @@ def show(terminal):
 @text("validate")
 def validate(terminal):
     (terminal.folder / "study.yaml").write_text(STUDY.format(model="smollm2-135m"))
-    terminal.run("validate study.yaml")
-    terminal.run("validate level-transfer")
+    terminal.run("show study.yaml")
+    terminal.run("show level-transfer")
     (terminal.folder / "wrong.yaml").write_text("name: s\nmodels: smolm2\nrecipe: {method: zero-shot, lr: -1}\n")
-    terminal.run("validate wrong.yaml")
+    terminal.run("show wrong.yaml")
 
 
 @text("run-dry-run")
