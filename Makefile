@@ -12,7 +12,7 @@ AUDIT := .venv-audit/.ready
 # Where Python may not keep what it compiled, every command compiles torch and transformers anew, for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup browser demo test coverage fuzz audit lint docs bench figures clean
+.PHONY: setup browser demo test coverage fuzz audit golden lint docs bench figures clean
 
 setup: $(READY)
 
@@ -59,6 +59,11 @@ $(AUDIT):
 	test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.9' 'pip-licenses>=5'
 	touch $@
+
+# What commands print, as files in tests/golden/texts and in the documentation: read the difference before you commit.
+golden: $(READY)
+	BREADTH_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/golden/test_golden_texts.py
+	BREADTH_UPDATE_DOCS=1 $(BIN)/python -m pytest tests/test_docs.py -k print
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -85,9 +85,9 @@ def calibrate(responses: Path, **options: Any) -> Tables:
     found = calibration(responses, **options)
     tables = frames(found, "items", "subjects", "fit")
     by_level = found.accuracy_by_level(**{"levels" if OLD else "n": 5})
-    tables |= {"levels": breadth.levels(found, n=5), "by_level": by_level}
+    tables |= {"levels": breadth.levels(found, n=5).levels, "by_level": by_level}
     if responses.is_file():
-        tables |= {f"ability_{way}": breadth.ability(responses, found, method=way) for way in ("eap", "wle")}
+        tables |= {f"ability_{way}": breadth.ability(responses, found, method=way).subjects for way in ("eap", "wle")}
     return tables
 
 
@@ -99,7 +99,7 @@ def gsm8k(data: Path) -> Tables:
     """Difficulty against measures of the texts, draws by difficulty, and two subjects who answered everything."""
     responses, texts = data / "responses/gsm8k_leaderboard.npz", data / "qa/gsm8k.parquet"
     known = calibration(responses, model="2pl")
-    tables = {"measures": breadth.difficulty_vs(known, texts)}
+    tables = {"measures": breadth.difficulty_vs(known, texts).measures}
     for name in STRATEGIES:
         draw = breadth.sample(texts, known, strategy=name, n=100, seed=3)  # type: ignore[arg-type]
         tables |= {f"{key}_{name}": table for key, table in frames(draw, "items", "histogram").items()}

@@ -7,27 +7,25 @@ work in the repository; here they are pointed to the pages of the site.
 
 from __future__ import annotations
 
-import contextlib
 import html
-import io
 import os
 import re
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from latex2mathml.converter import convert
 from typer.cli import get_docs_for_click
 
 import breadth
-from breadth.cli import app
+from breadth.cli import load_commands
 from breadth.correlation import Flag
 from breadth.difficulty import MeasureFlag
 from breadth.fluctuation import StabilityFlag
 from breadth.irt import ItemFlag, SubjectFlag
 from breadth.level_transfer import TransferFlag
 from breadth.reporting import GainFlag
+from breadth.results import Result
 from breadth.study import key_tables
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ FLAGS = {
     "`changes` of `breadth scores`": GainFlag,
     "`models` and `runs` of `breadth stability`": StabilityFlag,
     "`cells` of `breadth transfer`": TransferFlag,
-    "measures of `breadth difficulty-vs`": MeasureFlag,
+    "measures of `breadth difficulty versus`": MeasureFlag,
 }
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)")
 SHORT_HELP = re.compile(r"\*\*Commands\*\*:\n\n(?:\* .*\n)+\n")
@@ -70,6 +68,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "reference/commands.md": commands_page(),
         "reference/flags.md": flags_page(),
         "reference/study-file.md": study_file_page(),
+        "reference/tables.md": tables_page(),
     }
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
@@ -103,10 +102,7 @@ def on_page_content(content: str, **_: Any) -> str:
 
 def commands_page() -> str:
     """Every command with its arguments and options, as ``--help`` shows them."""
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
-        with contextlib.redirect_stdout(io.StringIO()):  # help fills in choices and defaults
-            command.get_help(command.make_context(name, [], resilient_parsing=True))
+    group: Any = load_commands()
     context = group.make_context("breadth", [], resilient_parsing=True)
     text = get_docs_for_click(obj=group, ctx=context, name="breadth", title="Commands")
     rows = [
@@ -128,6 +124,45 @@ def flags_page() -> str:
     for table, flags in FLAGS.items():
         text += f"\n## {table}\n\n{flags.__doc__}\n\n" + "\n".join(f"- `{flag}`" for flag in flags) + "\n"
     return text
+
+
+def tables_page() -> str:
+    """The columns of every table of every result, as the result declares them."""
+    text = (
+        "# Columns of tables\n\n"
+        "`result.table(NAME)` is the table in Python, `--out FILE` writes it. *Header* is what the terminal and the "
+        "page show above the column. The columns `flag` and `note` are explained in [Flags](flags.md).\n"
+    )
+    for result in result_classes():
+        text += f"\n## {result.__name__}\n\n{first_sentence(result)}\n"
+        for name, columns in result.COLUMNS.items():
+            text += f"\n### {result.__name__}: {name}\n\n| column | header | meaning |\n|---|---|---|\n"
+            for row in columns.documented().iter_rows(named=True):
+                # A bar would end the cell.
+                cells = [str(cell).replace("|", "\\|") for cell in (row["header"], row["meaning"])]
+                text += f"| `{row['column']}` | {cells[0]} | {cells[1]} |\n"
+    return text
+
+
+def result_classes() -> list[type[Result]]:
+    """Every kind of result that declares columns, by name."""
+    for name in breadth.__all__:
+        getattr(breadth, name)  # public names are loaded when first used, and their results with them
+    found: dict[str, type[Result]] = {}
+    waiting = [Result]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            # Results that a reader adds in a script are not part of the documentation.
+            if kind.__module__.startswith("breadth.") and kind.COLUMNS:
+                found[kind.__name__] = kind
+    return [found[name] for name in sorted(found)]
+
+
+def first_sentence(result: type[Result]) -> str:
+    """What a result is, without the roles that docstrings put before names."""
+    paragraph = " ".join((result.__doc__ or "").partition("\n\n")[0].split())
+    return re.sub(r":\w+:`~?([\w.]+)`", r"`\1`", paragraph)
 
 
 def api_page() -> str:

@@ -4,6 +4,7 @@ To refresh what commands and Python print: ``BREADTH_UPDATE_DOCS=1 make test``, 
 """
 
 import ast
+import importlib.util
 import inspect
 import os
 import re
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 import breadth
-from breadth.cli import app
+from breadth.cli import load_commands
+from breadth.questions import Question
 from breadth.study import key_tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +36,7 @@ READERS_OWN = {"my-study", "studies", "studies/mnli", "answers.parquet"}
 OLD_WORDS = (
     "regressor", "--inference", "--rank", "facet", r"\bshots\b", "most_tokens", "embedded model", "breadth cross",
     "write_report", "taken out", "goes on where", "foretold", r"\bmend", r"\banew\b", "is no number", r"breadth\.verbs",
+    "It depends:", "breadth validate", "difficulty-vs", "import trajectories", "--describe", "--curves", "--profiles",
 )  # fmt: skip
 #: A console block; a study file, which is written under the name in its first line; or a Python block, with what it
 #: prints in a text block right behind it if the page shows that.
@@ -53,18 +55,34 @@ def by_page(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def run(command: str, folder: Path) -> str:
-    """Run one line in ``folder`` with the breadth of this environment, as a terminal of 100 columns would show it."""
+#: What a shell does with a line beyond splitting it into words: such lines are given to a shell.
+SHELL = re.compile(r"[|&;<>$()`*?{}\[\]~]|^[A-Z_]+=")
+
+
+def environment() -> dict[str, str]:
+    """The environment of this process, with its ``breadth`` first and a terminal of 100 columns."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    out = subprocess.run(
-        command, shell=True, cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PATH": path, "COLUMNS": "100"},
-    )  # fmt: skip
-    lines = (out.stderr + out.stdout).splitlines()
+    return {**os.environ, "PATH": path, "COLUMNS": "100"}
+
+
+def run(command: str, folder: Path, forks: Any) -> str:
+    """Run one line in ``folder`` with the breadth of this environment, as a terminal of 100 columns would show it."""
+    command = command.replace("\\\n", " ")  # a line that goes on is one command; shlex would keep the line break
+    unquoted = re.sub(r"'[^']*'|\"[^\"]*\"", "", command)
+    words = shlex.split(command)
+    if words[0] == "breadth" and not SHELL.search(unquoted):
+        # A child of a process that has loaded the libraries starts seconds earlier than a new one.
+        answer = forks.ask(command=words[1:], environment=environment(), directory=str(folder))
+        lines = (answer["said"] + answer["printed"]).splitlines()
+    else:
+        out = subprocess.run(
+            command, shell=True, cwd=folder, capture_output=True, text=True, check=False, env=environment()
+        )
+        lines = (out.stderr + out.stdout).splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines if not line.startswith("wrote "))
 
 
-def rerun(block: str, folder: Path) -> str:
+def rerun(block: str, folder: Path, forks: Any) -> str:
     """The block with every command run again; a line of three dots stands for what the page leaves out.
 
     As many lines as before it, and as many paragraphs as after it, are shown again.
@@ -72,7 +90,7 @@ def rerun(block: str, folder: Path) -> str:
     parts = COMMAND.split(block)
     fresh = parts[0]
     for command, shown in zip(parts[1::2], parts[2::2], strict=True):
-        printed = run(command, folder)
+        printed = run(command, folder, forks)
         if "...\n" in shown:
             head, tail = shown.split("...\n")
             first = printed.splitlines(keepends=True)[: head.count("\n")]
@@ -82,36 +100,36 @@ def rerun(block: str, folder: Path) -> str:
     return fresh
 
 
-def run_python(code: str, folder: Path) -> str:
+def run_python(code: str, folder: Path, forks: Any) -> str:
     """Run a block as a script in ``folder``; it must not fail."""
-    out = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
-    assert out.returncode == 0, f"{code}\n{out.stderr}"
-    return out.stdout
+    answer = forks.ask(code=code, environment=environment(), directory=str(folder))
+    assert answer["code"] == 0, f"{code}\n{answer['said']}"
+    return str(answer["printed"])
 
 
-def renewed(match: re.Match[str], folder: Path) -> str:
+def renewed(match: re.Match[str], folder: Path, forks: Any) -> str:
     """A block of a page as it reads after running it."""
     whole, console, code, printed = match.group(0, "console", "python", "printed")
     if console is not None:
-        return f"```console\n{rerun(console, folder)}```"
+        return f"```console\n{rerun(console, folder, forks)}```"
     if code is None:
         (folder / match["file"]).write_text(match["yaml"])
         return whole
-    fresh = run_python(code, folder)
+    fresh = run_python(code, folder, forks)
     return whole if printed is None else f"```python\n{code}```\n\n```text\n{fresh}```"
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory):
+def demo(tmp_path_factory, forks):
     """The files that ``breadth demo`` writes."""
     folder = tmp_path_factory.mktemp("demo")
-    run("breadth demo --into .", folder)
+    run("breadth demo --into .", folder, forks)
     return [folder / name for name in DEMO]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=by_page)
-def test_commands_print_what_the_page_shows(page, tmp_path, request):
+def test_commands_print_what_the_page_shows(page, tmp_path, request, forks):
     text = page.read_text()
     if not BLOCK.search(text):
         assert "$ breadth" not in text, "a command outside a console block is never run"
@@ -121,7 +139,7 @@ def test_commands_print_what_the_page_shows(page, tmp_path, request):
         files += request.getfixturevalue("demo")
     for path in files:
         shutil.copy(path, tmp_path)
-    fresh = BLOCK.sub(lambda match: renewed(match, tmp_path), text)
+    fresh = BLOCK.sub(lambda match: renewed(match, tmp_path, forks), text)
     if os.environ.get("BREADTH_UPDATE_DOCS"):
         page.write_text(fresh)
     assert fresh == text
@@ -180,7 +198,7 @@ def commands(group: Any) -> Iterator[Any]:
         yield from commands(command)
 
 
-BREADTH = typer.main.get_command(app)
+BREADTH = load_commands()
 ALL_OPTIONS = set().union(*(options(command) for command in commands(BREADTH)))
 
 
@@ -241,6 +259,11 @@ def test_links_lead_somewhere():
     assert broken == []
 
 
+def test_every_question_leads_to_a_page():
+    home = (ROOT / "docs" / "index.md").read_text()
+    assert [question for question in Question if f"[{question}](how-to/" not in home] == []
+
+
 def section_of(page: str, heading: str) -> str:
     """What a page says below a heading, up to the next one."""
     text = (ROOT / page).read_text()
@@ -274,6 +297,20 @@ def test_every_promise_names_tests_that_exist():
     assert list(rows) == promises
     for tests in rows.values():
         assert_tests_exist(tests)
+
+
+def test_the_reference_of_tables_has_what_results_declare():
+    specification = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    hooks = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(hooks)
+    page = hooks.tables_page()
+    for result in hooks.result_classes():
+        for name, columns in result.COLUMNS.items():
+            table = page.partition(f"### {result.__name__}: {name}\n")[2].partition("\n#")[0]
+            for column in columns:
+                assert f"| `{column.name}" in table
+                assert column.title in table
+    assert breadth.Ranking in hooks.result_classes()
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from breadth.sources import read_logs as read_logs
     from breadth.sources import read_trajectories as read_trajectories
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where every public name lives.
 _HOMES = {

@@ -119,7 +119,7 @@ def test_available_sets(tmp_path, empty_cache):
 
 
 def test_the_data_directory_must_exist(tmp_path):
-    with pytest.raises(InputError, match="--data must name a directory"):
+    with pytest.raises(InputError, match="data= must name a directory"):
         describe_datasets(tmp_path / "none")
 
 

@@ -415,7 +415,7 @@ def test_calibrate_levels_run_and_transfer_agree_on_every_item_of_gsm8k(shared_d
     calibration.items.write_parquet(tmp_path / "items.parquet")
     calibration.items.write_csv(tmp_path / "items.csv")
     expected = dict(calibration.items.select("item", "level").iter_rows())
-    assert dict(breadth.levels(tmp_path / "items.csv").select("item", "level").iter_rows()) == expected
+    assert dict(breadth.levels(tmp_path / "items.csv").levels.select("item", "level").iter_rows()) == expected
 
     names = list(expected)
     own = Loaded("own", "in-domain", TASK, pool(len(names)).frame.with_columns(item=pl.Series(names)), "")

@@ -391,5 +391,5 @@ def test_a_cluster_is_refused(study, tmp_path):
     path = study("{endpoint: http://localhost:1/v1, model: m}", on="sums")
     with pytest.raises(InputError, match="m is behind an endpoint, which no cluster is needed for"):
         run(path, into=tmp_path / "s", on="ray")
-    with pytest.raises(InputError, match="--max-requests is for models behind an endpoint"):
+    with pytest.raises(InputError, match="max_requests= is for models behind an endpoint"):
         run(study("smollm2-135m", on="sums"), into=tmp_path / "s", max_requests=5)

@@ -45,7 +45,7 @@ def test_an_executor_from_outside_gives_the_same_study(study, tmp_path, monkeypa
 
 
 def test_an_unknown_executor(study, tmp_path):
-    with pytest.raises(InputError, match=r"--on slurm: give local, ray, or the address of a Ray cluster"):
+    with pytest.raises(InputError, match=r'on="slurm": give local, ray, or the address of a Ray cluster'):
         run(study(), into=tmp_path / "s", on="slurm")
     assert not (tmp_path / "s").exists()
 

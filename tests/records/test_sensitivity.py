@@ -167,7 +167,7 @@ def test_three_answers_have_a_balanced_accuracy_and_a_log_score():
     expected = np.log(special.expit([0.5, -0.2, 1.0, -3.0])).mean()
     assert score_intervals(study, "logscore", "t").value[0] == pytest.approx(expected)
     for measure in ("auc", "dprime", "criterion", "share"):
-        with pytest.raises(InputError, match=r"has 3 answers \(x, y, z\).*--score balanced or logscore"):
+        with pytest.raises(InputError, match=r'has 3 answers \(x, y, z\).*score="balanced" or logscore'):
             item_values(study, measure, "t")
 
 
@@ -243,7 +243,7 @@ def test_bias_is_over_test_sets_with_the_same_answers():
     columns, _, warnings = bias_columns(study, 1, 0, 0)
     assert columns[:, 0] == pytest.approx(lean(study)[0])
     assert "answers a, b, so without t" in warnings[0]
-    with pytest.raises(InputError, match="omit --control bias"):
+    with pytest.raises(InputError, match='omit control="bias"'):
         bias_columns(make([[1.0, 2.0]], [None, None]), 1, 0, 0)
 
 
@@ -285,7 +285,7 @@ def test_a_test_set_without_the_score_is_left_out_and_named():
 
 def test_scores_have_no_other_score():
     table = pl.DataFrame({"m": range(5), "x": range(5), "y": range(5)})
-    with pytest.raises(InputError, match="holds scores, and --score auc needs single answers"):
+    with pytest.raises(InputError, match='holds scores, and score="auc" needs single answers'):
         load_scores(table, "m", score="auc")
-    with pytest.raises(InputError, match="--control bias needs single answers"):
+    with pytest.raises(InputError, match='control="bias" needs single answers'):
         load_scores(table, ["m", "bias"])

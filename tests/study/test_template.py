@@ -73,7 +73,7 @@ def test_nothing_is_overwritten(tmp_path):
     assert path.read_text() == "precious"
     with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
         init_study(tmp_path / "nowhere" / "s.yaml", "small")
-    with pytest.raises(InputError, match=r"--from smal: is not a study .* Did you mean small\? Studies: gen"):
+    with pytest.raises(InputError, match=r'source="smal": is not a study .* Did you mean small\? Studies: gen'):
         init_study(tmp_path / "t.yaml", "smal")
     assert [entry.name for entry in tmp_path.iterdir()] == ["s.yaml"]
 

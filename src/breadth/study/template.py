@@ -56,7 +56,7 @@ def commented_study(text: str, source: str, name: str, file: str) -> str:
     lines, keys, ends = text.splitlines(), _keys_by_line(text, document), _sections_by_end(document)
     about = (
         f"A study file for breadth, made from the study {source}. A commented-out key shows its default: remove the # "
-        f"to change it. `breadth validate {file}` checks it; `breadth run {file} --dry-run` says what it would do."
+        f"to change it. `breadth show {file}` checks it; `breadth run {file} --dry-run` says what it would do."
     )
     written = [*_wrapped(about, WIDTH), ""]
     for number, line in enumerate(lines, 1):

@@ -17,7 +17,7 @@ OWN = {"breadth": "0.1.0", "python": "3.11", "ray": "2.60.0", "torch": "2.13.0"}
 
 def test_without_ray(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"--on ray needs ray; install with: pip install 'breadth\[ray\]'"):
+    with pytest.raises(InputError, match=r"on=.ray. needs ray; install with: pip install 'breadth\[ray\]'"):
         require_ray()
     with pytest.raises(InputError, match="needs ray, grpc"):
         connect("ray://head:10001")
