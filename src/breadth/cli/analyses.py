@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +17,6 @@ from breadth.questions import Question
 
 #: What several commands read.
 SCALE_HELP = "A difficulty scale that `breadth calibrate` wrote."
-if TYPE_CHECKING:
-    from breadth.reporting import Section, SectionContent
-
 SCORES = ("TABLE", "Scores, one table or several that belong together, or a study.")
 ANSWERS = ("ANSWERS", "Right and wrong answers, or a study.")
 CALIBRATION = ("CALIBRATION", SCALE_HELP)
@@ -419,23 +416,19 @@ TOGETHER = Verb(
 def write_report(report: Callable[..., Any], values: dict[str, Any]) -> Outcome:
     """Write the page, and print what its first screen says."""
     from breadth.cli.terminal import print_line, print_verdict, print_warnings
-    from breadth.reporting import read_as, written_report
+    from breadth.reporting import answer_cards, read_as, written_report
 
     target, data = written_report(values.pop("source"), **values)
     print_warnings(data.warnings, notes=read_as(data.source))
-    said = set()
+    cards = answer_cards(data)
+    for card in cards:
+        print_verdict(card.lines(), str(card.question))
     for section, content in data.contents.items():
-        if section.headline and content.lines not in said:  # a verdict that two sections share is printed once
-            said.add(content.lines)
-            print_verdict(content.lines, _question_of(section, content))
+        # What a section says without an answer; the overview only where nothing can be answered.
+        if section.headline and content.verdict is None and not (cards and section.key == "overview"):
+            print_verdict(content.lines, section.title)
     print_line(f"wrote {target}")
     return Outcome({})
-
-
-def _question_of(section: Section, content: SectionContent) -> str:
-    """The question that a section answers, or its title where it asks none."""
-    verdict = content.verdict
-    return str(verdict.question) if verdict is not None and verdict.question else section.title
 
 
 REPORT = Verb(

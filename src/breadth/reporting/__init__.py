@@ -5,6 +5,7 @@ and makes the pages. Only ``cli`` imports it.
 """
 
 from breadth.reporting.accuracy import Follows, GainFlag
+from breadth.reporting.cards import answer_cards
 from breadth.reporting.data import ReportData, Section, SectionContent
 from breadth.reporting.live import LOCAL, view
 from breadth.reporting.scoring import Scores, scores
@@ -29,6 +30,7 @@ __all__ = [
     "Scores",
     "Section",
     "SectionContent",
+    "answer_cards",
     "build_report",
     "read_as",
     "read_source",

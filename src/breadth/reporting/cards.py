@@ -66,6 +66,12 @@ class Card:
         """The sign of the state, for readers who do not see its colour."""
         return MARKS[self.state]
 
+    def lines(self) -> tuple[str, ...]:
+        """The card as a terminal shows it."""
+        words = {str(word) for word in Answer}
+        start = f"{self.answer}. {self.text}" if self.answer in words else self.text
+        return tuple(line for line in (start, self.findings, self.more) if line)
+
 
 def answer_cards(data: ReportData) -> list[Card]:
     """The cards of a page."""
