@@ -166,10 +166,7 @@ def doubt_noise(result: Correlation, answer: Answer) -> Doubt:
     for items in TRIED_ITEMS:
         changed = answer_with_items(result, items)
         if changed is not answer:
-            text = (
-                f"This answer holds if each test set has more than {items:,} questions; with fewer it is “{changed}”. "
-                "So enter the number of questions of each test set first."
-            )
+            text = f"If each test set has more than {items:,} questions (with fewer, the answer is “{changed}”): "
             return Doubt(text, items, changed)
     return Doubt()
 

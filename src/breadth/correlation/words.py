@@ -135,8 +135,10 @@ def correlation_verdict(result: Correlation) -> Verdict:
         doubt = doubt_noise(result, answer)
         if doubt.items is not None:
             facts["questions with which the answer would change"] = doubt.items
-            # In front of everything else: at the end it would come as a surprise to whoever believed the rest.
-            reason = f"{doubt.text} {reason}"
+            # In front of everything else: at the end it would come as a surprise to whoever believed the rest. In one
+            # sentence with the answer, because a card may have room for no more.
+            reason = f"{doubt.text}{_continued(reason)}"
+            advice = f"Enter the number of questions of each test set first. {advice}"
         needed = _open_questions(result, assessment, small, doubt, facts)
     return Verdict(
         answer,
@@ -147,6 +149,14 @@ def correlation_verdict(result: Correlation) -> Verdict:
         advice=advice,
         facts=facts,
     )
+
+
+def _continued(sentence: str) -> str:
+    """A sentence behind a clause: names that it begins with keep their letters."""
+    for start in ("Once ", "No "):
+        if sentence.startswith(start):
+            return f"{start[0].lower()}{sentence[1:]}"
+    return sentence
 
 
 # What is taken into account
