@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Control characters but tabs and line breaks, and those that change the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -46,9 +47,15 @@ class _Speech:
     options = False
 
 
-def use_option_names() -> None:
-    """Have messages name options (``--lower-is-better``), as on the command line, for the rest of this process."""
+@contextmanager
+def option_names() -> Iterator[None]:
+    """Have messages name options (``--lower-is-better``), as on the command line, while a command runs."""
+    before = _Speech.options
     _Speech.options = True
+    try:
+        yield
+    finally:
+        _Speech.options = before
 
 
 def speaks_options() -> bool:

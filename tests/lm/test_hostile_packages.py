@@ -107,13 +107,13 @@ CHANGES = {
 @pytest.mark.parametrize("change", [pytest.param(change, id=name) for name, change in CHANGES.items()])
 def test_a_wheel_of_the_right_name_is_refused_before_it_is_opened(own_index, built_in, change, tmp_path):
     change(own_index / FIRST)
-    began = time.monotonic()
+    began, largest = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     said = refusal(built_in)
     assert said.startswith(f"{FIRST}: its SHA-256 is ")
     assert time.monotonic() - began < 20
     assert not list(tmp_path.rglob("climbed.txt"))
-    # What the children of this process took at most, pip among them.
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 1 << 20
+    # What the children of this process took at most, pip among them; earlier tests may have had larger ones.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(largest, 1 << 20)
 
 
 def test_other_versions_and_source_packages_are_left_where_they_are(own_index, built_in):

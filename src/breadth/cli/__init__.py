@@ -32,7 +32,7 @@ from breadth.cli.manage import get_command, init_command, ls_app, show_command
 from breadth.cli.report import demo_command, view_command
 from breadth.cli.run import evaluate_command, run_command
 from breadth.cli.signatures import Verb, build_command
-from breadth.errors import InputError, use_option_names
+from breadth.errors import InputError, option_names
 
 __all__ = ["app", "load_commands", "main"]
 
@@ -208,11 +208,11 @@ def load_commands(group: Any = None) -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error in the input is one message on standard error and exit code 2."""
     open_standard_streams()
-    use_option_names()
     warnings.showwarning = print_python_warning
     try:
         try:
-            app(arguments)
+            with option_names():
+                app(arguments)
         finally:
             flush_output()
     except BrokenPipeError:  # whoever read what was printed has seen enough

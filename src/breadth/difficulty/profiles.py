@@ -17,7 +17,9 @@ from scipy import special
 from breadth.errors import InputError, did_you_mean, listed
 from breadth.inference import LEVEL, Floats, benjamini_hochberg
 from breadth.irt import (
+    ABOUT_EQUAL,
     DEFAULT_LEVELS,
+    PARTS,
     Calibration,
     accuracy_by_level,
     accuracy_by_level_figure,
@@ -25,7 +27,6 @@ from breadth.irt import (
     level_name,
     numbers,
 )
-from breadth.irt.difficulty_levels import ABOUT_EQUAL, PARTS
 from breadth.records import Study
 from breadth.results import (
     ALMOST_ALL,

@@ -204,7 +204,8 @@ def trajectory_figure(data: ReportData) -> Figure:
     # In a table that names no models, a hue is a run.
     runs = table["run"].unique(maintain_order=True).to_list()
     by_run = data.models in UNNAMED_MODELS and 1 < len(runs) <= MODEL_COLOURS
-    run_colour = model_colour([short_names(runs)[run] for run in runs]) | {"field": "named"}
+    short_runs = short_names(runs)
+    run_colour = model_colour([short_runs[run] for run in runs]) | {"field": "named"}
     axes: Spec = {
         "x": {
             "field": "step", "type": "quantitative", "scale": {"nice": False},
@@ -231,7 +232,7 @@ def trajectory_figure(data: ReportData) -> Figure:
     even = "curves" not in getattr(data, "page_tables", {})
     rows = _trajectory_rows(data, list(known), placed, guessed, even)
     if by_run:
-        rows.append({"calculate": f"{json.dumps(short_names(runs))}[datum.run]", "as": "named"})
+        rows.append({"calculate": f"{json.dumps(short_runs)}[datum.run]", "as": "named"})
     spec: Spec = {
         "data": {"name": "trajectories" if even else "curves"},
         "usermeta": {"pad": 60, "least": 128, "renderer": "canvas", "panels": len(panels)},
