@@ -8,7 +8,7 @@ import pytest
 
 from breadth.datasets import simulate_study
 from breadth.reporting import build_report
-from breadth.reporting.carried_over import MOST_NAMED, STRONGEST, carried_over_verdict, listed
+from breadth.reporting.carried_over import MOST_NAMED, STRONGEST, carried_over_verdict, join_testsets
 from breadth.reporting.overview import how_good_verdict
 from breadth.results import Answer, Question, State
 
@@ -16,13 +16,13 @@ from breadth.results import Answer, Question, State
 @pytest.mark.parametrize("number", [1, STRONGEST + 1, MOST_NAMED])
 def test_all_names_that_fit_are_said(number):
     names = [f"set{k}" for k in range(number)]
-    assert all(name in listed(names) for name in names)
+    assert all(name in join_testsets(names) for name in names)
 
 
 def test_of_many_or_long_names_the_strongest_are_said():
-    many = listed([f"set{k}" for k in range(MOST_NAMED + 4)])
+    many = join_testsets([f"set{k}" for k in range(MOST_NAMED + 4)])
     assert f"{MOST_NAMED + 4 - STRONGEST} more" in many
-    long = listed([f"{k}{'x' * 40}" for k in range(MOST_NAMED)])
+    long = join_testsets([f"{k}{'x' * 40}" for k in range(MOST_NAMED)])
     assert f"{MOST_NAMED - STRONGEST} more" in long
 
 

@@ -96,7 +96,7 @@ class _Changes:
     @property
     def homes(self) -> str:
         """The test sets of what was trained on, as a sentence names them."""
-        return listed([self.named(name) for name in self.home])
+        return join_testsets([self.named(name) for name in self.home])
 
     def named(self, testset: str) -> str:
         """A test set as a sentence names it.
@@ -172,7 +172,7 @@ class _Changes:
             return f"{self.trained} {verb} {which}, most of all {strongest} ({self.largest(Change.BETTER)})."
         if len(names) == 1:
             return f"{self.trained} {verb} {strongest} ({self.largest(Change.BETTER)})."
-        return f"{self.trained} {verb} {listed(names)}, most of all {strongest} ({self.largest(Change.BETTER)})."
+        return f"{self.trained} {verb} {join_testsets(names)}, most of all {strongest} ({self.largest(Change.BETTER)})."
 
     def worse_words(self, who: str = "") -> str:
         """On which test sets scores fell, by how much on the one where they fell most, and in how many models."""
@@ -183,7 +183,7 @@ class _Changes:
         below = self.models_below()
         if below:
             size += f", lower in {below} of them"
-        fell = f"{who or self.trained} made {listed(names)} worse"
+        fell = f"{who or self.trained} made {join_testsets(names)} worse"
         if len(names) == 1:
             return f"{fell} ({size})."
         return f"{fell}, most of all {self.named(self.of(Change.WORSE)['testset'][0])} ({size})."
@@ -201,19 +201,19 @@ class _Changes:
         names = self.names(Change.BEHIND)
         if not names:
             return ""
-        return f"It hardly carried over to {listed(names)} (clearly less than half the gain on {self.homes})."
+        return f"It hardly carried over to {join_testsets(names)} (clearly less than half the gain on {self.homes})."
 
     def open_words(self) -> str:
         names = self.names(Change.UNDECIDED)
-        return f"Undecided: {listed(names)}." if names else ""
+        return f"Undecided: {join_testsets(names)}." if names else ""
 
     def advice(self, answer: Answer) -> str:
         """What to do: about test sets that fell, then about those that gained little."""
         worse, behind = self.names(Change.WORSE), self.names(Change.BEHIND)
         if worse:
-            return f"Where {listed(worse)} counts, try an earlier checkpoint."
+            return f"Where {join_testsets(worse)} counts, try an earlier checkpoint."
         if behind:
-            return f"To improve {listed(behind)}, train on examples like those."
+            return f"To improve {join_testsets(behind)}, train on examples like those."
         if answer is Answer.YES:
             from_these = f" from {self.homes}" if self.home else ""
             return f"Next, try test sets that differ more{from_these}, to see where training stops helping."
@@ -256,7 +256,8 @@ def _hardly_any(study: _Changes) -> Verdict:
     if behind > ALMOST_NONE * changes.height:
         answer = Answer.NO if 2 * behind >= changes.height else Answer.MIXED
         less = f"clearly less than half the gain on {study.homes}"
-        reason = f"{study.trained} hardly carried over to {listed(study.names(Change.BEHIND))} ({less}); {largest}."
+        names = join_testsets(study.names(Change.BEHIND))
+        reason = f"{study.trained} hardly carried over to {names} ({less}); {largest}."
         return study.verdict(answer, reason, [study.open_words()], study.needed())
     if study.share and times_more(float(changes["se"].median() or 0)) <= 1:  # type: ignore[arg-type]
         shown = f"a gain of {100 * WORTH_SEEING:.0f} points would have shown"
@@ -274,7 +275,7 @@ def _hardly_any(study: _Changes) -> Verdict:
     return study.verdict(Answer.UNKNOWN, reason, [], study.needed())
 
 
-def listed(names: Sequence[str]) -> str:
+def join_testsets(names: Sequence[str]) -> str:
     """Names in a sentence: all of them if they fit, else the strongest three and how many more there are."""
     if len(names) <= MOST_NAMED and len(", ".join(names)) <= MOST_CHARACTERS:
         return joined(names, MOST_NAMED)
